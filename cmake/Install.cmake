@@ -1,0 +1,1 @@
+# Everything below the prefix besides the programs.

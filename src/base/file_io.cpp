@@ -1,0 +1,171 @@
+#include "base/file_io.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus {
+
+UniqueFd openFileAt(int directory, const std::string& name, int flags, mode_t mode) {
+    while (true) {
+        const int fd = ::openat(directory, name.c_str(), flags | O_CLOEXEC, mode);
+        if (fd >= 0) {
+            return UniqueFd(fd);
+        }
+        if (errno != EINTR) {
+            throwErrno(cat("Failed to open ", printable(name)));
+        }
+    }
+}
+
+UniqueFd openFile(const std::string& path, int flags, mode_t mode) {
+    return openFileAt(AT_FDCWD, path, flags, mode);
+}
+
+std::string readAll(int fd, std::size_t limit, std::string_view nameForMessages) {
+    std::string data;
+    char buffer[65536];
+    while (true) {
+        const auto count = ::read(fd, buffer, sizeof buffer);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        checkErrno(count, cat("Failed to read ", nameForMessages));
+        if (count == 0) {
+            return data;
+        }
+        if (data.size() + static_cast<std::size_t>(count) > limit) {
+            throw Error(cat(nameForMessages, " is larger than the limit of ", formatSize(limit)));
+        }
+        data.append(buffer, static_cast<std::size_t>(count));
+    }
+}
+
+std::string readFile(const std::string& path, std::size_t limit) {
+    return readAll(openFile(path, O_RDONLY).get(), limit, printable(path));
+}
+
+void writeAll(int fd, std::string_view data, std::string_view nameForMessages) {
+    while (!data.empty()) {
+        const auto written = ::write(fd, data.data(), data.size());
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        checkErrno(written, cat("Failed to write ", nameForMessages));
+        data.remove_prefix(static_cast<std::size_t>(written));
+    }
+}
+
+namespace {
+
+std::string parentOf(const std::string& path) {
+    const auto slash = path.find_last_of('/');
+    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+void replaceFile(const std::string& path, std::string_view data, mode_t mode) {
+    const std::string temporary = cat(path, '-', randomLetters());
+    try {
+        const auto fd = openFile(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+        writeAll(fd.get(), data, printable(temporary));
+        checkErrno(::fsync(fd.get()), cat("Failed to flush ", printable(temporary)));
+        checkErrno(::rename(temporary.c_str(), path.c_str()), cat("Failed to replace ", printable(path)));
+    } catch (...) {
+        ::unlink(temporary.c_str());
+        throw;
+    }
+    const auto directory = openFile(parentOf(path), O_RDONLY | O_DIRECTORY);
+    checkErrno(::fsync(directory.get()), cat("Failed to flush the directory of ", printable(path)));
+}
+
+void createDirectories(const std::string& path, mode_t mode) {
+    if (path.empty() || isDirectory(path)) {
+        return;
+    }
+    const auto parent = parentOf(path);
+    if (parent != path) {
+        createDirectories(parent, mode);
+    }
+    if (::mkdir(path.c_str(), mode) != 0 && !(errno == EEXIST && isDirectory(path))) {
+        throwErrno(cat("Failed to create directory ", printable(path)));
+    }
+}
+
+bool pathExists(const std::string& path) noexcept {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0;
+}
+
+bool isDirectory(const std::string& path) noexcept {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+namespace {
+
+struct CloseDir {
+    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+
+/// Opens `name` as a directory, giving its owner access first where it is missing.
+UniqueFd openDirectoryToEmpty(int parent, const char* name) {
+    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    UniqueFd fd(::openat(parent, name, flags));
+    struct stat status {};
+    const bool accessible = fd && ::fstat(fd.get(), &status) == 0 && (status.st_mode & S_IRWXU) == S_IRWXU;
+    if (accessible || (!fd && errno != EACCES)) {
+        return fd;
+    }
+    // Only directories get here (O_DIRECTORY|O_NOFOLLOW gave EACCES or a descriptor), so fchmodat does not follow a link.
+    if (fd ? ::fchmod(fd.get(), S_IRWXU) != 0 : ::fchmodat(parent, name, S_IRWXU, 0) != 0) {
+        return fd;
+    }
+    return fd ? std::move(fd) : UniqueFd(::openat(parent, name, flags));
+}
+
+void removeEntry(int parent, const char* name, const std::string& shown) {
+    if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) {
+        return;
+    }
+    if (errno != EISDIR && errno != EPERM) {
+        throwErrno(cat("Failed to remove ", printable(shown)));
+    }
+    auto fd = openDirectoryToEmpty(parent, name);
+    if (!fd) {
+        throwErrno(cat("Failed to remove ", printable(shown)));
+    }
+    // DIR owns a duplicate: fd stays valid for unlinkat.
+    const std::unique_ptr<DIR, CloseDir> entries(::fdopendir(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)));
+    if (!entries) {
+        throwErrno(cat("Failed to list ", printable(shown)));
+    }
+    while (const dirent* entry = ::readdir(entries.get())) {
+        const std::string_view entryName = entry->d_name;
+        if (entryName != "." && entryName != "..") {
+            removeEntry(fd.get(), entry->d_name, cat(shown, '/', entryName));
+        }
+    }
+    if (::unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT) {
+        throwErrno(cat("Failed to remove ", printable(shown)));
+    }
+}
+
+}  // namespace
+
+void removeTree(const std::string& path) {
+    removeEntry(AT_FDCWD, path.c_str(), path);
+}
+
+}  // namespace sarus

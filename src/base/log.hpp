@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string_view>
+
+namespace sarus {
+
+/// Levels with the numbers that the annotation `com.hooks.logging.level` uses.
+enum class LogLevel { debug = 0, info = 1, warn = 2, error = 3, general = 4 };
+
+/// Lowest level that is printed (default warn). Not thread-safe: set it once, at start.
+void setLogLevel(LogLevel level) noexcept;
+LogLevel logLevel() noexcept;
+
+/// Writes one line. `general` has no prefix; the others start with
+/// `[<sec>.<nsec>] [<hostname>-<pid>] [<subsystem>] [<LEVEL>] ` (monotonic clock, nanoseconds not padded).
+/// debug, info and general go to standard output, warn and error to standard error.
+void log(LogLevel level, std::string_view subsystem, std::string_view message);
+
+inline void logDebug(std::string_view subsystem, std::string_view message) { log(LogLevel::debug, subsystem, message); }
+inline void logInfo(std::string_view subsystem, std::string_view message) { log(LogLevel::info, subsystem, message); }
+inline void logWarn(std::string_view subsystem, std::string_view message) { log(LogLevel::warn, subsystem, message); }
+inline void logError(std::string_view subsystem, std::string_view message) { log(LogLevel::error, subsystem, message); }
+
+/// One line for the user on standard error or standard output, without prefix, in a single write.
+void printError(std::string_view message);
+void printLine(std::string_view message);
+
+}  // namespace sarus

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sarus {
+
+namespace detail {
+inline void appendPart(std::string& out, std::string_view part) { out += part; }
+inline void appendPart(std::string& out, const char* part) { out += part; }
+inline void appendPart(std::string& out, char part) { out += part; }
+void appendPart(std::string& out, bool) = delete;
+template <std::integral Number>
+void appendPart(std::string& out, Number number) {
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+    out.append(digits, end);
+}
+}  // namespace detail
+
+/// Concatenates strings, characters and integers (in decimal). Replaces a formatting library in programs that must start fast.
+template <typename... Parts>
+std::string cat(const Parts&... parts) {
+    std::string out;
+    (detail::appendPart(out, parts), ...);
+    return out;
+}
+
+/// Splits at every `separator`; "a,,b" gives three parts and "" gives one empty part.
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// Splits at runs of white space; no empty parts.
+std::vector<std::string> splitWords(std::string_view text);
+
+std::string join(std::span<const std::string> parts, std::string_view separator);
+
+std::string_view trim(std::string_view text);
+
+/// Parses a whole decimal number without sign; nullopt for anything else, including overflow.
+std::optional<std::uint64_t> parseNumber(std::string_view text);
+
+/// The candidate which is closest to `word` by edit distance (insert, delete, replace, transpose), if it is close enough
+/// to have been meant (at most a third of the word's length, at least 1).
+std::optional<std::string> closestMatch(std::string_view word, std::span<const std::string> candidates);
+
+/// Size with two decimals in units that divide by 1024: "512.00B", "40.16MB" (the format of `sarus images`).
+std::string formatSize(std::uint64_t bytes);
+
+/// 16 random letters a-z from the kernel's random generator.
+std::string randomLetters();
+
+/// The text with control characters and invalid UTF-8 replaced by \xNN, for messages which quote foreign input.
+std::string printable(std::string_view text);
+
+}  // namespace sarus

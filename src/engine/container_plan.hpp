@@ -1,0 +1,79 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.hpp"
+#include "engine/launch_request.hpp"
+#include "engine/site_config.hpp"
+
+namespace sarus::engine {
+
+/// What the kernel and the node say about the caller; gathered by the starter, never taken from the request.
+struct HostFacts {
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::vector<gid_t> supplementaryGroups;
+    std::vector<int> cpus;                 ///< the caller's CPU affinity, ascending
+    bool privileged = false;               ///< true: set-user-ID (or real root); false: rootless
+    std::vector<int> inheritedDescriptors;  ///< open at entry, ascending
+    mode_t umask = 022;
+    std::optional<gid_t> ttyGroup;          ///< gid of the group "tty" in <prefix>/etc/group
+    std::string randomName;                 ///< 16 letters for the default container name
+};
+
+enum class MountOrigin { site, user };
+
+struct PlannedMount {
+    std::string source;
+    std::string destination;  ///< absolute, inside the container
+    bool readonly = false;
+    MountOrigin origin = MountOrigin::user;
+    std::string request;  ///< how it was asked for, for messages
+};
+
+struct PlannedDevice {
+    std::string source;
+    std::string destination;
+    std::string access;  ///< a combination of r, w and m
+    MountOrigin origin = MountOrigin::user;
+    std::string request;
+};
+
+/// A descriptor of the caller which the container keeps (PMI_FD): `from` is its number at entry, `to` in the container.
+struct PreservedDescriptor {
+    int from = -1;
+    int to = -1;
+};
+
+/// Everything that the container will have. Carrying it out takes no more decisions.
+struct ContainerPlan {
+    std::string name;
+    std::vector<std::string> args;
+    std::vector<std::pair<std::string, std::string>> environment;  ///< sorted by name, names unique
+    std::string workdir;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::vector<gid_t> supplementaryGroups;
+    std::vector<int> cpus;
+    mode_t umask = 022;
+    bool terminal = false;
+    bool privatePid = false;
+    std::optional<std::string> initPath;  ///< bound on /dev/init if present
+    std::optional<gid_t> ttyGroup;
+    std::vector<PlannedMount> mounts;  ///< in the order in which they are performed
+    std::vector<PlannedDevice> devices;
+    std::map<std::string, std::string> annotations;
+    std::vector<PreservedDescriptor> descriptors;
+    std::vector<std::string> warnings;  ///< for the user, at level WARN
+};
+
+/// Decides everything about the container, or throws Error with the documented message. Pure: makes no system call.
+ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts);
+
+}  // namespace sarus::engine

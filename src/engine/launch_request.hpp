@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.hpp"
+#include "oci/image_metadata.hpp"
+
+namespace sarus::engine {
+
+/// What `sarus run` asks the starter for. It crosses from the unprivileged to the privileged half, so the starter treats every
+/// field as hostile; identity, groups and affinity are not in it: the kernel tells those.
+///
+/// The image was opened by the user's own process: `imageFd` is the number of an O_RDONLY descriptor that survives the exec.
+struct LaunchRequest {
+    int imageFd = -1;
+    std::string imagePath;       ///< for messages only
+    std::string imageReference;  ///< as the user typed it, normalised; for messages and annotations
+    oci::ImageMetadata metadata;
+
+    std::vector<std::string> command;                    ///< after the image on the command line
+    std::optional<std::vector<std::string>> entrypoint;  ///< overrides the image's (and drops its Cmd); empty: none
+    std::vector<std::string> hostEnvironment;            ///< the caller's environ, "NAME=value"
+    std::vector<std::string> env;                        ///< values of -e/--env, in order
+    std::vector<std::string> mounts;                     ///< values of --mount, in order
+    std::vector<std::string> devices;                    ///< values of --device, in order
+    std::vector<std::string> annotations;                ///< values of --annotation, in order
+    std::optional<std::string> workdir;
+    std::optional<std::string> name;
+    std::optional<std::string> mpiType;
+    bool mpi = false;
+    bool glibc = false;
+    bool ssh = false;
+    bool init = false;
+    bool tty = false;
+    bool privatePid = false;
+    LogLevel logLevel = LogLevel::warn;
+};
+
+/// The limit of a serialised request, in bytes.
+constexpr std::size_t maxLaunchRequestSize = 8U << 20U;
+
+/// Length-prefixed binary form, with a protocol version in front. Throws Error if it is larger than maxLaunchRequestSize.
+std::string serializeLaunchRequest(const LaunchRequest& request);
+
+/// Accepts exactly what serializeLaunchRequest writes; bounds-checked; throws Error for everything else.
+LaunchRequest parseLaunchRequest(std::string_view bytes);
+
+}  // namespace sarus::engine
