@@ -16,10 +16,18 @@ LogLevel logLevel() noexcept;
 /// debug, info and general go to standard output, warn and error to standard error.
 void log(LogLevel level, std::string_view subsystem, std::string_view message);
 
-inline void logDebug(std::string_view subsystem, std::string_view message) { log(LogLevel::debug, subsystem, message); }
-inline void logInfo(std::string_view subsystem, std::string_view message) { log(LogLevel::info, subsystem, message); }
-inline void logWarn(std::string_view subsystem, std::string_view message) { log(LogLevel::warn, subsystem, message); }
-inline void logError(std::string_view subsystem, std::string_view message) { log(LogLevel::error, subsystem, message); }
+inline void logDebug(std::string_view subsystem, std::string_view message) {
+    log(LogLevel::debug, subsystem, message);
+}
+inline void logInfo(std::string_view subsystem, std::string_view message) {
+    log(LogLevel::info, subsystem, message);
+}
+inline void logWarn(std::string_view subsystem, std::string_view message) {
+    log(LogLevel::warn, subsystem, message);
+}
+inline void logError(std::string_view subsystem, std::string_view message) {
+    log(LogLevel::error, subsystem, message);
+}
 
 /// One line for the user on standard error or standard output, without prefix, in a single write.
 void printError(std::string_view message);

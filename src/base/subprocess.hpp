@@ -43,13 +43,13 @@ private:
 /// A program to start: never through a shell, `path` is absolute, nothing is searched in PATH.
 struct Command {
     std::string path;
-    std::vector<std::string> args;                         ///< argv, including argv[0]
+    std::vector<std::string> args;                          ///< argv, including argv[0]
     std::optional<std::vector<std::string>> environment{};  ///< K=V; the caller's if absent
-    int stdinFd = -1;                                      ///< -1: /dev/null
-    int stdoutFd = -1;                                     ///< -1: inherited
-    int stderrFd = -1;                                     ///< -1: inherited
-    std::vector<int> keepFds{};                            ///< descriptors which the child keeps (same numbers)
-    bool dieWithParent = true;                             ///< PR_SET_PDEATHSIG = SIGKILL
+    int stdinFd = -1;                                       ///< -1: /dev/null
+    int stdoutFd = -1;                                      ///< -1: inherited
+    int stderrFd = -1;                                      ///< -1: inherited
+    std::vector<int> keepFds{};                             ///< descriptors which the child keeps (same numbers)
+    bool dieWithParent = true;                              ///< PR_SET_PDEATHSIG = SIGKILL
 };
 
 /// Starts the program; every descriptor but 0-2 and `keepFds` is closed in it, signals are unblocked and default.

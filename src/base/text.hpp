@@ -12,9 +12,15 @@
 namespace sarus {
 
 namespace detail {
-inline void appendPart(std::string& out, std::string_view part) { out += part; }
-inline void appendPart(std::string& out, const char* part) { out += part; }
-inline void appendPart(std::string& out, char part) { out += part; }
+inline void appendPart(std::string& out, std::string_view part) {
+    out += part;
+}
+inline void appendPart(std::string& out, const char* part) {
+    out += part;
+}
+inline void appendPart(std::string& out, char part) {
+    out += part;
+}
 void appendPart(std::string& out, bool) = delete;
 template <std::integral Number>
 void appendPart(std::string& out, Number number) {

@@ -19,12 +19,12 @@ struct HostFacts {
     uid_t uid = 0;
     gid_t gid = 0;
     std::vector<gid_t> supplementaryGroups;
-    std::vector<int> cpus;                 ///< the caller's CPU affinity, ascending
-    bool privileged = false;               ///< true: set-user-ID (or real root); false: rootless
+    std::vector<int> cpus;                  ///< the caller's CPU affinity, ascending
+    bool privileged = false;                ///< true: set-user-ID (or real root); false: rootless
     std::vector<int> inheritedDescriptors;  ///< open at entry, ascending
     mode_t umask = 022;
-    std::optional<gid_t> ttyGroup;          ///< gid of the group "tty" in <prefix>/etc/group
-    std::string randomName;                 ///< 16 letters for the default container name
+    std::optional<gid_t> ttyGroup;  ///< gid of the group "tty" in <prefix>/etc/group
+    std::string randomName;         ///< 16 letters for the default container name
 };
 
 enum class MountOrigin { site, user };

@@ -1,0 +1,83 @@
+#include "base/file_io.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/temporary_directory.hpp"
+
+namespace sarus {
+namespace {
+
+using test::TemporaryDirectory;
+
+void write(const std::string& path, std::string_view text) {
+    writeAll(openFile(path, O_WRONLY | O_CREAT, 0644).get(), text, path);
+}
+
+TEST(ReadFile, RefusesMoreThanTheLimit) {
+    const TemporaryDirectory directory;
+    write(directory / "f", "12345");
+    EXPECT_EQ(readFile(directory / "f", 5), "12345");
+    EXPECT_THROW(readFile(directory / "f", 4), Error);
+}
+
+TEST(OpenFile, NamesThePathInItsError) {
+    try {
+        openFile("/nonexistent/x", O_RDONLY);
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "Failed to open /nonexistent/x: No such file or directory");
+    }
+}
+
+TEST(ReplaceFile, ReplacesWithTheGivenModeAndLeavesNoTemporary) {
+    const TemporaryDirectory directory;
+    write(directory / "f", "old");
+    replaceFile(directory / "f", "new", 0600);
+    EXPECT_EQ(readFile(directory / "f"), "new");
+    struct stat status {};
+    ASSERT_EQ(::stat((directory / "f").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0600U);
+    ASSERT_EQ(::unlink((directory / "f").c_str()), 0);
+    EXPECT_EQ(::rmdir(directory.path().c_str()), 0) << "something else is left in the directory";
+    ASSERT_EQ(::mkdir(directory.path().c_str(), 0700), 0);
+}
+
+TEST(ReplaceFile, KeepsTheOldFileAndCleansUpWhenItFails) {
+    const TemporaryDirectory directory;
+    createDirectories(directory / "target/full");
+    EXPECT_THROW(replaceFile(directory / "target", "new", 0644), Error);  // a directory cannot be replaced
+    EXPECT_TRUE(isDirectory(directory / "target/full"));
+    removeTree(directory / "target");
+    EXPECT_EQ(::rmdir(directory.path().c_str()), 0) << "a temporary file is left";
+    ASSERT_EQ(::mkdir(directory.path().c_str(), 0700), 0);
+}
+
+TEST(CreateDirectories, CreatesParentsAndRefusesAFileInTheWay) {
+    const TemporaryDirectory directory;
+    createDirectories(directory / "a/b/c");
+    createDirectories(directory / "a/b/c");
+    EXPECT_TRUE(isDirectory(directory / "a/b/c"));
+    write(directory / "file", "");
+    EXPECT_THROW(createDirectories(directory / "file/d"), Error);
+}
+
+TEST(RemoveTree, RemovesUnreadableDirectoriesAndDoesNotFollowLinks) {
+    const TemporaryDirectory directory;
+    const TemporaryDirectory other;
+    write(other / "precious", "data");
+    createDirectories(directory / "tree/sub/deep");
+    write(directory / "tree/sub/file", "x");
+    ASSERT_EQ(::symlink(other.path().c_str(), (directory / "tree/link").c_str()), 0);
+    ASSERT_EQ(::chmod((directory / "tree/sub").c_str(), 0), 0);
+    removeTree(directory / "tree");
+    EXPECT_FALSE(pathExists(directory / "tree"));
+    EXPECT_EQ(readFile(other / "precious"), "data");
+    removeTree(directory / "tree");  // a missing tree is no error
+}
+
+}  // namespace
+}  // namespace sarus
