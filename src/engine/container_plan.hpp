@@ -25,6 +25,9 @@ struct HostFacts {
     mode_t umask = 022;
     std::optional<gid_t> ttyGroup;  ///< gid of the group "tty" in <prefix>/etc/group
     std::string randomName;         ///< 16 letters for the default container name
+    /// Real paths behind standard output and error where they are files or terminals, for hooks; absent for pipes and sockets.
+    std::optional<std::string> stdoutPath;
+    std::optional<std::string> stderrPath;
 };
 
 enum class MountOrigin { site, user };

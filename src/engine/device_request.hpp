@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sarus::engine {
+
+/// The value of one --device option.
+struct DeviceRequest {
+    std::string source;
+    std::string destination;
+    std::string access = "rwm";
+};
+
+/// Parses `SRC[:DST][:ACCESS]`; a second part which is not absolute is the access. Throws Error with the documented messages.
+DeviceRequest parseDeviceRequest(std::string_view request);
+
+/// Accepts one to three distinct characters of "rwm". Throws Error "Input string for device access ...".
+void checkDeviceAccess(std::string_view access);
+
+}  // namespace sarus::engine

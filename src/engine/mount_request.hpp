@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/site_config.hpp"
+
+namespace sarus::engine {
+
+/// The value of one --mount option.
+struct MountRequest {
+    std::string source;
+    std::string destination;
+    bool readonly = false;
+};
+
+/// Parses `key[=value]` pairs joined by commas: `type=bind`, `source`|`src`, `destination`|`dst`|`target`, `readonly`.
+/// No escaping, no trimming; both paths must be absolute. Throws Error with the documented messages.
+MountRequest parseMountRequest(std::string_view request);
+
+/// Applies `userMounts` to a destination that a user asked for, component by component of its lexically normalised form, so that
+/// `//etc` and `/a/../etc` count as `/etc` while `/scratch` does not cover `/scratch2`. Throws Error with the documented message.
+/// What symbolic links of the image make of the path is the starter's business: it calls this again with the resolved path.
+void checkUserMountDestination(const UserMountRules& rules, std::string_view destination, std::string_view request);
+
+/// The absolute path without empty, `.` and `..` components ("/" for the root); `..` at the root stays there.
+std::string normalizePath(std::string_view path);
+
+/// Whether `path` is `directory` or below it; both normalised.
+bool isSameOrBelow(std::string_view path, std::string_view directory);
+
+}  // namespace sarus::engine

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/container_plan.hpp"
+#include "engine/site_config.hpp"
+#include "oci/runtime_config.hpp"
+
+namespace sarus::engine {
+
+enum class OciRuntime { crun, runc };
+
+/// Who reads the config.json, and with which rights: what the same container needs to be told differently.
+struct RuntimeDialect {
+    OciRuntime runtime = OciRuntime::crun;
+    bool privileged = true;  ///< false: the runtime runs as id 0 of the starter's user namespace
+    /// Rootless runc only: path inside the container of the static helper which becomes args[0]. It is called as
+    /// `<helper> <uid> <gid> <command> [arguments]`, as user 0 with CAP_SETFCAP; it unshares a user namespace, maps the caller's
+    /// ids to 0, and executes the command (searched in PATH if it has no slash).
+    std::string idMapHelper;
+};
+
+/// What became known while the root filesystem was being made.
+struct RuntimeInputs {
+    std::vector<oci::RuntimeDeviceRule> deviceRules;  ///< one a planned device: type and numbers of the opened node
+    std::optional<std::string> seccompProfile;        ///< the text of the site's profile
+    std::optional<std::string> cgroupsPath;           ///< runc on cgroup v2: absolute, below the caller's own cgroup
+    std::vector<oci::RuntimeRlimit> rlimits;          ///< the caller's limits, which the starter may have raised for itself
+    bool hostHasMqueue = false;                       ///< /dev/mqueue is a directory on the host
+};
+
+/// The config.json of the planned container. Pure. Mounts and devices of the plan are not in it: the starter performs those in
+/// the root filesystem before the runtime starts. Descriptors are passed with the runtime's option --preserve-fds.
+oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
+                                     const RuntimeInputs& inputs = {});
+
+}  // namespace sarus::engine
