@@ -128,10 +128,10 @@ std::string randomLetters() {
     return letters;
 }
 
-namespace {
-
-/// Length of the well-formed UTF-8 sequence at the start of `text` (RFC 3629), or 0.
 std::size_t utf8SequenceLength(std::string_view text) {
+    if (text.empty()) {
+        return 0;
+    }
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const auto first = byte(0);
     const std::size_t length = first < 0x80 ? 1 : (first >> 5) == 6 ? 2 : (first >> 4) == 14 ? 3 : (first >> 3) == 30 ? 4 : 0;
@@ -149,8 +149,6 @@ std::size_t utf8SequenceLength(std::string_view text) {
         (length == 3 && first == 0xED && byte(1) >= 0xA0) || first > 0xF4 || (first == 0xF4 && byte(1) >= 0x90);
     return overlong || surrogateOrTooLarge ? 0 : length;
 }
-
-}  // namespace
 
 std::string printable(std::string_view text) {
     constexpr std::string_view hex = "0123456789abcdef";

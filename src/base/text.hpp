@@ -61,6 +61,9 @@ std::string formatSize(std::uint64_t bytes);
 /// 16 random letters a-z from the kernel's random generator.
 std::string randomLetters();
 
+/// Length of the well-formed UTF-8 sequence at the start of `text` (RFC 3629), or 0.
+std::size_t utf8SequenceLength(std::string_view text);
+
 /// The text with control characters and invalid UTF-8 replaced by \xNN, for messages which quote foreign input.
 std::string printable(std::string_view text);
 

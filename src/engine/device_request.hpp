@@ -15,6 +15,9 @@ struct DeviceRequest {
 /// Parses `SRC[:DST][:ACCESS]`; a second part which is not absolute is the access. Throws Error with the documented messages.
 DeviceRequest parseDeviceRequest(std::string_view request);
 
+/// Whether it is one to three distinct characters of "rwm".
+bool isDeviceAccess(std::string_view access) noexcept;
+
 /// Accepts one to three distinct characters of "rwm". Throws Error "Input string for device access ...".
 void checkDeviceAccess(std::string_view access);
 

@@ -42,9 +42,9 @@ struct LaunchRequest {
 
 /// The limit of a serialised request, in bytes.
 constexpr std::size_t maxLaunchRequestSize = 8U << 20U;
-/// The limits of a single list and of a single string in it (the kernel's MAX_ARG_STRLEN).
+/// The limits of a single list and of a single string.
 constexpr std::size_t maxLaunchRequestListLength = 65536;
-constexpr std::size_t maxLaunchRequestStringLength = 128U << 10U;
+constexpr std::size_t maxLaunchRequestStringLength = 1U << 20U;
 
 /// Length-prefixed binary form, with a protocol version in front. Throws Error if it is larger than maxLaunchRequestSize.
 std::string serializeLaunchRequest(const LaunchRequest& request);

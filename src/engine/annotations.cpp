@@ -1,0 +1,64 @@
+#include "engine/annotations.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "engine/run_options.hpp"
+
+namespace sarus::engine {
+
+namespace {
+
+bool steersRuntime(std::string_view key) {
+    constexpr std::array<std::string_view, 4> prefixes{"run.oci.", "org.criu.", "org.systemd.", "module.wasm."};
+    return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return key.starts_with(prefix); });
+}
+
+void applyEngine(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
+                 std::map<std::string, std::string>& annotations) {
+    const bool mpi = request.mpi || request.mpiType.has_value();
+    if (mpi || request.glibc) {
+        annotations["com.hooks.glibc.enabled"] = "true";
+    }
+    if (mpi) {
+        annotations["com.hooks.mpi.enabled"] = "true";
+        if (const auto& type = request.mpiType ? request.mpiType : config.defaultMpiType) {
+            annotations["com.hooks.mpi.type"] = *type;
+        }
+    }
+    if (request.ssh) {
+        annotations["com.hooks.ssh.enabled"] = "true";
+        annotations["com.hooks.slurm-global-sync.enabled"] = "true";
+    }
+    const auto level = std::min(request.logLevel, LogLevel::error);
+    annotations["com.hooks.logging.level"] = cat(static_cast<int>(level));
+    if (facts.stdoutPath) {
+        annotations["com.hooks.logging.stdoutfd"] = *facts.stdoutPath;
+    }
+    if (facts.stderrPath) {
+        annotations["com.hooks.logging.stderrfd"] = *facts.stderrPath;
+    }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> makeAnnotations(const SiteConfig& config, const LaunchRequest& request,
+                                                   const HostFacts& facts) {
+    auto annotations = request.metadata.labels;
+    std::erase_if(annotations, [](const auto& label) { return steersRuntime(label.first); });
+    applyEngine(config, request, facts, annotations);
+    for (const auto& option : request.annotations) {
+        auto [key, value] = parseAnnotation(option);
+        if (steersRuntime(key)) {
+            throw Error(cat("Invalid annotation requested from CLI: '", printable(key), "' is reserved for the administrator"),
+                        "It would change what the OCI runtime does with the rights of the container engine");
+        }
+        annotations[key] = std::move(value);
+    }
+    return annotations;
+}
+
+}  // namespace sarus::engine

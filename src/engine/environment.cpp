@@ -1,0 +1,120 @@
+#include "engine/environment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "engine/cuda.hpp"
+#include "engine/run_options.hpp"
+
+namespace sarus::engine {
+
+namespace {
+
+std::optional<std::pair<std::string, std::string>> splitEntry(std::string_view entry) {
+    const auto separator = entry.find('=');
+    if (separator == 0 || separator == std::string_view::npos) {
+        return std::nullopt;
+    }
+    return std::pair{std::string(entry.substr(0, separator)), std::string(entry.substr(separator + 1))};
+}
+
+/// The image speaks of its own PMIx installation; the variables PMIX_* are the workload manager's.
+void applyImage(const std::vector<std::string>& entries, Environment& container) {
+    for (const auto& entry : entries) {
+        if (auto variable = splitEntry(entry); variable && !variable->first.starts_with("PMIX_")) {
+            container[variable->first] = std::move(variable->second);
+        }
+    }
+}
+
+std::string_view valueOf(const Environment& environment, std::string_view name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string_view() : std::string_view(found->second);
+}
+
+/// Open MPI's PMIx v3 client reads its choice of components from MCA variables, of which Slurm sets only the PMIx names.
+void applyPmix(const Environment& host, Environment& container) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> variables{
+        {{"PMIX_PTL_MODULE", "PMIX_MCA_ptl"}, {"PMIX_SECURITY_MODE", "PMIX_MCA_psec"}, {"PMIX_GDS_MODULE", "PMIX_MCA_gds"}}};
+    for (const auto& [from, to] : variables) {
+        if (const auto value = valueOf(host, from); !value.empty() && valueOf(host, to).empty()) {
+            container[std::string(to)] = value;
+        }
+    }
+}
+
+/// An empty element of a search path means the working directory, so nothing is joined to an empty value.
+void applySite(const SiteEnvironment& site, Environment& container) {
+    for (const auto& [name, value] : site.set) {
+        container[name] = value;
+    }
+    for (const auto& [name, value] : site.prepend) {
+        auto& current = container[name];
+        current = current.empty() ? value : cat(value, ":", current);
+    }
+    for (const auto& [name, value] : site.append) {
+        auto& current = container[name];
+        current = current.empty() ? value : cat(current, ":", value);
+    }
+    for (const auto& name : site.unset) {
+        container.erase(name);
+    }
+}
+
+void applyCommandLine(const std::vector<std::string>& options, const Environment& host, Environment& container) {
+    for (const auto& option : options) {
+        auto [name, value] = parseEnvironmentOption(option);
+        if (value) {
+            container[name] = std::move(*value);
+        } else if (const auto found = host.find(name); found != host.end()) {
+            container[name] = found->second;
+        }
+    }
+}
+
+}  // namespace
+
+Environment parseEnvironment(const std::vector<std::string>& entries) {
+    Environment environment;
+    for (const auto& entry : entries) {
+        if (auto variable = splitEntry(entry)) {
+            environment.insert(std::move(*variable));
+        }
+    }
+    return environment;
+}
+
+bool isUnsecureVariable(std::string_view name) {
+    constexpr std::array<std::string_view, 27> names{"GCONV_PATH",      "GETCONF_DIR",      "GLIBC_TUNABLES",
+                                                     "HOSTALIASES",     "LD_AUDIT",         "LD_DEBUG",
+                                                     "LD_DEBUG_OUTPUT", "LD_DYNAMIC_WEAK",  "LD_HWCAP_MASK",
+                                                     "LD_LIBRARY_PATH", "LD_ORIGIN_PATH",   "LD_PREFER_MAP_32BIT_EXEC",
+                                                     "LD_PRELOAD",      "LD_PROFILE",       "LD_PROFILE_OUTPUT",
+                                                     "LD_SHOW_AUXV",    "LD_USE_LOAD_BIAS", "LOCALDOMAIN",
+                                                     "LOCPATH",         "MALLOC_CHECK_",    "MALLOC_TRACE",
+                                                     "NIS_PATH",        "NLSPATH",          "RESOLV_HOST_CONF",
+                                                     "RES_OPTIONS",     "TMPDIR",           "TZDIR"};
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request) {
+    const auto host = parseEnvironment(request.hostEnvironment);
+    auto container = host;
+    std::erase_if(container, [](const auto& variable) { return isUnsecureVariable(variable.first); });
+    applyImage(request.metadata.env, container);
+    rewriteCudaVariables(host, container);
+    if (config.enablePmixV3Support) {
+        applyPmix(host, container);
+    }
+    if (request.init) {
+        container.insert_or_assign("TINI_SUBREAPER", std::string("1"));
+    }
+    applySite(config.environment, container);
+    applyCommandLine(request.env, host, container);
+    return container;
+}
+
+}  // namespace sarus::engine

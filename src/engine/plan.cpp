@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "engine/annotations.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/device_request.hpp"
+#include "engine/environment.hpp"
+#include "engine/mount_request.hpp"
+#include "engine/run_options.hpp"
+
+namespace sarus::engine {
+
+namespace {
+
+constexpr std::string_view initInContainer = "/dev/init";
+
+bool isUtf8(std::string_view text) {
+    while (!text.empty()) {
+        const auto length = utf8SequenceLength(text);
+        if (length == 0) {
+            return false;
+        }
+        text.remove_prefix(length);
+    }
+    return true;
+}
+
+std::string planName(const LaunchRequest& request, const HostFacts& facts) {
+    auto name = request.name.value_or(cat("sarus-container-", facts.randomName));
+    checkContainerName(name);
+    return name;
+}
+
+std::vector<std::string> planArguments(const LaunchRequest& request) {
+    const auto& entrypoint = request.entrypoint ? *request.entrypoint : request.metadata.entrypoint;
+    const bool imageCommandApplies = request.command.empty() && !request.entrypoint;
+    const auto& command = imageCommandApplies ? request.metadata.cmd : request.command;
+
+    std::vector<std::string> args;
+    if (request.init) {
+        args = {std::string(initInContainer), "--"};
+    }
+    args.insert(args.end(), entrypoint.begin(), entrypoint.end());
+    args.insert(args.end(), command.begin(), command.end());
+    if (entrypoint.empty() && command.empty()) {
+        throw Error(cat("No command to run in a container of image ", printable(request.imageReference)),
+                    "Neither the command line nor the image names a command or an entrypoint");
+    }
+    for (const auto& arg : args) {
+        // config.json is UTF-8. A changed argument may be the name of another file, so nothing is replaced here.
+        if (!isUtf8(arg)) {
+            throw Error(cat("The argument '", printable(arg), "' is not UTF-8 and cannot be passed to the OCI runtime"));
+        }
+    }
+    return args;
+}
+
+std::optional<std::string> planInit(const SiteConfig& config, const LaunchRequest& request) {
+    if (!request.init) {
+        return std::nullopt;
+    }
+    if (!config.initPath) {
+        throw Error("The option '--init' is not available: no init process is configured",
+                    "The administrator names one with the key 'initPath' in sarus.json");
+    }
+    return config.initPath;
+}
+
+std::string planWorkdir(const LaunchRequest& request) {
+    auto workdir = request.workdir.value_or(request.metadata.workingDir);
+    if (!request.workdir && !workdir.starts_with('/')) {
+        workdir.insert(0, 1, '/');  // images hold "" for the root and, rarely, a path relative to it
+    }
+    checkWorkdir(workdir);
+    if (!isUtf8(workdir)) {
+        throw Error(cat("The working directory '", printable(workdir), "' is not UTF-8 and cannot be passed to the OCI runtime"));
+    }
+    return workdir;
+}
+
+void planMounts(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
+    for (const auto& mount : config.siteMounts) {
+        auto text = cat("type=bind,source=", mount.source, ",destination=", mount.destination, mount.readonly ? ",readonly" : "");
+        plan.mounts.push_back({mount.source, mount.destination, mount.readonly, MountOrigin::site, std::move(text)});
+    }
+    for (const auto& text : request.mounts) {
+        auto mount = parseMountRequest(text);
+        checkUserMountDestination(config.userMounts, mount.destination, text);
+        plan.mounts.push_back({std::move(mount.source), std::move(mount.destination), mount.readonly, MountOrigin::user, text});
+    }
+}
+
+/// The directory in which the workload manager's PMIx server listens, at its own path. The site opened this door by a key of its
+/// own, so userMounts does not apply; but the variable is the user's, so it may not cover what userMounts protects as a whole.
+void planPmixMounts(const SiteConfig& config, const Environment& host, ContainerPlan& plan) {
+    const auto found = host.find("PMIX_SERVER_TMPDIR");
+    if (!config.enablePmixV3Support || found == host.end() || found->second.empty()) {
+        return;
+    }
+    const auto directory = normalizePath(found->second);
+    const auto covers = [&](const std::string& path) { return isSameOrBelow(normalizePath(path), directory); };
+    const auto& rules = config.userMounts;
+    if (!found->second.starts_with('/') || covers("/dev") || covers("/proc") || covers("/sys") ||
+        std::any_of(rules.notAllowedPaths.begin(), rules.notAllowedPaths.end(), covers) ||
+        std::any_of(rules.notAllowedPrefixesOfPath.begin(), rules.notAllowedPrefixesOfPath.end(), covers)) {
+        plan.warnings.push_back(cat("PMIX_SERVER_TMPDIR='", printable(found->second), "' cannot be mounted in the container"));
+        return;
+    }
+    plan.mounts.push_back({directory, directory, false, MountOrigin::site, cat("PMIX_SERVER_TMPDIR=", found->second)});
+}
+
+void planDevices(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
+    for (const auto& device : config.siteDevices) {
+        auto text = cat(device.source, ":", device.destination, ":", device.access);
+        plan.devices.push_back({device.source, device.destination, device.access, MountOrigin::site, std::move(text)});
+    }
+    for (const auto& text : request.devices) {
+        auto device = parseDeviceRequest(text);
+        const auto sameSource = [&](const SiteDevice& site) {
+            return normalizePath(site.source) == normalizePath(device.source);
+        };
+        if (std::any_of(config.siteDevices.begin(), config.siteDevices.end(), sameSource)) {
+            plan.warnings.push_back(cat("Skipping device request '", printable(text), "': the device ", printable(device.source),
+                                        " is already in every container by the site's configuration"));
+            continue;
+        }
+        const auto destination = normalizePath(device.destination);
+        if (destination == "/" || destination == "/dev") {
+            throw Error(cat("Invalid device request '", printable(text), "': container device path '", destination,
+                            "' is a directory of the container engine"));
+        }
+        plan.devices.push_back(
+            {std::move(device.source), std::move(device.destination), std::move(device.access), MountOrigin::user, text});
+    }
+}
+
+/// PMI_FD names a connected socket of the process manager. It reaches the container under the lowest free number, 3.
+void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, const Environment& host, Environment& container,
+                       ContainerPlan& plan) {
+    constexpr int firstPreserved = 3;
+    const auto found = host.find("PMI_FD");
+    if (found == host.end()) {
+        return;
+    }
+    const auto number = parseNumber(found->second);
+    if (!number) {
+        throw Error(cat("Invalid value of the environment variable PMI_FD: expected the number of a file descriptor, found '",
+                        printable(found->second), "'"));
+    }
+    const auto inContainer = container.find("PMI_FD");
+    if (inContainer == container.end() || inContainer->second != found->second || *number < firstPreserved) {
+        return;  // somebody else's value, or a standard stream, which the container has anyway
+    }
+    const auto isNumber = [&](int descriptor) { return static_cast<std::uint64_t>(descriptor) == *number; };
+    const auto& open = facts.inheritedDescriptors;
+    if (isNumber(request.imageFd) || std::none_of(open.begin(), open.end(), isNumber)) {
+        plan.warnings.push_back(cat("PMI_FD=", *number, " is not an open file descriptor: not passed to the container"));
+        container.erase(inContainer);
+        return;
+    }
+    plan.descriptors.push_back({static_cast<int>(*number), firstPreserved});
+    inContainer->second = cat(firstPreserved);
+}
+
+void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts, const Environment& host,
+                     ContainerPlan& plan) {
+    auto environment = makeEnvironment(config, request);
+    planPmiDescriptor(request, facts, host, environment, plan);
+    for (const auto& [name, value] : environment) {
+        if (!isUtf8(name) || !isUtf8(value)) {
+            plan.warnings.push_back(cat("The environment variable '", printable(name),
+                                        "' is not UTF-8: the container gets it with replacement characters"));
+        }
+    }
+    plan.environment.assign(environment.begin(), environment.end());
+}
+
+}  // namespace
+
+ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts) {
+    ContainerPlan plan;
+    plan.name = planName(request, facts);
+    plan.args = planArguments(request);
+    plan.initPath = planInit(config, request);
+    plan.workdir = planWorkdir(request);
+    plan.uid = facts.uid;
+    plan.gid = facts.gid;
+    plan.supplementaryGroups = facts.supplementaryGroups;
+    plan.cpus = facts.cpus;
+    plan.umask = facts.umask;
+    plan.terminal = request.tty;
+    plan.privatePid = request.privatePid || request.ssh;
+    plan.ttyGroup = facts.ttyGroup;
+    if (facts.privileged && !facts.ttyGroup) {
+        plan.warnings.push_back("There is no group 'tty' in the group file of the installation: terminals keep the user's group");
+    }
+    if (request.mpiType) {
+        checkMpiType(*request.mpiType);
+    }
+    const auto host = parseEnvironment(request.hostEnvironment);
+    planEnvironment(config, request, facts, host, plan);
+    planMounts(config, request, plan);
+    planPmixMounts(config, host, plan);
+    planDevices(config, request, plan);
+    plan.annotations = makeAnnotations(config, request, facts);
+    return plan;
+}
+
+}  // namespace sarus::engine

@@ -1,0 +1,134 @@
+#include "engine/runtime_config_builder.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus::engine {
+
+namespace {
+
+using Options = std::vector<std::string>;
+
+/// runc calls the container's own id 0 into being, so the payload's namespace is made by a helper inside; crun maps it directly.
+bool needsIdMapHelper(const RuntimeDialect& dialect) {
+    return !dialect.privileged && dialect.runtime == OciRuntime::runc;
+}
+
+oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
+                                const RuntimeInputs& inputs) {
+    oci::RuntimeProcess process;
+    process.terminal = plan.terminal;
+    process.user.uid = plan.uid;
+    process.user.gid = plan.gid;
+    process.user.umask = plan.umask;
+    process.args = plan.args;
+    process.env = plan.environment;
+    process.cwd = plan.workdir;
+    process.rlimits = inputs.rlimits;
+    process.noNewPrivileges = true;
+    process.apparmorProfile = config.apparmorProfile;
+    process.selinuxLabel = config.selinuxLabel;
+    if (dialect.privileged) {
+        process.user.additionalGids = plan.supplementaryGroups;
+    }  // else the kernel keeps the groups: setgroups(2) is denied in the user namespace
+    if (needsIdMapHelper(dialect)) {
+        process.user.uid = 0;
+        process.user.gid = 0;
+        const Options needed{"CAP_SETFCAP"};  // for writing a map with a parent's id 0 (Linux 5.12)
+        process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted = needed;
+        const Options prefix{dialect.idMapHelper, cat(plan.uid), cat(plan.gid)};
+        process.args.insert(process.args.begin(), prefix.begin(), prefix.end());
+    }
+    return process;
+}
+
+/// What a user namespace that does not own the network, ipc or pid namespace may not mount is bound from the host instead.
+void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
+                     std::vector<oci::RuntimeMount>& mounts) {
+    const Options restricted{"nosuid", "noexec", "nodev"};
+    const auto with = [](Options options, const Options& more) {
+        options.insert(options.end(), more.begin(), more.end());
+        return options;
+    };
+    if (dialect.privileged || plan.privatePid) {
+        mounts.push_back({"/proc", "proc", "proc", dialect.privileged ? Options{} : restricted});
+    } else {
+        mounts.push_back({"/proc", "bind", "/proc", with({"rbind", "rslave"}, restricted)});
+    }
+
+    Options devpts{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"};
+    if (dialect.privileged && plan.ttyGroup) {
+        devpts.push_back(cat("gid=", *plan.ttyGroup));
+    }
+    mounts.push_back({"/dev/pts", "devpts", "devpts", devpts});
+    mounts.push_back({"/dev/shm", "bind", "/dev/shm", with(restricted, {"rbind", "slave", "rw"})});
+    if (dialect.privileged) {
+        mounts.push_back({"/dev/mqueue", "mqueue", "mqueue", restricted});
+    } else if (inputs.hostHasMqueue) {  // the ipc namespace is the host's, so this is the same filesystem
+        mounts.push_back({"/dev/mqueue", "bind", "/dev/mqueue", with(restricted, {"rbind", "rslave"})});
+    }
+    if (dialect.privileged) {
+        mounts.push_back({"/sys", "sysfs", "sysfs", with(restricted, {"ro"})});
+        mounts.push_back({"/sys/fs/cgroup", "cgroup", "cgroup", with(restricted, {"relatime", "ro"})});
+    } else {
+        mounts.push_back({"/sys", "bind", "/sys", with({"rbind", "rslave"}, with(restricted, {"ro"}))});
+    }
+}
+
+void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, oci::RuntimeLinux& section) {
+    section.namespaces.push_back({"user", std::nullopt});
+    const bool helper = needsIdMapHelper(dialect);
+    section.uidMappings = {{helper ? 0 : plan.uid, 0, 1}};
+    section.gidMappings = {{helper ? 0 : plan.gid, 0, 1}};
+}
+
+/// crun runs without a cgroup manager: the starter makes the device cgroup itself, and the affinity is inherited.
+void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
+                  oci::RuntimeLinux& section) {
+    if (dialect.runtime != OciRuntime::runc || !dialect.privileged) {
+        return;
+    }
+    auto& resources = section.resources.emplace();
+    resources.devices.push_back({false, 'a', std::nullopt, std::nullopt, "rwm"});
+    resources.devices.insert(resources.devices.end(), inputs.deviceRules.begin(), inputs.deviceRules.end());
+    if (!plan.cpus.empty()) {
+        resources.cpus = oci::formatCpuList(plan.cpus);
+    }
+    section.cgroupsPath = inputs.cgroupsPath;
+}
+
+}  // namespace
+
+oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
+                                     const RuntimeInputs& inputs) {
+    if (needsIdMapHelper(dialect) && dialect.idMapHelper.empty()) {
+        throw Error("Cannot start a container with runc without privileges: the id-map helper is missing");
+    }
+    oci::RuntimeConfig result;
+    result.process = makeProcess(plan, config, dialect, inputs);
+    result.root = {config.rootfsFolder, false};
+    addSystemMounts(plan, dialect, inputs, result.mounts);
+
+    auto& section = result.linux_;
+    section.namespaces.push_back({"mount", std::nullopt});
+    if (plan.privatePid) {
+        section.namespaces.push_back({"pid", std::nullopt});
+    }
+    if (!dialect.privileged) {
+        addUserNamespace(plan, dialect, section);
+    }
+    addResources(plan, dialect, inputs, section);
+    section.rootfsPropagation = "slave";
+    section.maskedPaths = {"/proc/kcore",       "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
+                           "/proc/sched_debug", "/sys/firmware",       "/proc/scsi"};
+    section.readonlyPaths = {"/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+    section.mountLabel = config.selinuxMountLabel;
+    section.seccomp = inputs.seccompProfile;
+
+    result.annotations = plan.annotations;
+    return result;
+}
+
+}  // namespace sarus::engine
