@@ -1,0 +1,212 @@
+#include "starter/entry.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+/// A closed standard stream would be taken by the first file that the starter opens, and messages would be written into it.
+void openMissingStandardStreams() {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+        struct stat status {};
+        if (::fstat(fd, &status) == 0) {
+            continue;
+        }
+        const int null = ::open("/dev/null", O_RDWR | O_NOCTTY);
+        if (null != fd) {
+            ::_exit(1);  // without standard streams nobody can be told
+        }
+    }
+}
+
+std::vector<int> listDescriptors() {
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), &::closedir);
+    if (!directory) {
+        throwErrno("Failed to list the open descriptors in /proc/self/fd");
+    }
+    const int own = ::dirfd(directory.get());
+    std::vector<int> descriptors;
+    while (const dirent* entry = ::readdir(directory.get())) {
+        const auto number = parseNumber(static_cast<const char*>(entry->d_name));
+        if (number && *number <= INT_MAX && static_cast<int>(*number) != own) {
+            descriptors.push_back(static_cast<int>(*number));
+        }
+    }
+    std::sort(descriptors.begin(), descriptors.end());
+    return descriptors;
+}
+
+void resetSignalsAndTimers() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    for (int number = 1; number < NSIG; ++number) {
+        ::signal(number, SIG_DFL);  // fails for SIGKILL, SIGSTOP and those of the C library, which is fine
+    }
+    ::alarm(0);
+    const itimerval off{};
+    for (const auto timer : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) {
+        ::setitimer(timer, &off, nullptr);
+    }
+}
+
+struct NeededLimit {
+    __rlimit_resource resource;
+    const char* name;
+    rlim_t needed;
+};
+
+constexpr std::array neededLimits{
+    NeededLimit{RLIMIT_FSIZE, "RLIMIT_FSIZE", 64U << 20U},
+    NeededLimit{RLIMIT_NOFILE, "RLIMIT_NOFILE", 256},
+    NeededLimit{RLIMIT_AS, "RLIMIT_AS", 1U << 30U},
+    NeededLimit{RLIMIT_DATA, "RLIMIT_DATA", 256U << 20U},
+    NeededLimit{RLIMIT_CPU, "RLIMIT_CPU", 10},
+};
+
+std::vector<CallerLimit> adjustLimits() {
+    std::vector<CallerLimit> limits;
+    for (const auto& [resource, name, needed] : neededLimits) {
+        rlimit limit{};
+        checkErrno(::getrlimit(resource, &limit), cat("Failed to read ", name));
+        const CallerLimit caller{.resource = resource, .name = name, .soft = limit.rlim_cur, .hard = limit.rlim_max};
+        // A runtime written in Go raises its soft limit of descriptors by itself, so that one is always given back.
+        if (raiseLimit(resource, name, needed, limit) || resource == RLIMIT_NOFILE) {
+            limits.push_back(caller);
+        }
+    }
+    rlimit core{};
+    checkErrno(::getrlimit(RLIMIT_CORE, &core), "Failed to read RLIMIT_CORE");
+    if (core.rlim_cur != 0) {
+        limits.push_back({.resource = RLIMIT_CORE, .name = "RLIMIT_CORE", .soft = core.rlim_cur, .hard = core.rlim_max});
+        core.rlim_cur = 0;
+        checkErrno(::setrlimit(RLIMIT_CORE, &core), "Failed to switch off core files");
+    }
+    return limits;
+}
+
+std::string readExecutablePath() {
+    std::string path(PATH_MAX, '\0');
+    const auto size = checkErrno(::readlink("/proc/self/exe", path.data(), path.size()), "Failed to read /proc/self/exe");
+    path.resize(static_cast<std::size_t>(size));
+    return path;
+}
+
+std::string twoLevelsAbove(const std::string& path) {
+    auto end = path.rfind('/');
+    end = end == 0 || end == std::string::npos ? std::string::npos : path.rfind('/', end - 1);
+    if (end == std::string::npos) {
+        throw Error(cat("The program ", printable(path), " is not installed in <prefix>/libexec"));
+    }
+    return end == 0 ? "/" : path.substr(0, end);
+}
+
+std::string whyBitHadNoEffect(bool identity) {
+    if (!identity) {
+        return "this is a user namespace";
+    }
+    if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
+        return "the process runs with no_new_privs";
+    }
+    struct statvfs filesystem {};
+    if (::statvfs("/proc/self/exe", &filesystem) == 0 && (filesystem.f_flag & ST_NOSUID) != 0) {
+        return "its file system is mounted with nosuid";
+    }
+    return "the kernel did not grant the privileges";
+}
+
+void decideMode(Entry& entry) {
+    const bool identity = isIdentityMap(readFile("/proc/self/uid_map", 65536));
+    entry.ownUserNamespace = !identity;
+    entry.mode = ::geteuid() == 0 && identity ? Mode::privileged : Mode::rootless;
+    const UniqueFd program = openFile("/proc/self/exe", O_PATH);
+    struct stat status {};
+    checkErrno(::fstat(program.get(), &status), "Failed to examine the program file");
+    const bool setUserId = (status.st_mode & S_ISUID) != 0;
+    if (setUserId && entry.mode == Mode::rootless && status.st_uid != ::getuid()) {
+        entry.privilegeNotice = cat("The set-user-ID bit of ", printable(entry.executable), " has no effect because ",
+                                    whyBitHadNoEffect(identity), ": the container starts without privileges");
+    }
+    // The prefix follows from the program's path: with a second name the caller could choose a prefix.
+    if (setUserId && entry.mode == Mode::privileged && ::getuid() != 0 && status.st_nlink != 1) {
+        throw Error(cat("The set-user-ID program ", printable(entry.executable), " must not have other hard links"),
+                    "Remove the other names of the file, or install it again");
+    }
+}
+
+}  // namespace
+
+bool isIdentityMap(const std::string& uidMap) {
+    const auto words = splitWords(uidMap);
+    return words.size() == 3 && words[0] == "0" && words[1] == "0" && words[2] == "4294967295";
+}
+
+bool raiseLimit(int resource, const std::string& name, rlim_t needed, rlimit& limit) {
+    const auto which = static_cast<__rlimit_resource>(resource);
+    const rlimit before = limit;
+    if (limit.rlim_cur >= needed && (limit.rlim_cur == limit.rlim_max || resource == RLIMIT_NOFILE)) {
+        return false;
+    }
+    if (resource == RLIMIT_NOFILE) {  // the hard one may be so large that tables sized by it are costly
+        limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, std::max<rlim_t>(needed, 1024));
+    } else {
+        limit.rlim_cur = limit.rlim_max;
+    }
+    if (limit.rlim_max < needed) {
+        limit = {.rlim_cur = needed, .rlim_max = needed};
+    }
+    if (::setrlimit(which, &limit) != 0) {
+        throw Error(cat("The limit ", name, " of ", before.rlim_max, " is too low to start a container"),
+                    cat("It must be at least ", needed, " (see ulimit)"));
+    }
+    return true;
+}
+
+void closeInherited(const std::vector<int>& inherited, const std::vector<int>& kept) {
+    for (const int fd : inherited) {
+        if (fd > STDERR_FILENO && std::find(kept.begin(), kept.end(), fd) == kept.end()) {
+            ::close(fd);
+        }
+    }
+}
+
+Entry sanitizeEntry() {
+    Entry entry;
+    openMissingStandardStreams();
+    entry.descriptors = listDescriptors();
+    for (const int fd : entry.descriptors) {
+        if (fd > STDERR_FILENO) {
+            ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+        }
+    }
+    resetSignalsAndTimers();
+    entry.umask = ::umask(022);
+    checkErrno(::chdir("/"), "Failed to change to the root directory");
+    entry.limits = adjustLimits();
+    checkErrno(::clearenv(), "Failed to clear the environment");
+    entry.executable = readExecutablePath();
+    entry.prefix = twoLevelsAbove(entry.executable);
+    decideMode(entry);
+    return entry;
+}
+
+}  // namespace sarus::starter
