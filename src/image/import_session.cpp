@@ -1,0 +1,171 @@
+#include "image/import_session.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+constexpr std::string_view workPrefix = "sarus-import-";
+constexpr std::time_t oneDay = 24 * 3600;
+
+struct CloseDir {
+    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+
+/// The suffixes S for which `directory` has an entry prefix + S + ending; nothing if it cannot be listed.
+std::vector<std::string> suffixesIn(const std::string& directory, std::string_view prefix, std::string_view ending) {
+    std::vector<std::string> suffixes;
+    const std::unique_ptr<DIR, CloseDir> entries(::opendir(directory.c_str()));
+    while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+        std::string_view name = entry->d_name;
+        if (name.size() > prefix.size() + ending.size() && name.starts_with(prefix) && name.ends_with(ending)) {
+            name.remove_prefix(prefix.size());
+            name.remove_suffix(ending.size());
+            if (isSuffix(name)) {
+                suffixes.emplace_back(name);
+            }
+        }
+    }
+    return suffixes;
+}
+
+enum class ImportState { unknown, alive, dead };
+
+ImportState stateOf(const RepositoryPaths& paths, const std::string& suffix) {
+    // The lock file gets its name only once it is locked: a file that is there and not locked has lost its owner.
+    const auto lock = cat(paths.layout(suffix), "/lock");
+    UniqueFd fd(::open(lock.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd) {
+        return ImportState::unknown;
+    }
+    try {
+        return tryLock(fd.get(), LockMode::exclusive) ? ImportState::dead : ImportState::alive;
+    } catch (const Error&) {
+        return ImportState::unknown;  // no locks here: age decides
+    }
+}
+
+bool isAbandonedPath(const RepositoryPaths& paths, const std::string& suffix, const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid() && isAbandoned(paths, suffix, status.st_mtime);
+}
+
+void removeQuietly(const std::string& path) noexcept {
+    try {
+        removeTree(path);
+    } catch (const std::exception& error) {
+        logInfo("ImageStore", error.what());  // only rubbish stays behind; the next command tries again
+    }
+}
+
+}  // namespace
+
+ImportSession::ImportSession(const RepositoryPaths& paths, const std::string& tempDir, const LockTimings& timings)
+    : letters(randomLetters()), marker(paths.layout(letters)), work(cat(tempDir, '/', workPrefix, letters)) {
+    if (!isDirectory(tempDir)) {
+        work.clear();
+        marker.clear();
+        throw Error(cat("Invalid temporary directory \"", printable(tempDir), "\""));
+    }
+    try {
+        create(paths, tempDir, timings);
+    } catch (...) {
+        removeAll();
+        throw;
+    }
+}
+
+void ImportSession::create(const RepositoryPaths& paths, const std::string& tempDir, const LockTimings& timings) {
+    const auto cacheLock = paths.cacheLock();
+    openFile(cacheLock, O_RDWR | O_CREAT, 0644);
+    cacheInUse = lockFile(cacheLock, LockMode::shared, timings);
+    checkErrno(::mkdir(marker.c_str(), 0700), cat("Failed to create directory ", printable(marker)));
+    const auto lock = cat(marker, "/lock");
+    const auto lockDraft = cat(lock, "-new");
+    markerLock = openFile(lockDraft, O_RDWR | O_CREAT | O_EXCL, 0600);
+    try {
+        tryLock(markerLock.get(), LockMode::exclusive);
+        checkErrno(::rename(lockDraft.c_str(), lock.c_str()), cat("Failed to create ", printable(lock)));
+    } catch (const Error& error) {
+        if (!isLockUnsupported(error.errnum())) {
+            throw;
+        }
+    }
+    checkErrno(::symlink("../../blobs", cat(marker, "/blobs").c_str()), cat("Failed to create a link in ", printable(marker)));
+    checkErrno(::mkdir(work.c_str(), 0700), cat("Failed to create a directory in the temporary directory \"", printable(tempDir), "\""));
+}
+
+ImportSession::~ImportSession() {
+    removeAll();
+}
+
+void ImportSession::removeAll() noexcept {
+    if (!work.empty()) {
+        removeQuietly(work);
+    }
+    if (!marker.empty()) {
+        removeQuietly(marker);
+    }
+}
+
+std::string ImportSession::privateLayout() const {
+    return cat(work, "/layout");
+}
+
+std::vector<std::string> deadImports(const RepositoryPaths& paths) {
+    std::vector<std::string> dead;
+    for (const auto& suffix : suffixesIn(paths.layouts(), "image-", "")) {
+        if (isAbandonedPath(paths, suffix, paths.layout(suffix))) {
+            dead.push_back(suffix);
+        }
+    }
+    return dead;
+}
+
+bool isAbandoned(const RepositoryPaths& paths, const std::string& suffix, std::time_t modified) {
+    const auto state = stateOf(paths, suffix);
+    return state == ImportState::dead || (state == ImportState::unknown && modified < std::time(nullptr) - oneDay);
+}
+
+void removeAbandonedImports(const RepositoryPaths& paths, const std::string& tempDir) {
+    const auto removeIfAbandoned = [&](const std::string& directory, std::string_view prefix, std::string_view ending) {
+        for (const auto& suffix : suffixesIn(directory, prefix, ending)) {
+            const auto path = cat(directory, '/', prefix, suffix, ending);
+            if (isAbandonedPath(paths, suffix, path)) {
+                removeQuietly(path);
+            }
+        }
+    };
+    removeIfAbandoned(tempDir, workPrefix, "");
+    removeIfAbandoned(paths.root, "metadata.json-", "");
+    removeIfAbandoned(paths.root, "sarus-auth-", ".json");
+    if (const auto directory = authenticationDirectory(paths); directory != paths.root) {
+        removeIfAbandoned(directory, "sarus-auth-", ".json");
+    }
+    // Last: as long as a layout exists, it tells that its import is dead.
+    removeIfAbandoned(paths.layouts(), "image-", "");
+}
+
+std::string authenticationDirectory(const RepositoryPaths& paths) {
+    const char* runtimeDirectory = ::getenv("XDG_RUNTIME_DIR");
+    if (runtimeDirectory != nullptr && runtimeDirectory[0] == '/' && isDirectory(runtimeDirectory)) {
+        return cat(runtimeDirectory, "/sarus");
+    }
+    return paths.root;
+}
+
+}  // namespace sarus::image
