@@ -1,0 +1,38 @@
+#include "base/log.hpp"
+#include "cli/command.hpp"
+#include "cli/command_line.hpp"
+#include "cli/help_text.hpp"
+
+namespace sarus::cli {
+
+namespace {
+
+int run(Context&, const Arguments& arguments) {
+    if (arguments.positionals().empty()) {
+        printLine(generalHelp());
+        return 0;
+    }
+    const auto& name = arguments.positionals().front();
+    const auto* command = findCommand(name);
+    if (command == nullptr) {
+        throwUnknownCommand(name);
+    }
+    printLine(commandHelp(*command));
+    return 0;
+}
+
+}  // namespace
+
+Command helpCommand() {
+    return {.name = "help",
+            .usage = "sarus help [COMMAND]",
+            .description = "Print help message about a command",
+            .note = {},
+            .options = {},
+            .minPositionals = 0,
+            .maxPositionals = 1,
+            .acceptsOptions = false,
+            .run = run};
+}
+
+}  // namespace sarus::cli

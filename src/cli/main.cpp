@@ -1,0 +1,69 @@
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/command_line.hpp"
+#include "cli/context.hpp"
+
+namespace {
+
+using namespace sarus;
+
+void chooseLogLevel(const cli::Arguments& global) {
+    if (global.has("debug")) {
+        setLogLevel(LogLevel::debug);
+    } else if (global.has("verbose")) {
+        setLogLevel(LogLevel::info);
+    }
+}
+
+int runProgram(std::span<const std::string> tokens) {
+    const auto global = cli::parseGlobal(tokens);
+    chooseLogLevel(global);
+    cli::Context context;
+    const auto& rest = global.positionals();
+    if (global.has("help") || rest.empty() || global.has("version")) {
+        const bool version = global.has("version") && !global.has("help");
+        return cli::findCommand(version ? "version" : "help")->run(context, {});
+    }
+    const auto* command = cli::findCommand(rest.front());
+    if (command == nullptr) {
+        cli::throwUnknownCommand(rest.front());
+    }
+    return command->run(context, cli::parseCommand(*command, std::span(rest).subspan(1)));
+}
+
+void report(const Error& error) {
+    printError(error.what());
+    if (!error.hint().empty()) {
+        printError(error.hint());
+    }
+    if (logLevel() == LogLevel::debug && error.chain().size() > 1) {
+        printError("Error trace (most nested error last):");
+        for (std::size_t i = 0; i < error.chain().size(); ++i) {
+            auto number = cat('#', i);
+            number.resize(4, ' ');
+            printError(cat(number, error.chain()[i]));
+        }
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        const std::vector<std::string> tokens(argv + (argc > 0 ? 1 : 0), argv + argc);
+        return runProgram(tokens);
+    } catch (const Error& error) {
+        report(error);
+        return error.exitStatus();
+    } catch (const std::exception& error) {
+        logError("CLI", error.what());
+        return 1;
+    }
+}

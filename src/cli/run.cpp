@@ -1,0 +1,179 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "cli/command.hpp"
+#include "cli/command_line.hpp"
+#include "cli/context.hpp"
+#include "engine/device_request.hpp"
+#include "engine/launch_request.hpp"
+#include "engine/mount_request.hpp"
+#include "engine/run_options.hpp"
+#include "image/lookup.hpp"
+#include "image/reference.hpp"
+
+namespace sarus::cli {
+
+namespace {
+
+bool parsePid(const Arguments& arguments) {
+    const auto value = arguments.value("pid");
+    if (arguments.has("pid") && value != "host" && value != "private") {
+        throw Error(cat("Incorrect value provided for --pid option: '", printable(value),
+                        "'. Supported values: 'host', 'private'.\n", seeHelp("run")));
+    }
+    if (arguments.has("ssh") && value == "host") {
+        throw Error(
+            "The use of '--ssh' is incompatible with '--pid=host'. The SSH hook requires the use of a private PID namespace");
+    }
+    return value == "private" || arguments.has("ssh");
+}
+
+/// The checks that need no file: a typing error is reported before anything is looked up.
+void checkOptions(const engine::LaunchRequest& request) {
+    for (const auto& annotation : request.annotations) {
+        engine::parseAnnotation(annotation);
+    }
+    for (const auto& variable : request.env) {
+        engine::parseEnvironmentOption(variable);
+    }
+    for (const auto& mount : request.mounts) {
+        engine::parseMountRequest(mount);
+    }
+    for (const auto& device : request.devices) {
+        engine::parseDeviceRequest(device);
+    }
+    if (request.mpiType) {
+        engine::checkMpiType(*request.mpiType);
+    }
+    if (request.name) {
+        engine::checkContainerName(*request.name);
+    }
+    if (request.workdir) {
+        try {
+            engine::checkWorkdir(*request.workdir);
+        } catch (const Error& error) {
+            throw Error(cat(error.what(), "\n", seeHelp("run")));
+        }
+    }
+}
+
+engine::LaunchRequest makeRequest(const Arguments& arguments) {
+    engine::LaunchRequest request;
+    request.command.assign(arguments.positionals().begin() + 1, arguments.positionals().end());
+    if (arguments.has("entrypoint")) {
+        request.entrypoint = splitWords(arguments.value("entrypoint"));
+    }
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+        request.hostEnvironment.emplace_back(*variable);
+    }
+    request.env = arguments.values("env");
+    request.mounts = arguments.values("mount");
+    request.devices = arguments.values("device");
+    request.annotations = arguments.values("annotation");
+    const auto optional = [&](std::string_view option) {
+        return arguments.has(option) ? std::optional(arguments.value(option)) : std::nullopt;
+    };
+    request.workdir = optional("workdir");
+    request.name = optional("name");
+    request.mpiType = optional("mpi-type");
+    request.mpi = arguments.has("mpi") || request.mpiType;
+    request.glibc = arguments.has("glibc");
+    request.ssh = arguments.has("ssh");
+    request.init = arguments.has("init");
+    request.tty = arguments.has("tty");
+    request.privatePid = parsePid(arguments);
+    request.logLevel = logLevel();
+    checkOptions(request);
+    return request;
+}
+
+/// The channel to the starter: a memory file that nobody can change any more.
+UniqueFd writeRequest(const engine::LaunchRequest& request) {
+    UniqueFd channel(
+        checkErrno(::memfd_create("sarus-launch-request", MFD_ALLOW_SEALING), "Failed to create the launch request"));
+    writeAll(channel.get(), engine::serializeLaunchRequest(request), "the launch request");
+    constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    checkErrno(::fcntl(channel.get(), F_ADD_SEALS, seals), "Failed to seal the launch request");
+    return channel;
+}
+
+[[noreturn]] void execStarter(const std::string& prefix, int channel) {
+    auto starter = cat(prefix, "/libexec/sarus-starter");
+    auto number = cat(channel);
+    const std::array<char*, 3> argv{starter.data(), number.data(), nullptr};
+    const std::array<char*, 1> environment{nullptr};
+    ::execve(starter.c_str(), argv.data(), environment.data());
+    throw Error::fromErrno(cat("Failed to execute ", printable(starter)), errno, "Is the installation complete?");
+}
+
+int run(Context& context, const Arguments& arguments) {
+    const auto reference = image::parseReference(arguments.positionals().front()).normalized();
+    auto request = makeRequest(arguments);
+    auto found = image::findImage(context.repositoryDirectory(arguments.has("centralized-repository")), reference);
+    request.imagePath = found.path;
+    request.imageReference = found.reference.full();
+    request.metadata = std::move(found.metadata);
+    request.imageFd = found.file.get();
+    checkErrno(::fcntl(found.file.get(), F_SETFD, 0), "Failed to hand over the image");
+    const auto channel = writeRequest(request);
+    logDebug("CLI", cat("Starting a container of ", request.imageReference, " from ", printable(request.imagePath)));
+    execStarter(context.prefix(), channel.get());
+}
+
+}  // namespace
+
+Command runCommand() {
+    return {
+        .name = "run",
+        .usage = "sarus run [OPTIONS] REPOSITORY[:TAG] [COMMAND] [ARG...]",
+        .description = "Run a command in a new container",
+        .note = "Note: REPOSITORY[:TAG] has to be specified as\n      displayed by the \"sarus images\" command.",
+        .options =
+            {
+                {.longName = "annotation",
+                 .takesValue = true,
+                 .repeatable = true,
+                 .help = "Add an OCI annotation to the container"},
+                {.longName = "centralized-repository", .help = "Use centralized repository instead of the local one"},
+                {.longName = "device", .takesValue = true, .repeatable = true, .help = "Mount custom devices into the container"},
+                {.longName = "entrypoint", .takesValue = true, .help = "Overwrite the default ENTRYPOINT of the image"},
+                {.longName = "env",
+                 .shortName = 'e',
+                 .takesValue = true,
+                 .repeatable = true,
+                 .help = "Set environment variables in the container"},
+                {.longName = "glibc", .help = "Enable replacement of the container's GNU C libraries"},
+                {.longName = "init",
+                 .help = "Run an init process inside the container that forwards signals and reaps processes"},
+                {.longName = "mount",
+                 .takesValue = true,
+                 .repeatable = true,
+                 .help = "Mount custom directories into the container"},
+                {.longName = "mpi", .shortName = 'm', .help = "Enable MPI support. Implies '--glibc'"},
+                {.longName = "mpi-type", .takesValue = true, .help = "Enable MPI support for a specific MPI implementation"},
+                {.longName = "name", .shortName = 'n', .takesValue = true, .help = "Assign a name to the container"},
+                {.longName = "pid",
+                 .takesValue = true,
+                 .help = "Set the PID namespace mode for the container. Supported values: 'host', 'private'. Default: 'host'"},
+                {.longName = "ssh", .help = "Enable SSH in the container. Implies '--pid=private'"},
+                {.longName = "tty", .shortName = 't', .help = "Allocate a pseudo-TTY in the container"},
+                {.longName = "workdir",
+                 .shortName = 'w',
+                 .takesValue = true,
+                 .help = "Set working directory inside the container"},
+            },
+        .minPositionals = 1,
+        .maxPositionals = anyNumber,
+        .run = run};
+}
+
+}  // namespace sarus::cli

@@ -1,0 +1,160 @@
+#include "cli/command_line.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.hpp"
+#include "cli/help_text.hpp"
+
+namespace sarus::cli {
+namespace {
+
+using testing::ElementsAre;
+
+Arguments run(const std::vector<std::string>& tokens) {
+    return parseCommand(*findCommand("run"), tokens);
+}
+
+std::string failure(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+std::string runFailure(const std::vector<std::string>& tokens) {
+    return failure([&] { run(tokens); });
+}
+
+TEST(CommandLine, NothingAfterTheFirstPositionalIsInterpreted) {
+    const auto arguments = run({"-t", "image", "--foo", "-m", "--", "x"});
+    EXPECT_TRUE(arguments.has("tty"));
+    EXPECT_FALSE(arguments.has("mpi"));
+    EXPECT_THAT(arguments.positionals(), ElementsAre("image", "--foo", "-m", "--", "x"));
+}
+
+TEST(CommandLine, DashesAloneAndThreeDashesArePositionals) {
+    EXPECT_THAT(run({"-", "x"}).positionals(), ElementsAre("-", "x"));
+    EXPECT_THAT(run({"--", "x"}).positionals(), ElementsAre("--", "x"));
+    EXPECT_THAT(run({"---tty", "x"}).positionals(), ElementsAre("---tty", "x"));
+}
+
+TEST(CommandLine, AcceptsAllFormsOfValues) {
+    for (const auto& tokens : std::vector<std::vector<std::string>>{{"--workdir=/w", "i"},
+                                                                    {"--workdir", "/w", "i"},
+                                                                    {"-w", "/w", "i"},
+                                                                    {"-w/w", "i"},
+                                                                    {"-tw", "/w", "i"},
+                                                                    {"-tw/w", "i"}}) {
+        const auto arguments = run(tokens);
+        EXPECT_EQ(arguments.value("workdir"), "/w") << tokens[0];
+        EXPECT_THAT(arguments.positionals(), ElementsAre("i"));
+    }
+}
+
+TEST(CommandLine, FlagsMayBeSticky) {
+    const auto arguments = run({"-mt", "i"});
+    EXPECT_TRUE(arguments.has("mpi"));
+    EXPECT_TRUE(arguments.has("tty"));
+}
+
+TEST(CommandLine, RepeatableOptionsKeepTheirOrder) {
+    EXPECT_THAT(run({"-e", "A=1", "--env=B=2", "-eC", "i"}).values("env"), ElementsAre("A=1", "B=2", "C"));
+}
+
+TEST(CommandLine, EmptyValueIsLegalAsTheNextTokenButNotAfterTheEqualSign) {
+    EXPECT_TRUE(run({"--entrypoint", "", "i"}).has("entrypoint"));
+    EXPECT_EQ(runFailure({"--entrypoint=", "i"}),
+              "the argument for option '--entrypoint' should follow immediately after the equal sign\nSee 'sarus help run'");
+}
+
+TEST(CommandLine, ValueIsMissingBeforeAnotherOption) {
+    EXPECT_EQ(runFailure({"--workdir", "--tty", "i"}),
+              "the required argument for option '--workdir' is missing\nSee 'sarus help run'");
+}
+
+TEST(CommandLine, OptionGivenTwiceIsAnError) {
+    EXPECT_EQ(runFailure({"--workdir=/a", "-w", "/b", "i"}),
+              "option '--workdir' cannot be specified more than once\nSee 'sarus help run'");
+}
+
+TEST(CommandLine, LongNamesMayBeAbbreviated) {
+    EXPECT_TRUE(run({"--central", "i"}).has("centralized-repository"));
+    EXPECT_EQ(run({"--work=/w", "i"}).value("workdir"), "/w");
+    EXPECT_TRUE(run({"--mpi", "i"}).has("mpi")) << "an exact name wins over longer ones";
+    EXPECT_TRUE(parseGlobal(std::vector<std::string>{"--verb"}).has("verbose"));
+}
+
+TEST(CommandLine, AbbreviationWithASeparateValueDoesNotTakeIt) {
+    EXPECT_EQ(runFailure({"--work", "/w", "i"}), "the required argument for option '--workdir' is missing\nSee 'sarus help run'");
+}
+
+TEST(CommandLine, AmbiguousAbbreviationNamesTheCandidates) {
+    EXPECT_EQ(failure([] { parseGlobal(std::vector<std::string>{"--v"}); }),
+              "option '--v' is ambiguous and matches '--verbose', and '--version'\nSee 'sarus help'");
+}
+
+TEST(CommandLine, UnknownOptionIsNamedAndWhatWasMeantIsSuggested) {
+    EXPECT_EQ(runFailure({"--invalid-option", "i"}), "unrecognised option '--invalid-option'\nSee 'sarus help run'");
+    EXPECT_EQ(runFailure({"--wrkdir=/x", "i"}),
+              "unrecognised option '--wrkdir'\nSee 'sarus help run'\nDid you mean '--workdir'?");
+    EXPECT_EQ(runFailure({"-Q", "i"}), "unrecognised option '-Q'\nSee 'sarus help run'");
+    EXPECT_EQ(failure([] {
+                  parseGlobal(std::vector<std::string>{"--invalid-option", "run"});
+              }),
+              "unrecognised option '--invalid-option'\nSee 'sarus help'");
+}
+
+TEST(CommandLine, FlagTakesNoValue) {
+    EXPECT_EQ(failure([] { parseGlobal(std::vector<std::string>{"--debug=1"}); }),
+              "option '--debug' does not take any arguments\nSee 'sarus help'");
+}
+
+TEST(CommandLine, NumberOfPositionalsIsCheckedBeforeOptionValues) {
+    EXPECT_EQ(runFailure({"--invalid-option"}), "Too few arguments for command 'run'\nSee 'sarus help run'");
+    EXPECT_EQ(failure([] {
+                  parseCommand(*findCommand("help"), std::vector<std::string>{"a", "b"});
+              }),
+              "Too many arguments for command 'help'\nSee 'sarus help help'");
+}
+
+TEST(CommandLine, VersionAndHelpSupportNoOptions) {
+    for (const std::string name : {"version", "help"}) {
+        EXPECT_EQ(failure([&] { parseCommand(*findCommand(name), std::vector<std::string>{"--x"}); }),
+                  "Command '" + name + "' doesn't support options\nSee 'sarus help " + name + "'");
+    }
+}
+
+TEST(CommandLine, UnknownCommandIsNamedAndWhatWasMeantIsSuggested) {
+    EXPECT_EQ(failure([] { throwUnknownCommand("---run"); }), "'---run' is not a Sarus command\nSee 'sarus help'");
+    EXPECT_EQ(failure([] { throwUnknownCommand("rnu"); }), "'rnu' is not a Sarus command\nSee 'sarus help'\nDid you mean 'run'?");
+    EXPECT_EQ(failure([] { throwUnknownCommand("\x1b[2J"); }), "'\\x1b[2J' is not a Sarus command\nSee 'sarus help'");
+}
+
+TEST(HelpText, ShowsShortFormsAndArgumentsAndWrapsAt80Columns) {
+    const auto text = commandHelp(*findCommand("run"));
+    EXPECT_THAT(text, testing::StartsWith("Usage: sarus run [OPTIONS] REPOSITORY[:TAG] [COMMAND] [ARG...]\n\n"
+                                          "Run a command in a new container\n\nNote: "));
+    EXPECT_THAT(text, testing::HasSubstr("\n  -t [ --tty ]              Allocate a pseudo-TTY in the container\n"));
+    EXPECT_THAT(text, testing::HasSubstr("\n  --entrypoint arg          Overwrite the default ENTRYPOINT of the image\n"));
+    std::size_t column = 0;
+    for (const char c : text) {
+        column = c == '\n' ? 0 : column + 1;
+        EXPECT_LE(column, 80U);
+    }
+}
+
+TEST(HelpText, ListsTheCommandsAlphabetically) {
+    const auto text = generalHelp();
+    EXPECT_THAT(text, testing::StartsWith("Usage: sarus COMMAND\n\nOptions:\n"));
+    EXPECT_THAT(text, testing::HasSubstr("\n   help         Print help message about a command\n"));
+    EXPECT_LT(text.find("\n   help "), text.find("\n   run "));
+    EXPECT_EQ(text.find("completion"), std::string::npos) << "hidden";
+}
+
+}  // namespace
+}  // namespace sarus::cli
