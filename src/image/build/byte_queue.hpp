@@ -1,0 +1,97 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace sarus::image::build {
+
+/// A block of bytes which several threads may read at the same time, and which none changes any more.
+class Chunk {
+public:
+    explicit Chunk(std::size_t capacity) : storage(new unsigned char[capacity]), available(capacity) {}
+
+    unsigned char* data() noexcept { return storage.get(); }
+    std::size_t capacity() const noexcept { return available; }
+    void setSize(std::size_t size) noexcept { used = size; }
+    std::span<const unsigned char> bytes() const noexcept { return {storage.get(), used}; }
+
+private:
+    std::unique_ptr<unsigned char[]> storage;
+    std::size_t available;
+    std::size_t used = 0;
+};
+
+using ChunkPtr = std::shared_ptr<const Chunk>;
+
+/// Hands chunks from one thread to another. `push` waits while more than `limit` bytes are queued, which is what bounds
+/// the memory of a conversion. An end or an error that the producer leaves reaches the consumer after the last chunk; a consumer
+/// that closes the queue releases a waiting producer.
+class ByteQueue {
+public:
+    explicit ByteQueue(std::size_t byteLimit) : limit(byteLimit) {}
+
+    /// Returns false if the consumer wants no more.
+    bool push(ChunkPtr chunk) {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [this] { return queuedBytes < limit || closed; });
+        if (closed) {
+            return false;
+        }
+        queuedBytes += chunk->bytes().size();
+        chunks.push_back(std::move(chunk));
+        changed.notify_all();
+        return true;
+    }
+
+    /// No more chunks; `problem`, if any, is rethrown in the consumer.
+    void end(std::exception_ptr problem = nullptr) {
+        const std::lock_guard lock(mutex);
+        ended = true;
+        failure = std::move(problem);
+        changed.notify_all();
+    }
+
+    /// The next chunk, or null at the end. Throws what the producer failed with.
+    ChunkPtr pop() {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [this] { return !chunks.empty() || ended; });
+        if (chunks.empty()) {
+            if (failure) {
+                std::rethrow_exception(failure);
+            }
+            return nullptr;
+        }
+        ChunkPtr chunk = std::move(chunks.front());
+        chunks.pop_front();
+        queuedBytes -= chunk->bytes().size();
+        changed.notify_all();
+        return chunk;
+    }
+
+    /// Ends both sides: `push` refuses from now on, and `pop` finds the end.
+    void close() {
+        const std::lock_guard lock(mutex);
+        closed = true;
+        ended = true;
+        chunks.clear();
+        changed.notify_all();
+    }
+
+private:
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<ChunkPtr> chunks;
+    std::size_t queuedBytes = 0;
+    std::size_t limit;
+    bool ended = false;
+    bool closed = false;
+    std::exception_ptr failure;
+};
+
+}  // namespace sarus::image::build

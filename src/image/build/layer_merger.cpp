@@ -1,0 +1,212 @@
+#include "image/build/layer_merger.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image::build {
+
+namespace {
+
+constexpr std::string_view whiteoutPrefix = ".wh.";
+constexpr std::string_view reservedPrefix = ".wh..wh.";
+constexpr std::string_view opaqueName = ".wh..wh..opq";
+constexpr std::size_t largestXattr = 65536;  // XATTR_SIZE_MAX
+constexpr std::size_t longestXattrName = 255;
+
+/// Attributes that mean something in a read-only image which belongs to its user: the user's own, and file capabilities (the
+/// mount is nosuid; they are kept for the record). Left out: labels and signatures of the machine where the image was made,
+/// access control lists (squashfs cannot hold them), and whatever would talk to the overlay that is mounted above.
+bool keepsXattr(std::string_view name) {
+    return (name.starts_with("user.") && !name.starts_with("user.overlay.")) || name == "security.capability";
+}
+
+Inode::Type inodeType(TarEntry::Type type) {
+    switch (type) {
+        case TarEntry::Type::symlink:
+            return Inode::Type::symlink;
+        case TarEntry::Type::charDevice:
+            return Inode::Type::charDevice;
+        case TarEntry::Type::blockDevice:
+            return Inode::Type::blockDevice;
+        case TarEntry::Type::directory:
+            return Inode::Type::directory;
+        case TarEntry::Type::fifo:
+            return Inode::Type::fifo;
+        case TarEntry::Type::regular:
+        case TarEntry::Type::hardLink:
+            break;
+    }
+    return Inode::Type::regular;
+}
+
+}  // namespace
+
+LayerMerger::LayerMerger(SquashfsWriter& squashfs, std::uint32_t layerCount, std::uint64_t mostEntries)
+    : writer(squashfs), entryLimit(mostEntries), merged(paths, inodes), layers(layerCount) {}
+
+void LayerMerger::readLayer(std::uint32_t layer, TarReader& archive) {
+    TarEntry entry;
+    for (std::uint32_t member = 0; archive.next(entry); ++member) {
+        if (++entryCount > entryLimit) {
+            throw Error(cat("The image's layers have more than ", entryLimit, " entries"),
+                        "if the image is trustworthy, ask for a higher limit (--max-entries)");
+        }
+        addEntry(layer, member, entry, archive);
+    }
+    coverLowerLayers(layers[layer]);
+}
+
+void LayerMerger::addEntry(std::uint32_t layer, std::uint32_t member, TarEntry& entry, TarReader& archive) {
+    const auto parts = splitPath(entry.path);
+    if (addMark(layer, parts)) {
+        return;
+    }
+    const PathId path = paths.intern(parts);
+    if (entry.type == TarEntry::Type::hardLink) {
+        layers[layer].push_back({LayerEntry::Kind::hardLink, path, nullptr, paths.intern(splitPath(entry.linkTarget))});
+        return;
+    }
+    Inode& inode = makeInode(layer, member, entry);
+    const bool isDirectory = inode.type == Inode::Type::directory;
+    layers[layer].push_back({isDirectory ? LayerEntry::Kind::directory : LayerEntry::Kind::file, path, &inode});
+    if (inode.type == Inode::Type::regular && inode.size > 0 && !paths.isHidden(path)) {
+        writeContent(inode, archive);
+    }
+}
+
+/// Handles names which the specification reserves for whiteouts; false for all others.
+bool LayerMerger::addMark(std::uint32_t layer, const std::vector<std::string_view>& parts) {
+    const auto reserved = std::find_if(parts.begin(), parts.end(), [](auto part) { return part.starts_with(whiteoutPrefix); });
+    if (reserved == parts.end()) {
+        return false;
+    }
+    std::vector<std::string_view> path(parts.begin(), reserved);
+    if (*reserved == opaqueName) {
+        layers[layer].push_back({LayerEntry::Kind::opaque, paths.intern(path)});
+        return true;
+    }
+    // AUFS keeps its own files under these names, and nothing below a whiteout can be meant to be seen.
+    if (reserved->starts_with(reservedPrefix) || reserved + 1 != parts.end()) {
+        return true;
+    }
+    const auto name = reserved->substr(whiteoutPrefix.size());
+    if (name.empty() || name == "." || name == "..") {
+        throw Error(cat("A layer contains a whiteout of the impossible name '", name, "'"));
+    }
+    path.push_back(name);
+    layers[layer].push_back({LayerEntry::Kind::whiteout, paths.intern(path)});
+    return true;
+}
+
+Inode& LayerMerger::makeInode(std::uint32_t layer, std::uint32_t member, TarEntry& entry) {
+    Inode& inode = inodes.add();
+    inode.type = inodeType(entry.type);
+    inode.mode = inode.type == Inode::Type::symlink ? std::uint16_t{0777} : entry.mode;
+    inode.mtime = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+        entry.mtime, 0, std::numeric_limits<std::uint32_t>::max()));  // squashfs has 32 bits without sign
+    inode.device = (entry.deviceMinor & 0xFFU) | entry.deviceMajor << 8U | (entry.deviceMinor & ~0xFFU) << 12U;
+    inode.xattrs = internXattrs(entry);
+    inode.layer = layer;
+    inode.member = member;
+    inode.size = entry.size;
+    if (inode.type == Inode::Type::symlink) {
+        if (entry.linkTarget.empty() || entry.linkTarget.size() > 4095) {
+            throw Error(cat("A layer contains the symbolic link '", printable(entry.path), "' with a target that is ",
+                            entry.linkTarget.empty() ? "empty" : "longer than 4095 bytes"));
+        }
+        inode.target = std::move(entry.linkTarget);
+    }
+    return inode;
+}
+
+std::uint32_t LayerMerger::internXattrs(TarEntry& entry) {
+    XattrSet set;
+    for (auto& [name, value] : entry.xattrs) {
+        if (!keepsXattr(name)) {
+            continue;
+        }
+        if (name.size() > longestXattrName || value.size() > largestXattr || name == "user." ||
+            name.find('\0') != std::string::npos) {
+            throw Error(
+                cat("A layer contains '", printable(entry.path), "' with an extended attribute that no filesystem can hold"),
+                "Linux allows 255 bytes for the name and 64 KiB for the value");
+        }
+        const auto same = std::find_if(set.begin(), set.end(), [&name = name](const auto& known) { return known.first == name; });
+        if (same != set.end()) {
+            same->second = std::move(value);
+        } else {
+            set.emplace_back(std::move(name), std::move(value));
+        }
+    }
+    if (set.empty()) {
+        return 0;
+    }
+    std::sort(set.begin(), set.end());
+    const auto [found, isNew] = xattrNumbers.try_emplace(std::move(set), static_cast<std::uint32_t>(xattrs.size()));
+    if (isNew) {
+        xattrs.push_back(found->first);
+    }
+    return found->second;
+}
+
+void LayerMerger::writeContent(Inode& inode, TarReader& archive) {
+    writer.beginFile(inode);
+    archive.readContent([this](std::span<const unsigned char> data) { writer.append(data); });
+    writer.endFile(inode);
+}
+
+void LayerMerger::coverLowerLayers(const std::vector<LayerEntry>& entries) {
+    for (const auto& entry : entries) {
+        switch (entry.kind) {
+            case LayerEntry::Kind::directory:
+                paths.coverName(entry.path);
+                break;
+            case LayerEntry::Kind::opaque:
+                paths.coverChildren(entry.path);
+                break;
+            case LayerEntry::Kind::file:
+            case LayerEntry::Kind::hardLink:
+            case LayerEntry::Kind::whiteout:
+                paths.coverTree(entry.path);
+                break;
+        }
+    }
+}
+
+std::map<std::uint32_t, std::vector<Inode*>> LayerMerger::merge() {
+    for (auto& layer : layers) {
+        merged.applyLayer(layer);
+        std::vector<LayerEntry>().swap(layer);
+    }
+    std::map<std::uint32_t, std::vector<Inode*>> missing;
+    merged.forEach([&](std::string_view, Node& node) {
+        Inode& inode = *node.inode;
+        if (inode.type == Inode::Type::regular && inode.size > 0 && !inode.contentWritten) {
+            missing[inode.layer].push_back(&inode);
+        }
+    });
+    for (auto& [layer, list] : missing) {
+        std::sort(list.begin(), list.end(), [](const Inode* a, const Inode* b) { return a->member < b->member; });
+        list.erase(std::unique(list.begin(), list.end()), list.end());
+    }
+    return missing;
+}
+
+void LayerMerger::readMissing(const std::vector<Inode*>& missing, TarReader& archive) {
+    TarEntry entry;
+    auto wanted = missing.begin();
+    for (std::uint32_t member = 0; wanted != missing.end() && archive.next(entry); ++member) {
+        if (member == (*wanted)->member) {
+            writeContent(**wanted, archive);
+            ++wanted;
+        }
+    }
+    if (wanted != missing.end()) {
+        throw Error("A layer changed while it was read");
+    }
+}
+
+}  // namespace sarus::image::build

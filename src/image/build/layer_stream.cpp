@@ -1,0 +1,210 @@
+#include "image/build/layer_stream.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image::build {
+
+namespace {
+
+constexpr std::size_t chunkSize = 256U << 10U;
+constexpr std::size_t compressedAhead = 1U << 20U;
+constexpr std::size_t unpackedAhead = 4U << 20U;
+
+UniqueFd openBlob(const Layer& layer) {
+    UniqueFd file = openFile(layer.path, O_RDONLY | O_NONBLOCK);
+    struct stat status {};
+    checkErrno(::fstat(file.get(), &status), cat("Failed to examine ", layer.path));
+    if (!S_ISREG(status.st_mode)) {
+        throw Error(cat("Layer ", layer.digest.text(), " is not a regular file"));
+    }
+    if (static_cast<std::uint64_t>(status.st_size) != layer.size) {
+        throw Error(cat("Layer ", layer.digest.text(), " has ", status.st_size, " bytes, but its manifest says ", layer.size),
+                    "the download is incomplete or damaged: remove it and pull the image again");
+    }
+    return file;
+}
+
+}  // namespace
+
+LayerStream::LayerStream(const Layer& source, ReadCounters& readCounters, std::uint64_t unpackedLimit)
+    : layer(source),
+      counters(readCounters),
+      limit(unpackedLimit),
+      file(openBlob(source)),
+      compressed(compressedAhead),
+      toHash(unpackedAhead),
+      unpacked(unpackedAhead) {
+    hashedTwice = !(layer.digest == layer.diffId);
+    try {
+        threads.emplace_back([this] { readBlob(); });
+        threads.emplace_back([this] { decompress(); });
+        threads.emplace_back([this] { hashUnpacked(); });
+    } catch (...) {
+        joinAll();
+        throw;
+    }
+}
+
+LayerStream::~LayerStream() {
+    joinAll();
+}
+
+void LayerStream::joinAll() noexcept {
+    compressed.close();
+    toHash.close();
+    unpacked.close();
+    for (auto& thread : threads) {
+        if (thread.joinable()) {
+            thread.join();
+        }
+    }
+}
+
+void LayerStream::readBlob() {
+    try {
+        Hasher hasher(layer.digest.algorithm());
+        while (true) {
+            auto chunk = std::make_shared<Chunk>(chunkSize);
+            const auto count = ::read(file.get(), chunk->data(), chunk->capacity());
+            if (count < 0) {
+                if (errno == EINTR) {
+                    continue;
+                }
+                throwErrno(cat("Failed to read ", layer.path));
+            }
+            if (count == 0) {
+                break;
+            }
+            chunk->setSize(static_cast<std::size_t>(count));
+            blobSize += static_cast<std::uint64_t>(count);
+            counters.blobBytes += static_cast<std::uint64_t>(count);
+            if (!compressed.push(chunk)) {
+                return;
+            }
+            hasher.update(chunk->bytes());
+        }
+        blobDigest = hasher.finish();
+        compressed.end();
+    } catch (...) {
+        compressed.end(std::current_exception());
+    }
+}
+
+bool LayerStream::emit(ChunkPtr chunk) {
+    const auto total = counters.unpackedBytes += chunk->bytes().size();
+    if (total > limit) {
+        throw Error(cat("The image's layers unpack to more than ", formatSize(limit)),
+                    "if the image is trustworthy, ask for a higher limit (--max-size)");
+    }
+    if (hashedTwice) {
+        toHash.push(chunk);  // refused only if hashing failed, which verify() reports
+    }
+    return unpacked.push(std::move(chunk));
+}
+
+void LayerStream::decompress() {
+    try {
+        ChunkPtr first = compressed.pop();
+        const auto kind = first ? detectCompression(first->bytes()) : Compression::none;
+        if (kind == Compression::none) {
+            for (; first && emit(std::move(first)); first = compressed.pop()) {
+            }
+        } else {
+            decompress(std::move(first), *makeDecompressor(kind));
+        }
+        toHash.end();
+        unpacked.end();
+    } catch (Error& error) {
+        error.addContext(cat("Failed to read layer ", layer.digest.text()));
+        toHash.end();
+        unpacked.end(std::current_exception());
+    } catch (...) {
+        toHash.end();
+        unpacked.end(std::current_exception());
+    }
+    compressed.close();
+}
+
+void LayerStream::decompress(ChunkPtr in, Decompressor& decompressor) {
+    std::size_t offset = 0;
+    bool ended = false;
+    while (!ended) {
+        auto out = std::make_shared<Chunk>(chunkSize);
+        std::size_t filled = 0;
+        while (filled < out->capacity() && !ended) {
+            if (in && offset == in->bytes().size()) {
+                in = compressed.pop();
+                offset = 0;
+            }
+            const auto input = in ? in->bytes().subspan(offset) : std::span<const unsigned char>();
+            const auto step = decompressor.step(input, {out->data() + filled, out->capacity() - filled});
+            offset += step.consumed;
+            filled += step.produced;
+            ended = !in && step.produced == 0;
+        }
+        out->setSize(filled);
+        if (filled > 0 && !emit(std::move(out))) {
+            return;
+        }
+    }
+    if (!decompressor.complete()) {
+        throw Error("the compressed data end too early");
+    }
+}
+
+void LayerStream::hashUnpacked() {
+    try {
+        Hasher hasher(layer.diffId.algorithm());
+        while (const ChunkPtr chunk = toHash.pop()) {
+            hasher.update(chunk->bytes());
+        }
+        unpackedDigest = hasher.finish();
+    } catch (const std::exception&) {
+        toHash.close();  // verify() reports that there is no digest
+    }
+}
+
+std::span<const unsigned char> LayerStream::peek() {
+    while (!current || position == current->bytes().size()) {
+        current = unpacked.pop();
+        position = 0;
+        if (!current) {
+            return {};
+        }
+    }
+    return current->bytes().subspan(position);
+}
+
+void LayerStream::verify() {
+    while (true) {
+        const auto rest = peek();
+        if (rest.empty()) {
+            break;
+        }
+        consume(rest.size());
+    }
+    for (auto& thread : threads) {
+        thread.join();
+    }
+    if (blobSize != layer.size) {
+        throw Error(cat("Layer ", layer.digest.text(), " changed its size while it was read"));
+    }
+    if (!blobDigest || !(*blobDigest == layer.digest)) {
+        throw Error(cat("The content of layer ", layer.digest.text(), " does not match its digest"),
+                    "the file is damaged: remove it and pull the image again");
+    }
+    if (hashedTwice && (!unpackedDigest || !(*unpackedDigest == layer.diffId))) {
+        throw Error(cat("The uncompressed content of layer ", layer.digest.text(), " does not match diff_id ",
+                        layer.diffId.text(), " of the image's configuration"));
+    }
+}
+
+}  // namespace sarus::image::build

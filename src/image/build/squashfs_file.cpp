@@ -1,0 +1,129 @@
+#include "image/build/squashfs_file.hpp"
+
+#include <sqfs/error.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image::build {
+
+SquashfsFile::SquashfsFile(int descriptor, std::string name) : fd(descriptor), path(std::move(name)) {
+    struct stat status {};
+    checkErrno(::fstat(fd, &status), cat("Failed to examine ", path));
+    length = static_cast<std::uint64_t>(status.st_size);
+    interface.self = this;
+    interface.file.base.destroy = [](sqfs_object_t*) {};
+    interface.file.read_at = readAt;
+    interface.file.write_at = writeAt;
+    interface.file.get_size = getSize;
+    interface.file.truncate = truncate;
+}
+
+SquashfsFile& SquashfsFile::of(const sqfs_file_t* file) {
+    // `file` is the first member of the standard-layout type Interface.
+    return *reinterpret_cast<const Interface*>(file)->self;
+}
+
+int SquashfsFile::readAt(sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size) {
+    auto& self = of(file);
+    auto* next = static_cast<char*>(buffer);
+    while (size > 0) {
+        const auto count = ::pread(self.fd, next, size, static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            self.failure = errno;
+            return SQFS_ERROR_IO;
+        }
+        if (count == 0) {
+            return SQFS_ERROR_OUT_OF_BOUNDS;
+        }
+        next += count;
+        offset += static_cast<sqfs_u64>(count);
+        size -= static_cast<size_t>(count);
+    }
+    return 0;
+}
+
+int SquashfsFile::writeAt(sqfs_file_t* file, sqfs_u64 offset, const void* buffer, size_t size) {
+    auto& self = of(file);
+    const auto* next = static_cast<const char*>(buffer);
+    while (size > 0) {
+        const auto count = ::pwrite(self.fd, next, size, static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            self.failure = count < 0 ? errno : ENOSPC;
+            return SQFS_ERROR_IO;
+        }
+        next += count;
+        offset += static_cast<sqfs_u64>(count);
+        size -= static_cast<size_t>(count);
+        self.written += static_cast<std::uint64_t>(count);
+    }
+    self.length = std::max<std::uint64_t>(self.length, offset);
+    return 0;
+}
+
+sqfs_u64 SquashfsFile::getSize(const sqfs_file_t* file) {
+    return of(file).length;
+}
+
+int SquashfsFile::truncate(sqfs_file_t* file, sqfs_u64 size) {
+    auto& self = of(file);
+    if (::ftruncate(self.fd, static_cast<off_t>(size)) != 0) {
+        self.failure = errno;
+        return SQFS_ERROR_IO;
+    }
+    self.length = size;
+    return 0;
+}
+
+void SquashfsFile::check(int result, std::string_view doing) const {
+    if (result >= 0) {
+        return;
+    }
+    const int errnum = failure;
+    if (errnum == ENOSPC || errnum == EDQUOT || errnum == EFBIG) {
+        throw Error::fromErrno(cat(doing, ' ', path), errnum,
+                               "free some space (or ask for a larger quota) and repeat the command");
+    }
+    if (errnum != 0) {
+        throw Error::fromErrno(cat(doing, ' ', path), errnum);
+    }
+    throw Error(cat(doing, ' ', path, ": ", squashfsProblem(result)));
+}
+
+std::string_view squashfsProblem(int code) {
+    switch (code) {
+        case SQFS_ERROR_ALLOC:
+            return "out of memory";
+        case SQFS_ERROR_IO:
+            return "input/output error";
+        case SQFS_ERROR_COMPRESSOR:
+            return "the compressor failed, or the compressed data are damaged";
+        case SQFS_ERROR_CORRUPTED:
+            return "the squashfs is damaged";
+        case SQFS_ERROR_UNSUPPORTED:
+            return "not supported by this build of libsquashfs";
+        case SQFS_ERROR_OVERFLOW:
+            return "a number is too large for the format";
+        case SQFS_ERROR_OUT_OF_BOUNDS:
+            return "the squashfs is damaged or incomplete";
+        case SFQS_ERROR_SUPER_MAGIC:
+        case SFQS_ERROR_SUPER_VERSION:
+        case SQFS_ERROR_SUPER_BLOCK_SIZE:
+            return "not a squashfs image of version 4.0";
+        default:
+            return "the squashfs library failed";
+    }
+}
+
+}  // namespace sarus::image::build

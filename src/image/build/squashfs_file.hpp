@@ -1,0 +1,51 @@
+#pragma once
+
+#include <sqfs/io.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sarus::image::build {
+
+/// A file descriptor in the form that libsquashfs reads and writes, which remembers the errno of a failure so that "disk full"
+/// can be told from damage. Neither copyable nor owner of the descriptor.
+class SquashfsFile {
+public:
+    /// `name`: for messages.
+    SquashfsFile(int descriptor, std::string name);
+    SquashfsFile(const SquashfsFile&) = delete;
+    SquashfsFile& operator=(const SquashfsFile&) = delete;
+
+    sqfs_file_t* get() noexcept { return &interface.file; }
+    std::uint64_t size() const noexcept { return length; }
+    std::uint64_t writtenBytes() const noexcept { return written; }
+
+    /// Turns a result of libsquashfs into an Error unless it is 0 or positive.
+    void check(int result, std::string_view doing) const;
+
+private:
+    struct Interface {
+        sqfs_file_t file;
+        SquashfsFile* self;
+    };
+
+    static SquashfsFile& of(const sqfs_file_t* file);
+    static int readAt(sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size);
+    static int writeAt(sqfs_file_t* file, sqfs_u64 offset, const void* buffer, size_t size);
+    static sqfs_u64 getSize(const sqfs_file_t* file);
+    static int truncate(sqfs_file_t* file, sqfs_u64 size);
+
+    Interface interface {};
+    int fd;
+    std::string path;
+    std::uint64_t length = 0;
+    std::atomic<std::uint64_t> written{0};
+    std::atomic<int> failure{0};
+};
+
+/// The words for an error code of libsquashfs.
+std::string_view squashfsProblem(int code);
+
+}  // namespace sarus::image::build

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <sqfs/block_processor.h>
+#include <sqfs/block_writer.h>
+#include <sqfs/dir_writer.h>
+#include <sqfs/frag_table.h>
+#include <sqfs/id_table.h>
+#include <sqfs/meta_writer.h>
+#include <sqfs/super.h>
+#include <sqfs/xattr_writer.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "image/build/image_tree.hpp"
+#include "image/build/squashfs_file.hpp"
+#include "image/build/squashfs_options.hpp"
+
+namespace sarus::image::build {
+
+/// Frees an object of libsquashfs.
+struct SquashfsFree {
+    void operator()(void* object) const noexcept { sqfs_destroy(object); }
+};
+template <typename Object>
+using SquashfsPtr = std::unique_ptr<Object, SquashfsFree>;
+
+/// A list of extended attributes, by name.
+using XattrSet = std::vector<std::pair<std::string, std::string>>;
+
+/// Who owns the files of an image.
+struct Owner {
+    std::uint32_t uid;
+    std::uint32_t gid;
+};
+
+/// Writes one squashfs 4.0 filesystem: first the contents of files in any order, compressed by several threads, then the tree.
+/// Equal calls give equal bytes, whatever the number of threads.
+class SquashfsWriter {
+public:
+    /// Starts at offset 0 of the empty file `descriptor`, which stays the caller's. `name`: for messages.
+    SquashfsWriter(int descriptor, const std::string& name, SquashfsOptions writerOptions, unsigned int workers);
+    ~SquashfsWriter();
+
+    /// The content of one regular file: begin, append any number of times, end. `inode.data` is valid after finishContent only.
+    void beginFile(Inode& inode);
+    void append(std::span<const unsigned char> data);
+    void endFile(Inode& inode);
+    /// Waits until all contents are in the file.
+    void finishContent();
+
+    /// Writes inodes, directories and tables, and completes the file. `xattrs[inode.xattrs]` are an inode's attributes.
+    /// Returns the number of inodes.
+    std::uint32_t writeTree(ImageTree& tree, const std::vector<XattrSet>& xattrs, Owner owner);
+
+    std::uint64_t size() const noexcept { return file.size(); }
+    std::uint64_t writtenBytes() const noexcept { return file.writtenBytes(); }
+
+private:
+    void number(Node& directory);
+    sqfs_inode_generic_t* writeListing(Node& directory);
+    void writeInode(Inode& inode, sqfs_inode_generic_t* data);
+    void writeObject(Inode& inode);
+    std::uint32_t xattrIndex(const Inode& inode);
+    void setXattrs(sqfs_inode_generic_t* data, const Inode& inode);
+    void writeTables(Inode& root);
+
+    SquashfsOptions options;
+    SquashfsFile file;
+    sqfs_super_t super{};
+    SquashfsPtr<sqfs_compressor_t> compressor;
+    SquashfsPtr<sqfs_compressor_t> uncompressor;
+    SquashfsPtr<sqfs_frag_table_t> fragments;
+    SquashfsPtr<sqfs_block_writer_t> blocks;
+    SquashfsPtr<sqfs_block_processor_t> processor;
+    SquashfsPtr<sqfs_id_table_t> ids;
+    SquashfsPtr<sqfs_xattr_writer_t> xattrWriter;
+    SquashfsPtr<sqfs_meta_writer_t> inodeWriter;
+    SquashfsPtr<sqfs_meta_writer_t> listingWriter;
+    SquashfsPtr<sqfs_dir_writer_t> directoryWriter;
+    const std::vector<XattrSet>* xattrSets = nullptr;
+    std::vector<std::uint32_t> xattrIndices;
+    std::uint16_t uidIndex = 0;
+    std::uint16_t gidIndex = 0;
+    std::uint32_t inodeCount = 0;
+};
+
+}  // namespace sarus::image::build
