@@ -1,0 +1,190 @@
+#include "engine/launch_request.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.hpp"
+
+namespace sarus::engine {
+namespace {
+
+using testing::HasSubstr;
+
+LaunchRequest fullRequest() {
+    LaunchRequest request;
+    request.imageFd = 7;
+    request.imagePath = "/images/a.squashfs";
+    request.imageReference = "docker.io/library/a:1";
+    request.metadata.cmd = {"sh"};
+    request.metadata.entrypoint = {"/entry", ""};
+    request.metadata.workingDir = "/w";
+    request.metadata.env = {"A=1", "B=\xFF"};
+    request.metadata.labels = {{"k", "v"}, {"l", ""}};
+    request.command = {"echo", "a b"};
+    request.entrypoint = std::vector<std::string>{};
+    request.hostEnvironment = {"PATH=/bin", "malformed"};
+    request.env = {"X=1", "Y"};
+    request.mounts = {"type=bind,src=/a,dst=/b"};
+    request.devices = {"/dev/fuse:rw"};
+    request.annotations = {"a=b"};
+    request.workdir = "/work";
+    request.name = "name";
+    request.mpiType = "mpich";
+    request.mpi = request.ssh = request.tty = true;
+    request.logLevel = LogLevel::debug;
+    return request;
+}
+
+std::string errorOf(std::string_view bytes) {
+    try {
+        parseLaunchRequest(bytes);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+TEST(LaunchRequest, EveryFieldSurvivesTheCrossing) {
+    const auto original = fullRequest();
+    const auto copy = parseLaunchRequest(serializeLaunchRequest(original));
+    EXPECT_EQ(copy.imageFd, original.imageFd);
+    EXPECT_EQ(copy.imagePath, original.imagePath);
+    EXPECT_EQ(copy.imageReference, original.imageReference);
+    EXPECT_EQ(copy.metadata, original.metadata);
+    EXPECT_EQ(copy.command, original.command);
+    EXPECT_EQ(copy.entrypoint, original.entrypoint);
+    EXPECT_EQ(copy.hostEnvironment, original.hostEnvironment);
+    EXPECT_EQ(copy.env, original.env);
+    EXPECT_EQ(copy.mounts, original.mounts);
+    EXPECT_EQ(copy.devices, original.devices);
+    EXPECT_EQ(copy.annotations, original.annotations);
+    EXPECT_EQ(copy.workdir, original.workdir);
+    EXPECT_EQ(copy.name, original.name);
+    EXPECT_EQ(copy.mpiType, original.mpiType);
+    EXPECT_TRUE(copy.mpi);
+    EXPECT_FALSE(copy.glibc);
+    EXPECT_TRUE(copy.ssh);
+    EXPECT_FALSE(copy.init);
+    EXPECT_TRUE(copy.tty);
+    EXPECT_FALSE(copy.privatePid);
+    EXPECT_EQ(copy.logLevel, LogLevel::debug);
+}
+
+TEST(LaunchRequest, AbsentOptionsStayAbsent) {
+    const auto copy = parseLaunchRequest(serializeLaunchRequest(LaunchRequest{}));
+    EXPECT_EQ(copy.imageFd, -1);
+    EXPECT_EQ(copy.entrypoint, std::nullopt);
+    EXPECT_EQ(copy.workdir, std::nullopt);
+    EXPECT_EQ(copy.name, std::nullopt);
+    EXPECT_EQ(copy.mpiType, std::nullopt);
+    EXPECT_EQ(copy.logLevel, LogLevel::warn);
+}
+
+TEST(LaunchRequest, EachFlagIsItsOwn) {
+    for (auto flag : {&LaunchRequest::mpi, &LaunchRequest::glibc, &LaunchRequest::ssh, &LaunchRequest::init, &LaunchRequest::tty,
+                      &LaunchRequest::privatePid}) {
+        LaunchRequest request;
+        request.*flag = true;
+        const auto copy = parseLaunchRequest(serializeLaunchRequest(request));
+        EXPECT_TRUE(copy.*flag);
+        EXPECT_EQ(copy.mpi + copy.glibc + copy.ssh + copy.init + copy.tty + copy.privatePid, 1);
+    }
+}
+
+TEST(LaunchRequest, TruncationAtEveryByteIsRefused) {
+    const auto bytes = serializeLaunchRequest(fullRequest());
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+        EXPECT_THROW(parseLaunchRequest(std::string_view(bytes).substr(0, length)), Error) << length;
+    }
+}
+
+TEST(LaunchRequest, SuperfluousBytesAreRefused) {
+    EXPECT_THAT(errorOf(serializeLaunchRequest(fullRequest()) + '\0'), HasSubstr("superfluous"));
+}
+
+TEST(LaunchRequest, AnotherMagicOrVersionIsRefused) {
+    auto bytes = serializeLaunchRequest(fullRequest());
+    EXPECT_THAT(errorOf("x" + bytes), HasSubstr("does not come from sarus"));
+    bytes[8] = 99;
+    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 1"));
+}
+
+/// Damages each byte in turn: the parser either refuses or returns a request that has exactly this form. It never crashes or
+/// allocates without measure.
+TEST(LaunchRequest, DamagedBytesAreRefusedOrMeanSomethingElse) {
+    const auto bytes = serializeLaunchRequest(fullRequest());
+    for (std::size_t position = 0; position < bytes.size(); ++position) {
+        for (const int value : {0x00, 0x01, 0x7F, 0x80, 0xFF}) {
+            auto damaged = bytes;
+            damaged[position] = static_cast<char>(value);
+            try {
+                EXPECT_EQ(serializeLaunchRequest(parseLaunchRequest(damaged)), damaged) << position;
+            } catch (const Error&) {
+                SUCCEED();
+            }
+        }
+    }
+}
+
+/// The first list, metadata.cmd, starts behind magic, version, imageFd and two empty strings.
+TEST(LaunchRequest, HostileCountsAreRefused) {
+    const auto bytes = serializeLaunchRequest(LaunchRequest{});
+    constexpr std::size_t countPosition = 8 + 4 + 4 + 4 + 4;
+    for (const std::uint32_t count : {1U << 30U, 0xFFFFFFFFU, 65537U, 1000U}) {
+        auto damaged = bytes;
+        for (unsigned i = 0; i < 4; ++i) {
+            damaged[countPosition + i] = static_cast<char>(count >> (8 * i));
+        }
+        EXPECT_THAT(errorOf(damaged), HasSubstr("a list is too long")) << count;
+    }
+}
+
+TEST(LaunchRequest, HostileStringLengthsAreRefused) {
+    const auto bytes = serializeLaunchRequest(LaunchRequest{});
+    constexpr std::size_t lengthPosition = 8 + 4 + 4;
+    auto damaged = bytes;
+    damaged.replace(lengthPosition, 4, "\xFF\xFF\xFF\xFF");
+    EXPECT_THAT(errorOf(damaged), HasSubstr("a string is too long"));
+    damaged.replace(lengthPosition, 4, std::string("\x00\x00\x10\x00", 4));  // as long as allowed, but not there
+    EXPECT_THAT(errorOf(damaged), HasSubstr("truncated"));
+}
+
+TEST(LaunchRequest, NulCharactersInStringsAreRefused) {
+    LaunchRequest request;
+    request.command = {std::string("a\0b", 3)};
+    EXPECT_THAT(errorOf(serializeLaunchRequest(request)), HasSubstr("NUL"));
+}
+
+TEST(LaunchRequest, TooLargeRequestsAreRefusedOnBothSides) {
+    LaunchRequest request;
+    request.hostEnvironment.assign(10, "A=" + std::string(900'000, 'x'));
+    EXPECT_THROW(serializeLaunchRequest(request), Error);
+    EXPECT_THAT(errorOf(std::string(maxLaunchRequestSize + 1, 'x')), HasSubstr("too large"));
+    request.hostEnvironment = {"A=" + std::string(maxLaunchRequestStringLength, 'x')};
+    EXPECT_THROW(serializeLaunchRequest(request), Error);
+    request.hostEnvironment.assign(maxLaunchRequestListLength + 1, "");
+    EXPECT_THROW(serializeLaunchRequest(request), Error);
+}
+
+TEST(LaunchRequest, TwoMebibytesOfEnvironmentPass) {
+    LaunchRequest request;
+    request.hostEnvironment.assign(20'000, "NAME=" + std::string(100, 'x'));
+    EXPECT_EQ(parseLaunchRequest(serializeLaunchRequest(request)).hostEnvironment, request.hostEnvironment);
+}
+
+TEST(LaunchRequest, RandomBytesAreRefused) {
+    std::mt19937 random(1);
+    const auto head = serializeLaunchRequest(LaunchRequest{}).substr(0, 12);
+    for (int round = 0; round < 2000; ++round) {
+        auto bytes = head;
+        for (int i = 0; i < 200; ++i) {
+            bytes += static_cast<char>(random() % 4);
+        }
+        EXPECT_THROW(parseLaunchRequest(bytes), Error);
+    }
+}
+
+}  // namespace
+}  // namespace sarus::engine
