@@ -2,8 +2,9 @@
 
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -163,7 +164,8 @@ BundleConfig BundleConfig::parse(std::string_view json, std::string_view name) {
         throw Error(cat("Invalid JSON in ", tree->file, ": not an object"));
     }
     if (!builder.inexact.empty()) {
-        throw Error(cat(tree->file, ": the number ", builder.inexact.substr(0, 40), " does not fit into 64 bits and cannot be kept exactly"));
+        throw Error(cat(tree->file, ": the number ", builder.inexact.substr(0, 40),
+                        " does not fit into 64 bits and cannot be kept exactly"));
     }
     return BundleConfig(std::move(tree));
 }

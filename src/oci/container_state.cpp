@@ -1,6 +1,7 @@
 #include "oci/container_state.hpp"
 
 #include <limits>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"

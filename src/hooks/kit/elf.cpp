@@ -1,0 +1,394 @@
+#include "hooks/kit/elf.hpp"
+
+#include <elf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus::hooks {
+
+namespace {
+
+constexpr std::size_t kMaxProgramHeaders = 1024;
+constexpr std::size_t kMaxDynamicEntries = 16384;
+constexpr std::size_t kMaxVersionRecords = 16384;
+constexpr std::size_t kMaxString = 4096;
+
+[[noreturn]] void damaged(std::string_view what) {
+    throw Error(cat("damaged ELF file: ", what));
+}
+
+/// Reads fields in the byte order of the file.
+class Fields {
+public:
+    Fields(const char* bytes, bool bigEndian) : data(bytes), big(bigEndian) {}
+
+    template <typename Number>
+    Number at(std::size_t offset) const {
+        std::uint64_t value = 0;
+        for (std::size_t i = 0; i < sizeof(Number); ++i) {
+            const auto byte = static_cast<unsigned char>(data[offset + (big ? i : sizeof(Number) - 1 - i)]);
+            value = (value << 8U) | byte;
+        }
+        return static_cast<Number>(value);
+    }
+    std::uint16_t u16(std::size_t offset) const { return at<std::uint16_t>(offset); }
+    std::uint32_t u32(std::size_t offset) const { return at<std::uint32_t>(offset); }
+    /// An address-sized field.
+    std::uint64_t word(std::size_t offset, bool is64Bit) const { return is64Bit ? at<std::uint64_t>(offset) : u32(offset); }
+
+private:
+    const char* data;
+    bool big;
+};
+
+struct Segment {
+    std::uint64_t offset;
+    std::uint64_t address;
+    std::uint64_t size;
+};
+
+class Reader {
+public:
+    explicit Reader(ByteSource& bytes) : source(bytes) {}
+
+    std::optional<ElfFile> read(ElfDetail detail) {
+        if (!readHeader()) {
+            return std::nullopt;
+        }
+        readProgramHeaders(detail);
+        if (dynamic.size > 0) {
+            file.isDynamic = true;
+            readDynamic(detail);
+        }
+        return std::move(file);
+    }
+
+private:
+    bool readHeader() {
+        char ident[EI_NIDENT];
+        if (!source.read(0, ident, SELFMAG) || std::memcmp(ident, ELFMAG, SELFMAG) != 0) {
+            return false;
+        }
+        char header[sizeof(Elf64_Ehdr)] = {};
+        if (!source.read(0, header, sizeof(Elf32_Ehdr))) {
+            damaged("the header is truncated");
+        }
+        const auto fileClass = header[EI_CLASS];
+        const auto order = header[EI_DATA];
+        if ((fileClass != ELFCLASS32 && fileClass != ELFCLASS64) || (order != ELFDATA2LSB && order != ELFDATA2MSB)) {
+            damaged("unknown class or byte order");
+        }
+        file.is64Bit = fileClass == ELFCLASS64;
+        file.isBigEndian = order == ELFDATA2MSB;
+        if (file.is64Bit && !source.read(0, header, sizeof header)) {
+            damaged("the header is truncated");
+        }
+        const Fields fields(header, file.isBigEndian);
+        file.type = fields.u16(16);
+        file.machine = fields.u16(18);
+        file.flags = fields.u32(file.is64Bit ? 48 : 36);
+        programHeaders = fields.word(file.is64Bit ? 32 : 28, file.is64Bit);
+        programHeaderSize = fields.u16(file.is64Bit ? 54 : 42);
+        programHeaderCount = fields.u16(file.is64Bit ? 56 : 44);
+        return true;
+    }
+
+    void readProgramHeaders(ElfDetail detail) {
+        const std::size_t expected = file.is64Bit ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+        if (programHeaderCount == 0) {
+            return;
+        }
+        if (programHeaderSize != expected || programHeaderCount > kMaxProgramHeaders) {
+            damaged("unusable program header table");
+        }
+        for (std::size_t i = 0; i < programHeaderCount; ++i) {
+            char bytes[sizeof(Elf64_Phdr)];
+            if (programHeaders > UINT64_MAX - i * expected || !source.read(programHeaders + i * expected, bytes, expected)) {
+                damaged("the program header table is truncated");
+            }
+            const Fields fields(bytes, file.isBigEndian);
+            const bool wide = file.is64Bit;
+            const Segment segment{fields.word(wide ? 8 : 4, wide), fields.word(wide ? 16 : 8, wide),
+                                  fields.word(wide ? 32 : 16, wide)};
+            const auto type = fields.u32(0);
+            if (type == PT_LOAD) {
+                loads.push_back(segment);
+            } else if (type == PT_DYNAMIC) {
+                dynamic = segment;
+            } else if (type == PT_INTERP && detail == ElfDetail::everything) {
+                file.interpreter = source.readString(segment.offset, std::min<std::uint64_t>(segment.size, kMaxString));
+                if (!file.interpreter) {
+                    damaged("the interpreter's name is not terminated");
+                }
+            }
+        }
+    }
+
+    /// The place in the file of what is at this address when it is loaded.
+    std::uint64_t fileOffset(std::uint64_t address) const {
+        for (const auto& load : loads) {
+            if (address >= load.address && address - load.address < load.size) {
+                const auto offset = load.offset + (address - load.address);
+                if (offset >= load.offset) {
+                    return offset;
+                }
+            }
+        }
+        damaged("an address is in no segment");
+    }
+
+    struct Tables {
+        std::optional<std::uint64_t> strings, soname, rpath, runpath, versionNeed, versionDefinition;
+        std::uint64_t stringsSize = 0, versionNeedCount = 0, versionDefinitionCount = 0;
+        std::vector<std::uint64_t> needed;
+    };
+
+    Tables readTables() {
+        Tables tables;
+        const std::size_t entrySize = file.is64Bit ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
+        const auto count = std::min<std::uint64_t>(dynamic.size / entrySize, kMaxDynamicEntries);
+        for (std::uint64_t i = 0; i < count; ++i) {
+            char bytes[sizeof(Elf64_Dyn)];
+            if (dynamic.offset > UINT64_MAX - i * entrySize || !source.read(dynamic.offset + i * entrySize, bytes, entrySize)) {
+                damaged("the dynamic section is truncated");
+            }
+            const Fields fields(bytes, file.isBigEndian);
+            const auto tag = fields.word(0, file.is64Bit);
+            const auto value = fields.word(entrySize / 2, file.is64Bit);
+            switch (tag) {
+                case DT_NULL:
+                    return tables;
+                case DT_STRTAB:
+                    tables.strings = value;
+                    break;
+                case DT_STRSZ:
+                    tables.stringsSize = value;
+                    break;
+                case DT_SONAME:
+                    tables.soname = value;
+                    break;
+                case DT_RPATH:
+                    tables.rpath = value;
+                    break;
+                case DT_RUNPATH:
+                    tables.runpath = value;
+                    break;
+                case DT_NEEDED:
+                    tables.needed.push_back(value);
+                    break;
+                case DT_VERNEED:
+                    tables.versionNeed = value;
+                    break;
+                case DT_VERNEEDNUM:
+                    tables.versionNeedCount = value;
+                    break;
+                case DT_VERDEF:
+                    tables.versionDefinition = value;
+                    break;
+                case DT_VERDEFNUM:
+                    tables.versionDefinitionCount = value;
+                    break;
+                default:
+                    break;
+            }
+        }
+        return tables;
+    }
+
+    std::string string(std::uint64_t offset) {
+        if (offset >= stringsSize) {
+            damaged("a name is outside the string table");
+        }
+        auto text = source.readString(stringsOffset + offset, std::min<std::uint64_t>(stringsSize - offset, kMaxString));
+        if (!text) {
+            damaged("a name is not terminated");
+        }
+        return std::move(*text);
+    }
+
+    std::optional<std::string> optionalString(const std::optional<std::uint64_t>& offset) {
+        return offset ? std::optional(string(*offset)) : std::nullopt;
+    }
+
+    void readDynamic(ElfDetail detail) {
+        const auto tables = readTables();
+        if (!tables.strings) {
+            return;
+        }
+        stringsOffset = fileOffset(*tables.strings);
+        stringsSize = tables.stringsSize;
+        if (stringsSize > UINT64_MAX - stringsOffset) {
+            damaged("the string table is too large");
+        }
+        file.soname = optionalString(tables.soname);
+        if (detail == ElfDetail::soname) {
+            return;
+        }
+        for (const auto offset : tables.needed) {
+            file.needed.push_back(string(offset));
+        }
+        file.rpath = optionalString(tables.rpath);
+        file.runpath = optionalString(tables.runpath);
+        if (tables.versionNeed) {
+            readVersionNeeds(fileOffset(*tables.versionNeed), tables.versionNeedCount);
+        }
+        if (tables.versionDefinition) {
+            readVersionDefinitions(fileOffset(*tables.versionDefinition), tables.versionDefinitionCount);
+        }
+    }
+
+    /// One record of a version chain. The links of a chain are unsigned distances, so it can only go forward; the number of
+    /// records is limited over all chains of the file.
+    template <std::size_t size>
+    std::array<char, size> record(std::uint64_t offset) {
+        if (++versionRecords > kMaxVersionRecords) {
+            damaged("too many symbol versions");
+        }
+        std::array<char, size> bytes;
+        if (!source.read(offset, bytes.data(), size)) {
+            damaged("a version section is truncated");
+        }
+        return bytes;
+    }
+
+    static std::uint64_t forward(std::uint64_t offset, std::uint32_t distance) {
+        if (distance > UINT64_MAX - offset) {
+            damaged("a version section leads outside the file");
+        }
+        return offset + distance;
+    }
+
+    void readVersionNeeds(std::uint64_t offset, std::uint64_t count) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const auto bytes = record<sizeof(Elf64_Verneed)>(offset);
+            const Fields need(bytes.data(), file.isBigEndian);
+            VersionNeed entry{string(need.u32(4)), {}};
+            auto auxiliary = forward(offset, need.u32(8));
+            for (std::uint16_t j = 0; j < need.u16(2); ++j) {
+                const auto auxiliaryBytes = record<sizeof(Elf64_Vernaux)>(auxiliary);
+                const Fields version(auxiliaryBytes.data(), file.isBigEndian);
+                if ((version.u16(4) & VER_FLG_WEAK) == 0) {
+                    entry.versions.push_back(string(version.u32(8)));
+                }
+                if (version.u32(12) == 0) {
+                    break;
+                }
+                auxiliary = forward(auxiliary, version.u32(12));
+            }
+            file.versionNeeds.push_back(std::move(entry));
+            if (need.u32(12) == 0) {
+                break;
+            }
+            offset = forward(offset, need.u32(12));
+        }
+    }
+
+    void readVersionDefinitions(std::uint64_t offset, std::uint64_t count) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const auto bytes = record<sizeof(Elf64_Verdef)>(offset);
+            const Fields definition(bytes.data(), file.isBigEndian);
+            if ((definition.u16(2) & VER_FLG_BASE) == 0 && definition.u16(6) > 0) {
+                const auto auxiliary = record<sizeof(Elf64_Verdaux)>(forward(offset, definition.u32(12)));
+                file.versionDefinitions.push_back(string(Fields(auxiliary.data(), file.isBigEndian).u32(0)));
+            }
+            if (definition.u32(16) == 0) {
+                break;
+            }
+            offset = forward(offset, definition.u32(16));
+        }
+    }
+
+    ByteSource& source;
+    ElfFile file;
+    std::uint64_t programHeaders = 0;
+    std::size_t programHeaderSize = 0;
+    std::size_t programHeaderCount = 0;
+    std::vector<Segment> loads;
+    Segment dynamic{};
+    std::uint64_t stringsOffset = 0;
+    std::uint64_t stringsSize = 0;
+    std::size_t versionRecords = 0;
+};
+
+}  // namespace
+
+std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t size) const {
+    if (descriptor < 0) {
+        if (offset >= memory.size()) {
+            return 0;
+        }
+        return memory.copy(out, size, static_cast<std::size_t>(offset));
+    }
+    if (offset > static_cast<std::uint64_t>(INT64_MAX) - size) {
+        return 0;
+    }
+    std::size_t done = 0;
+    while (done < size) {
+        const auto count = ::pread(descriptor, out + done, size - done, static_cast<off_t>(offset + done));
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            break;
+        }
+        done += static_cast<std::size_t>(count);
+    }
+    return done;
+}
+
+bool ByteSource::fill(std::uint64_t offset) {
+    windowStart = offset;
+    windowSize = readSome(offset, window.data(), window.size());
+    return windowSize > 0;
+}
+
+bool ByteSource::read(std::uint64_t offset, void* out, std::size_t size) {
+    if (size > window.size()) {
+        return readSome(offset, static_cast<char*>(out), size) == size;
+    }
+    const bool inside = offset >= windowStart && offset - windowStart < windowSize && windowSize - (offset - windowStart) >= size;
+    if (!inside && (!fill(offset) || windowSize < size)) {
+        return false;
+    }
+    std::memcpy(out, window.data() + (offset - windowStart), size);
+    return true;
+}
+
+std::optional<std::string> ByteSource::readString(std::uint64_t offset, std::size_t limit) {
+    std::string text;
+    while (text.size() < limit) {
+        const auto position = offset + text.size();
+        if (position < offset) {
+            return std::nullopt;
+        }
+        const bool inside = position >= windowStart && position - windowStart < windowSize;
+        if (!inside && !fill(position)) {
+            return std::nullopt;
+        }
+        const auto start = static_cast<std::size_t>(position - windowStart);
+        const auto length = std::min(windowSize - start, limit - text.size());
+        const auto* end = static_cast<const char*>(std::memchr(window.data() + start, '\0', length));
+        if (end != nullptr) {
+            return text.append(window.data() + start, static_cast<std::size_t>(end - (window.data() + start)));
+        }
+        text.append(window.data() + start, length);
+    }
+    return std::nullopt;
+}
+
+std::optional<ElfFile> readElf(ByteSource& source, ElfDetail detail) {
+    return Reader(source).read(detail);
+}
+
+std::optional<ElfFile> readElf(int fd, ElfDetail detail) {
+    ByteSource source(fd);
+    return readElf(source, detail);
+}
+
+}  // namespace sarus::hooks
