@@ -2,6 +2,8 @@
 
 option(ENABLE_UNIT_TESTS "Build the test programs and register all tests with CTest" ON)
 option(ENABLE_TESTS_WITH_VALGRIND "Run each unit test under valgrind" OFF)
+option(ENABLE_FUZZERS "Build the fuzzers of tests/fuzz with libFuzzer (clang only)" OFF)
+option(SARUS_SKIPS_FAIL "Count a skipped test as failed, as the continuous integration does" OFF)
 option(ENABLE_SSH "Install the parts that serve SSH connections into containers" ON)
 set(SARUS_SANITIZERS "" CACHE STRING "Sanitizers to build with, for example address,undefined (links dynamically)")
 
@@ -22,6 +24,12 @@ endif()
 if(SARUS_SANITIZERS)
     add_compile_options(-fsanitize=${SARUS_SANITIZERS} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${SARUS_SANITIZERS})
+endif()
+if(ENABLE_FUZZERS)
+    if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+        message(FATAL_ERROR "ENABLE_FUZZERS needs clang: configure with -DCMAKE_CXX_COMPILER=clang++")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed)
 

@@ -1,0 +1,2 @@
+# GCC with the project's default settings.
+set(CMAKE_CXX_COMPILER g++)
