@@ -1,0 +1,113 @@
+"""Installations of the software under test, and running `sarus` from them as one user or another."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+from .system import PATH, User
+
+SANDBOX = pathlib.Path(__file__).resolve().parent.parent / "sandbox"
+
+
+def set_configuration(prefix, **changes):
+    """Changes keys of <prefix>/etc/sarus.json; a value of None removes the key."""
+    path = pathlib.Path(prefix) / "etc" / "sarus.json"
+    configuration = json.loads(path.read_text())
+    for key, value in changes.items():
+        if value is None:
+            configuration.pop(key, None)
+        else:
+            configuration[key] = value
+    path.write_text(json.dumps(configuration, indent=4))
+
+
+def configure(prefix, *, user=None, runtime="crun", local_base, **settings):
+    """Runs configure_installation.sh: as root for everybody, or as `user` for that user alone (rootless)."""
+    command = [f"{prefix}/configure_installation.sh"]
+    identity = {}
+    environment = {"PATH": PATH, "SARUS_LOCAL_REPO_BASE_DIR": str(local_base), "SARUS_CENTRALIZED_REPO_DIR": f"{prefix}/var/centralized",
+                   "SARUS_OCI_RUNTIME": runtime}
+    if user is not None:
+        command.append("--rootless")
+        identity = {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+        environment["HOME"] = str(user.home)
+    subprocess.run(command, check=True, capture_output=True, env=environment, **identity)
+    set_configuration(prefix, **settings)
+
+
+def copy_tree(source, destination, owner=None):
+    """A copy of an installation, owned by `owner` (or root)."""
+    shutil.copytree(source, destination, symlinks=True)
+    if owner is not None:
+        for directory, _, files in os.walk(destination):
+            os.chown(directory, owner.uid, owner.gid)
+            for name in files:
+                os.chown(os.path.join(directory, name), owner.uid, owner.gid, follow_symlinks=False)
+    return pathlib.Path(destination)
+
+
+@dataclasses.dataclass
+class Engine:
+    """`sarus` of one installation, run by one user."""
+
+    prefix: pathlib.Path
+    user: User
+    mode: str  # "setuid", "rootless" or "root"
+    runtime: str  # "crun" or "runc"
+    sandbox: tuple = ()  # options of the script `sandbox`; none: the node as it is
+
+    @property
+    def rootless(self):
+        return self.mode == "rootless"
+
+    @property
+    def program(self):
+        return str(self.prefix / "bin" / "sarus")
+
+    def command(self, *arguments):
+        """(argv, keyword arguments of subprocess) for `sarus ARGUMENTS` as this engine's user."""
+        argv = [self.program, *map(str, arguments)]
+        identity = {"user": self.user.uid, "group": self.user.gid, "extra_groups": list(self.user.groups)}
+        if self.sandbox:
+            return [str(SANDBOX), *self.sandbox, "--user", self.user.name, "--", *argv], {}
+        return argv, identity
+
+    def sarus(self, *arguments, env=None, cwd=None, timeout=60, text=True, **keywords):
+        """Runs `sarus ARGUMENTS` to its end. `env`: changes to the user's login environment."""
+        argv, identity = self.command(*arguments)
+        if "input" not in keywords and "stdin" not in keywords:
+            keywords["stdin"] = subprocess.DEVNULL
+        if not {"stdout", "stderr", "capture_output"} & keywords.keys():
+            keywords["capture_output"] = True
+        return subprocess.run(argv, env=self.user.environment(**(env or {})), cwd=cwd or self.user.home, timeout=timeout, text=text,
+                              **identity, **keywords)
+
+    def start(self, *arguments, env=None, cwd=None, text=True, **keywords):
+        """Starts `sarus ARGUMENTS` and returns at once (Popen)."""
+        argv, identity = self.command(*arguments)
+        for stream in ("stdin", "stdout", "stderr"):
+            keywords.setdefault(stream, subprocess.PIPE)
+        return subprocess.Popen(argv, env=self.user.environment(**(env or {})), cwd=cwd or self.user.home, text=text, **identity, **keywords)
+
+    def run(self, image, *command, options=(), check=True, **keywords):
+        """`sarus run OPTIONS IMAGE COMMAND`; unless `check` is False, fails with what it printed."""
+        result = self.sarus("run", *options, image, *command, **keywords)
+        if check and result.returncode != 0:
+            raise AssertionError(f"sarus run {' '.join(map(str, command))} ended with {result.returncode}:\n{result.stdout}{result.stderr}")
+        return result
+
+    def output(self, image, *command, **keywords):
+        """What a command in a container prints, without the final newline."""
+        return self.run(image, *command, **keywords).stdout.rstrip("\n")
+
+    def load(self, archive, name):
+        """Loads a docker-archive and returns the reference under which it can be run."""
+        result = self.sarus("load", archive, name, timeout=300)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return f"load/library/{name}" if "/" not in name else f"load/{name}"
+
+    def variant(self, **changes):
+        return dataclasses.replace(self, **changes)

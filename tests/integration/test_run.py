@@ -1,0 +1,599 @@
+"""sarus run: what a container is, for each way of holding privileges and both OCI runtimes."""
+
+import os
+import pathlib
+import re
+import signal
+import stat
+import subprocess
+import time
+
+import pytest
+from helpers import system
+from helpers.images import Layer
+
+pytestmark = pytest.mark.asroot
+
+
+def status_fields(engine, image, options=()):
+    text = engine.output(image, "cat", "/proc/self/status", options=options)
+    return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+
+
+def variables(text):
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+@pytest.fixture
+def special(engine, load_image, images):
+    """special(name, config=None, extra=None): the reference of an image of this test's own."""
+
+    def make(name, config=None, extra=None, layers=()):
+        return load_image(engine, name, images.busybox(config, extra, layers))
+
+    return make
+
+
+# Identity and privileges
+
+
+def test_process_has_the_callers_ids(engine, busybox):
+    assert engine.output(busybox, "id", "-u") == str(engine.user.uid)
+    assert engine.output(busybox, "id", "-g") == str(engine.user.gid)
+
+
+def test_all_four_ids_are_the_callers(engine, busybox):
+    fields = status_fields(engine, busybox)
+    assert fields["Uid"].split() == [str(engine.user.uid)] * 4
+    assert fields["Gid"].split() == [str(engine.user.gid)] * 4
+
+
+def test_caller_has_a_name_in_the_container(engine, busybox):
+    assert engine.output(busybox, "id", "-un") == engine.user.name
+
+
+def test_supplementary_groups_are_kept(engine, busybox):
+    expected = set(engine.user.groups) | {engine.user.gid}
+    found = {int(gid) for gid in status_fields(engine, busybox)["Groups"].split()} | {engine.user.gid}
+    if engine.rootless:
+        # A user namespace cannot name groups that it does not map; the access that they give is tested below.
+        assert found <= expected | {65534}
+    else:
+        assert found == expected
+
+
+def test_supplementary_groups_give_access(engine, busybox, workspace):
+    if engine.mode == "root":
+        return  # root reads everything
+    secret = workspace / "group-secret"
+    secret.write_text("for members")
+    os.chown(secret, 0, max(engine.user.groups))
+    secret.chmod(0o640)
+    options = [f"--mount=type=bind,source={workspace},destination={workspace}"]
+    assert engine.output(busybox, "cat", secret, options=options) == "for members"
+
+
+def test_no_capability_in_any_set(engine, busybox):
+    fields = status_fields(engine, busybox)
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        assert int(fields[name], 16) == 0, name
+
+
+def test_no_new_privileges_is_set(engine, busybox):
+    assert status_fields(engine, busybox)["NoNewPrivs"] == "1"
+
+
+def test_set_user_id_program_of_the_image_gives_nothing(engine, special):
+    def add_setuid(layer):
+        layer.file("bin/setuid-cat", pathlib.Path("/bin/busybox").read_bytes(), mode=0o6755)
+
+    image = special("setuid-program", extra=add_setuid)
+    fields = dict(line.split(":\t", 1) for line in engine.output(image, "/bin/setuid-cat", "cat", "/proc/self/status").splitlines()
+                  if ":\t" in line)
+    assert fields["Uid"].split() == [str(engine.user.uid)] * 4
+
+
+def test_every_filesystem_is_nosuid(engine, busybox, workspace):
+    lines = engine.output(busybox, "cat", "/proc/self/mountinfo", options=[f"--mount=type=bind,source={workspace},destination=/mnt"]).splitlines()
+    points = {line.split()[4]: line.split()[5].split(",") for line in lines}
+    assert "nosuid" in points["/"] and "nosuid" in points["/mnt"] and "nosuid" in points["/dev"]
+
+
+def test_keeps_the_callers_umask(engine, busybox):
+    argv, identity = engine.command("run", busybox, "sh", "-c", "umask")
+    result = subprocess.run(argv, umask=0o027, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, **identity)
+    assert result.stdout.strip() == "0027", result.stderr
+
+
+# The root filesystem
+
+
+def test_files_written_in_the_container_are_gone_with_it(engine, busybox):
+    assert engine.output(busybox, "sh", "-c", "echo x > /tmp/file && cat /tmp/file") == "x"
+    assert engine.run(busybox, "test", "-e", "/tmp/file", check=False).returncode == 1
+
+
+def test_user_can_write_to_the_root_filesystem(engine, busybox):
+    if engine.rootless or engine.mode == "root":
+        assert engine.output(busybox, "sh", "-c", "echo x > /opt/file && cat /opt/file") == "x"
+    else:
+        # The image was imported by the user, so its directories are the user's.
+        assert engine.output(busybox, "sh", "-c", "echo x > /opt/file && cat /opt/file && stat -c %u /opt/file") == f"x\n{engine.user.uid}"
+
+
+@pytest.mark.parametrize("name", ["hosts", "resolv.conf"])
+def test_network_files_are_the_nodes(engine, busybox, name):
+    assert engine.output(busybox, "cat", f"/etc/{name}") == pathlib.Path(f"/etc/{name}").read_text().rstrip("\n")
+
+
+def test_name_service_switch_uses_files(engine, busybox):
+    text = engine.output(busybox, "cat", "/etc/nsswitch.conf")
+    assert re.search(r"^passwd:\s+files$", text, re.M) and re.search(r"^hosts:\s+files dns$", text, re.M)
+
+
+def test_passwd_and_group_come_from_the_installations_caches(engine, busybox):
+    assert f"{engine.user.name}:" in engine.output(busybox, "cat", "/etc/passwd")
+    assert pathlib.Path(engine.prefix / "etc" / "group").read_text().splitlines()[0] in engine.output(busybox, "cat", "/etc/group").splitlines()
+
+
+@pytest.mark.parametrize("device", ["null", "zero", "full", "random", "urandom", "tty"])
+def test_default_devices(engine, busybox, device):
+    assert engine.output(busybox, "sh", "-c", f"test -c /dev/{device} && echo yes") == "yes"
+
+
+def test_dev_null_works(engine, busybox):
+    assert engine.output(busybox, "sh", "-c", "echo gone > /dev/null && wc -c < /dev/null") == "0"
+
+
+def test_shared_memory_is_the_nodes(engine, busybox):
+    with open("/dev/shm/" + engine.user.name, "w") as shared:
+        shared.write("shared")
+    try:
+        assert engine.output(busybox, "cat", f"/dev/shm/{engine.user.name}") == "shared"
+    finally:
+        os.unlink("/dev/shm/" + engine.user.name)
+
+
+def test_host_files_are_not_visible(engine, busybox):
+    assert engine.run(busybox, "test", "-e", engine.prefix, check=False).returncode == 1
+
+
+# Command line of the container
+
+
+def test_default_command(engine, special):
+    assert engine.output(special("default-command", {"Cmd": ["echo", "default", "command"]})) == "default command"
+
+
+def test_command_replaces_the_default_command(engine, special):
+    assert engine.output(special("default-command", {"Cmd": ["echo", "default", "command"]}), "echo", "mine") == "mine"
+
+
+def test_command_is_appended_to_the_entrypoint(engine, special):
+    image = special("entrypoint", {"Entrypoint": ["echo", "entry"], "Cmd": ["default"]})
+    assert engine.output(image) == "entry default"
+    assert engine.output(image, "mine") == "entry mine"
+
+
+def test_entrypoint_option_drops_the_default_command(engine, special):
+    image = special("entrypoint", {"Entrypoint": ["echo", "entry"], "Cmd": ["default"]})
+    assert engine.output(image, options=["--entrypoint=echo other"]) == "other"
+    assert engine.output(image, "echo", "none", options=["--entrypoint", ""]) == "none"
+
+
+def test_no_command_at_all_is_an_error(engine, busybox):
+    result = engine.run(busybox, check=False)
+    assert result.returncode == 1 and len(result.stderr.strip().splitlines()) <= 3 and "command" in result.stderr
+
+
+def test_options_after_the_image_belong_to_the_container(engine, busybox):
+    assert engine.output(busybox, "echo", "--tty", "--", "-x") == "--tty -- -x"
+
+
+def test_arguments_arrive_unchanged(engine, busybox):
+    arguments = ["", " ", "a b", "$HOME", "'", '"', "\\", "*", "line\nbreak", "ü", "a" * 100000]
+    script = 'for argument in "$@"; do printf "%s\\0" "$argument"; done'
+    result = engine.run(busybox, "sh", "-c", script, "sh", *arguments)
+    assert result.stdout.split("\0")[:-1] == arguments
+
+
+# Working directory
+
+
+def test_working_directory_is_the_root_by_default(engine, busybox):
+    assert engine.output(busybox, "pwd") == "/"
+
+
+def test_working_directory_of_the_image(engine, special):
+    assert engine.output(special("workdir", {"WorkingDir": "/var/tmp"}), "pwd") == "/var/tmp"
+
+
+def test_workdir_option_wins(engine, special):
+    assert engine.output(special("workdir", {"WorkingDir": "/var/tmp"}), "pwd", options=["--workdir", "/tmp"]) == "/tmp"
+    assert engine.output(special("workdir", {"WorkingDir": "/var/tmp"}), "pwd", options=["-w/tmp"]) == "/tmp"
+
+
+def test_missing_working_directory_is_created(engine, busybox):
+    assert engine.output(busybox, "pwd", options=["--workdir=/made/for/me"]) == "/made/for/me"
+
+
+# Environment
+
+
+def test_environment_precedence(engine, special):
+    image = special("environment", {"Env": ["PATH=/bin", "BOTH=image", "IMAGE=image", "OPTION=image"]})
+    text = engine.output(image, "env", options=["-e", "OPTION=option"], env={"BOTH": "host", "HOST": "host", "OPTION": "host"})
+    found = variables(text)
+    assert (found["BOTH"], found["IMAGE"], found["HOST"], found["OPTION"]) == ("image", "image", "host", "option")
+    assert found["PATH"] == "/bin"
+
+
+def test_env_option_without_value_takes_the_hosts(engine, special):
+    image = special("environment", {"Env": ["PATH=/bin", "BOTH=image", "IMAGE=image", "OPTION=image"]})
+    found = variables(engine.output(image, "env", options=["--env=BOTH", "--env", "ABSENT"], env={"BOTH": "host"}))
+    assert found["BOTH"] == "host" and "ABSENT" not in found
+
+
+def test_unsecure_variables_of_the_host_do_not_reach_the_container(engine, busybox):
+    unsecure = {"LD_LIBRARY_PATH": "/host", "LD_PRELOAD": "", "TMPDIR": "/host", "GCONV_PATH": "/host", "MALLOC_TRACE": "/host/trace"}
+    found = variables(engine.output(busybox, "env", env=unsecure))
+    assert not found.keys() & unsecure.keys()
+
+
+def test_image_and_option_may_set_unsecure_variables(engine, special):
+    image = special("ld-library-path", {"Env": ["PATH=/bin", "LD_LIBRARY_PATH=/image"]})
+    assert variables(engine.output(image, "env"))["LD_LIBRARY_PATH"] == "/image"
+    assert variables(engine.output(image, "env", options=["-eLD_LIBRARY_PATH=/mine"]))["LD_LIBRARY_PATH"] == "/mine"
+
+
+def test_large_environment(engine, busybox):
+    big = {f"BIG{number}": "x" * 100000 for number in range(15)}
+    assert engine.output(busybox, "sh", "-c", "echo ${#BIG0} ${#BIG14}", env=big) == "100000 100000"
+
+
+# Mounts
+
+
+@pytest.fixture
+def shared(engine, workspace):
+    directory = workspace / f"shared-{engine.mode}-{engine.runtime}"
+    directory.mkdir(exist_ok=True)
+    os.chown(directory, engine.user.uid, engine.user.gid)
+    (directory / "file").write_text("content")
+    return directory
+
+
+def test_bind_mount_shows_the_source_and_writes_go_through(engine, busybox, shared):
+    option = f"--mount=type=bind,source={shared},destination=/mnt/made"
+    assert engine.output(busybox, "sh", "-c", "cat /mnt/made/file; echo new > /mnt/made/new", options=[option]) == "content"
+    assert (shared / "new").read_text() == "new\n"
+    assert (shared / "new").stat().st_uid == engine.user.uid
+
+
+@pytest.mark.parametrize("source", ["source", "src"])
+@pytest.mark.parametrize("destination", ["destination", "dst", "target"])
+def test_mount_key_aliases(user_engine, load_image, plain_busybox, workspace, source, destination):
+    image = load_image(user_engine, "busybox", plain_busybox)
+    assert user_engine.output(image, "test", "-d", "/mnt/x", options=["--mount", f"type=bind,{source}={workspace},{destination}=/mnt/x"]) == ""
+
+
+def test_readonly_bind_mount(engine, busybox, shared):
+    result = engine.run(busybox, "touch", "/mnt/new", options=[f"--mount=type=bind,src={shared},dst=/mnt,readonly"], check=False)
+    assert result.returncode == 1 and "Read-only file system" in result.stderr
+
+
+def test_file_can_be_mounted_on_a_file(engine, busybox, shared):
+    assert engine.output(busybox, "cat", "/etc/os-release", options=[f"--mount=type=bind,src={shared}/file,dst=/etc/os-release"]) == "content"
+
+
+def test_later_mounts_are_visible_over_earlier_ones(engine, busybox, shared, workspace):
+    options = [f"--mount=type=bind,src={workspace},dst=/mnt", f"--mount=type=bind,src={shared},dst=/mnt/images"]
+    assert engine.output(busybox, "cat", "/mnt/images/file", options=options) == "content"
+
+
+def test_missing_mount_source(engine, busybox):
+    result = engine.run(busybox, "true", options=["--mount=type=bind,source=/invalid-s87dfs9,destination=/dst"], check=False)
+    assert result.returncode == 1
+    assert "Failed to bind mount /invalid-s87dfs9 on container's /dst: Failed to find real path for mount source: " \
+           "No such file or directory" in result.stderr
+
+
+def test_source_that_only_root_can_reach_is_refused(user_engine, load_image, plain_busybox, opt):
+    image = load_image(user_engine, "busybox", plain_busybox)
+    secret = opt / "secret"
+    secret.mkdir(mode=0o700, exist_ok=True)
+    (secret / "inside").mkdir(exist_ok=True)
+    result = user_engine.run(image, "ls", "/mnt", options=[f"--mount=type=bind,src={secret}/inside,dst=/mnt"], check=False)
+    assert result.returncode == 1 and "Permission denied" in result.stderr
+
+
+@pytest.mark.parametrize("request_text, message", [
+    ("xyz", "Invalid mount request 'xyz': 'type' must be specified"),
+    ("type=tmpfs,destination=/mnt", "'tmpfs' is not a valid mount type"),
+    ("type=bind,src=/tmp,dst=/mnt,bind-propagation=slave", "'bind-propagation' is not a valid bind mount option"),
+    ("type=bind,src=/tmp,dst=/mnt,", "Error parsing"),
+    ("type=bind,src=/tmp,dst=mnt", "absolute"),
+])
+def test_malformed_mount_requests(setuid_engine, load_image, plain_busybox, request_text, message):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    result = setuid_engine.run(image, "true", options=["--mount", request_text], check=False)
+    assert result.returncode == 1 and message in result.stderr
+
+
+# Processes, signals and exit statuses
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 125, 126, 127, 255])
+def test_exit_status_is_the_commands(engine, busybox, status):
+    assert engine.run(busybox, "sh", "-c", f"exit {status}", check=False).returncode == status
+
+
+def test_exit_status_of_a_killed_command(engine, busybox):
+    assert engine.run(busybox, "sh", "-c", "kill -KILL $$", check=False).returncode == 137
+
+
+def test_missing_command(engine, busybox):
+    result = engine.run(busybox, "no-such-command", check=False)
+    assert result.returncode != 0 and "no-such-command" in result.stderr
+
+
+def test_host_process_namespace_by_default(engine, busybox):
+    # pid_for_children names the namespace by inode: equal means shared. A rootless container sees /proc of the node.
+    assert engine.output(busybox, "readlink", "/proc/self/ns/pid") == os.readlink("/proc/self/ns/pid")
+    assert engine.output(busybox, "readlink", "/proc/self/ns/pid", options=["--pid=host"]) == os.readlink("/proc/self/ns/pid")
+
+
+def test_private_process_namespace(engine, busybox):
+    assert engine.output(busybox, "sh", "-c", "echo $$", options=["--pid=private"]) == "1"
+
+
+def test_init_reaps_and_passes_on_the_status(engine, busybox):
+    assert engine.output(busybox, "readlink", "/proc/1/exe", options=["--init", "--pid=private"]) == "/dev/init"
+    assert engine.run(busybox, "sh", "-c", "exit 9", options=["--init"], check=False).returncode == 9
+    assert variables(engine.output(busybox, "env", options=["--init"]))["TINI_SUBREAPER"] == "1"
+
+
+def wait_for_line(process, text):
+    line = process.stdout.readline()
+    assert text in line, line + process.stderr.read()
+
+
+@pytest.mark.parametrize("number, options", [
+    (signal.SIGTERM, ()), (signal.SIGTERM, ("--init",)), (signal.SIGINT, ()), (signal.SIGHUP, ()), (signal.SIGUSR1, ()),
+])
+def test_signals_reach_the_command(engine, busybox, number, options):
+    script = f"trap 'echo caught; exit 5' {number.name.removeprefix('SIG')}; echo ready; while :; do sleep 0.05; done"
+    process = engine.start("run", *options, busybox, "sh", "-c", script)
+    wait_for_line(process, "ready")
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=10)
+    assert output == "caught\n" and process.returncode == 5
+
+
+def test_sigterm_ends_a_command_within_a_second(engine, busybox):
+    process = engine.start("run", busybox, "sh", "-c", "echo ready; exec sleep 300")
+    wait_for_line(process, "ready")
+    begin = time.monotonic()
+    process.terminate()
+    assert process.wait(10) == 128 + signal.SIGTERM
+    assert time.monotonic() - begin < 1
+    process.communicate()
+
+
+def test_killing_sarus_kills_the_container_and_leaves_nothing(engine, busybox):
+    process = engine.start("run", busybox, "sh", "-c", "echo ready; exec sleep 300")
+    wait_for_line(process, "ready")
+    process.kill()
+    process.communicate()
+    # What must be gone is checked by the fixture leaves_nothing_behind; for root, look for the command itself too.
+    assert system.eventually(lambda: not any(command == "sleep 300" for _, _, command in system.processes() if _ == engine.user.uid))
+
+
+def test_the_user_may_signal_the_running_starter(user_engine, load_image, plain_busybox):
+    image = load_image(user_engine, "busybox", plain_busybox)
+    process = user_engine.start("run", image, "sh", "-c", "echo ready; exec sleep 300")
+    wait_for_line(process, "ready")
+    subprocess.run(["kill", "-TERM", str(process.pid)], check=True, user=user_engine.user.uid, group=user_engine.user.gid)
+    assert process.wait(10) == 143
+    process.communicate()
+
+
+# Standard streams, descriptors and terminals
+
+
+def test_standard_input_is_passed(engine, busybox):
+    data = "".join(f"line {number}\n" for number in range(20000))
+    assert engine.run(busybox, "cat", input=data).stdout == data
+
+
+def test_standard_error_is_separate(engine, busybox):
+    result = engine.run(busybox, "sh", "-c", "echo out; echo err >&2")
+    assert (result.stdout, result.stderr) == ("out\n", "err\n")
+
+
+def test_binary_output_is_unchanged(engine, busybox):
+    data = bytes(range(256)) * 1000
+    assert engine.run(busybox, "cat", input=data, text=False).stdout == data
+
+
+def test_closed_standard_streams(engine, busybox):
+    argv, identity = engine.command("run", busybox, "true")
+    result = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *argv], env=engine.user.environment(), cwd=engine.user.home,
+                            timeout=30, **identity)
+    assert result.returncode == 0
+
+
+def test_only_standard_descriptors_reach_the_container(engine, busybox):
+    argv, identity = engine.command("run", busybox, "sh", "-c", "echo /proc/$$/fd/*")
+    with open("/etc/passwd") as first, open("/etc/group") as second:
+        os.set_inheritable(first.fileno(), True)
+        result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=30,
+                                stdin=subprocess.DEVNULL, pass_fds=[first.fileno(), second.fileno()], **identity)
+    numbers = {int(path.rsplit("/", 1)[1]) for path in result.stdout.split()}
+    assert numbers == {0, 1, 2}, result.stdout + result.stderr
+
+
+def test_pmi_descriptor_is_preserved_and_renumbered(engine, busybox):
+    argv, identity = engine.command("run", busybox, "sh", "-c", "echo $PMI_FD; cat <&3")
+    read, write = os.pipe()
+    os.write(write, b"from pmi")
+    os.close(write)
+    result = subprocess.run(argv, env=engine.user.environment(PMI_FD=str(read)), cwd=engine.user.home, capture_output=True, text=True, timeout=30,
+                            stdin=subprocess.DEVNULL, pass_fds=[read], **identity)
+    os.close(read)
+    assert result.stdout == "3\nfrom pmi", result.stderr
+
+
+def run_on_terminal(engine, *arguments, typed=b""):
+    """Runs `sarus ARGUMENTS` on a terminal of its own; returns (exit status, what appeared)."""
+    argv, identity = engine.command(*arguments)
+    # script(1) makes the terminal the controlling one, as a login does.
+    quoted = " ".join("'" + argument.replace("'", "'\\''") + "'" for argument in argv)
+    result = subprocess.run(["script", "--quiet", "--return", "--command", quoted, "/dev/null"], input=typed, capture_output=True, timeout=30,
+                            env=engine.user.environment(), cwd=engine.user.home, **identity)
+    return result.returncode, result.stdout.decode().replace("\r\n", "\n")
+
+
+def test_tty_option_gives_a_terminal(engine, busybox):
+    status, text = run_on_terminal(engine, "run", "-t", busybox, "sh", "-c", "tty; test -t 0 && test -t 1 && echo both; exit 3")
+    assert "/dev/pts/" in text or "/dev/console" in text
+    assert "both" in text and status == 3
+
+
+def test_without_tty_option_streams_are_what_they_are_outside(engine, busybox):
+    result = engine.run(busybox, "sh", "-c", "test -t 0 || echo none")
+    assert result.stdout == "none\n"
+
+
+# Sharing and concurrency
+
+
+def test_containers_of_one_image_share_one_loop_device(setuid_engine, load_image, plain_busybox, home_base):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    processes = [setuid_engine.start("run", image, "sh", "-c", "echo ready; exec sleep 300") for _ in range(3)]
+    for process in processes:
+        wait_for_line(process, "ready")
+    devices = [name for name, file in system.loop_devices().items() if file.startswith(str(home_base))]
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.communicate()
+    assert len(devices) == 1
+
+
+def test_many_containers_start_at_once(user_engine, load_image, plain_busybox):
+    image = load_image(user_engine, "busybox", plain_busybox)
+    processes = [user_engine.start("run", image, "echo", str(number)) for number in range(24)]
+    results = [process.communicate(timeout=120) + (process.returncode,) for process in processes]
+    assert [(output.strip(), status) for output, _, status in results] == [(str(number), 0) for number in range(24)], results
+
+
+def test_image_replaced_while_a_container_runs(user_engine, images, plain_busybox):
+    image = user_engine.load(images.archive(plain_busybox, "replaced"), "replaced")
+    process = user_engine.start("run", image, "sh", "-c", "echo ready; read line; cat /etc/os-release")
+    wait_for_line(process, "ready")
+    newer = images.busybox(extra=lambda layer: layer.file("etc/newer", "yes"))
+    user_engine.load(images.archive(newer, "replaced"), "replaced")
+    output, errors = process.communicate("go on\n", timeout=30)
+    assert "Sarus demo image" in output, errors
+    assert user_engine.output(image, "cat", "/etc/newer") == "yes"
+
+
+# Hostile images: links where the engine writes or mounts
+
+
+@pytest.fixture
+def target(workspace, engine):
+    """A place on the node which a hostile image points at; any change to it is an escape."""
+    directory = workspace / f"target-{engine.mode}-{engine.runtime}"
+    if not directory.exists():
+        directory.mkdir()
+        for name in ("hosts", "resolv.conf", "passwd", "group", "nsswitch.conf"):
+            (directory / name).write_text("untouched")
+    yield directory
+    for path in directory.iterdir():
+        assert path.name in ("hosts", "resolv.conf", "passwd", "group", "nsswitch.conf") and path.read_text() == "untouched", path
+
+
+@pytest.mark.parametrize("form", ["absolute", "relative"])
+@pytest.mark.parametrize("name", ["etc", "dev", "proc", "sys"])
+def test_directory_of_the_image_is_a_link_out_of_it(engine, load_image, images, target, name, form):
+    """Either the container works with what lies inside of its root, or it is refused in one line; the node stays untouched."""
+    destination = str(target) if form == "absolute" else "../../../../../../.." + str(target)
+    layer = Layer().symlink(name, destination)
+    image = load_image(engine, f"link-{name}-{form}-{engine.mode}-{engine.runtime}", images.busybox(layers=[layer.bytes()]))
+    result = engine.run(image, "true", check=False)
+    if result.returncode != 0:
+        assert result.stderr.strip()
+
+
+@pytest.mark.parametrize("name", ["hosts", "resolv.conf", "passwd", "group", "nsswitch.conf"])
+def test_file_in_etc_is_a_link_out_of_the_image(engine, load_image, images, target, name):
+    layer = Layer().symlink(f"etc/{name}", str(target / name))
+    image = load_image(engine, f"etc-{name}-link-{engine.mode}-{engine.runtime}", images.busybox(layers=[layer.bytes()]))
+    result = engine.run(image, "cat", f"/etc/{name}", check=False)
+    assert "untouched" not in result.stdout
+
+
+def test_mount_destination_through_a_link_stays_inside(engine, special, shared, target):
+    image = special(f"mount-link-{engine.mode}-{engine.runtime}", extra=lambda layer: layer.symlink("out", str(target)))
+    engine.run(image, "true", options=[f"--mount=type=bind,src={shared},dst=/out/made"], check=False)
+    assert not (target / "made").exists()
+
+
+# Bad input: one clear line, non-zero exit
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["run", "no-such-image", "true"], "Image docker.io/library/no-such-image:latest is not available"),
+    (["run", "///", "true"], "Invalid image reference '///'"),
+    (["run", "--invalid-option", "x"], "unrecognised option '--invalid-option'"),
+    (["run"], "Too few arguments for command 'run'"),
+    (["run", "--workdir=invalid", "x"], "The working directory 'invalid' is invalid, it needs to be an absolute path."),
+    (["run", "--pid=invalid", "x"], "Incorrect value provided for --pid option: 'invalid'. Supported values: 'host', 'private'."),
+    (["run", "-e", "=value", "x"], "Failed to parse key-value pair '=value': key is empty"),
+    (["run", "--workdir=/a", "--workdir=/b", "x"], "option '--workdir' cannot be specified more than once"),
+])
+def test_usage_errors(setuid_engine, arguments, message):
+    result = setuid_engine.sarus(*arguments)
+    assert result.returncode == 1 and message in result.stderr
+
+
+def test_device_requests(setuid_engine, load_image, plain_busybox):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    for request, message in {
+        ":rw": "Invalid device request ':rw': detected empty host device path",
+        "dev/fuse": "host device path 'dev/fuse' must be absolute",
+        "/home": 'Source path "/home" is not a device file',
+        "/dev/null:/dev/x:rwmm": "'rwmm' is longer than 3 characters.",
+    }.items():
+        result = setuid_engine.run(image, "true", options=["--device", request], check=False)
+        assert result.returncode == 1 and message in result.stderr, (request, result.stderr)
+
+
+def test_device_appears_in_the_container(setuid_engine, load_image, plain_busybox):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    assert setuid_engine.output(image, "sh", "-c", "test -c /dev/my-null && echo x > /dev/my-null && echo written",
+                                options=["--device=/dev/null:/dev/my-null:rw"]) == "written"
+
+
+def test_image_of_another_user_is_not_readable(setuid_engine, load_image, plain_busybox, other_user):
+    load_image(setuid_engine, "busybox", plain_busybox)
+    result = setuid_engine.variant(user=other_user).run("load/library/busybox", "true", check=False)
+    assert result.returncode == 1 and "Image load/library/busybox:latest is not available" in result.stderr
+
+
+def test_corrupt_image_is_an_error(user_engine, images, plain_busybox):
+    image = user_engine.load(images.archive(plain_busybox, "corrupt"), "corrupt")
+    path = user_engine.user.home / ".sarus/images/load/library/corrupt/latest.squashfs"
+    path.write_bytes(b"\0" * 8192)
+    result = user_engine.run(image, "true", check=False)
+    assert result.returncode == 1 and len(result.stderr.strip().splitlines()) <= 3
+    path.write_bytes(b"")
+    assert user_engine.run(image, "true", check=False).returncode == 1
+
+
+def test_image_file_is_private_to_its_owner(setuid_engine, load_image, plain_busybox):
+    load_image(setuid_engine, "busybox", plain_busybox)
+    mode = (setuid_engine.user.home / ".sarus/images/load/library/busybox/latest.squashfs").stat()
+    assert mode.st_uid == setuid_engine.user.uid and not mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
