@@ -1,0 +1,191 @@
+#include "starter/bind_mount.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/mounts.hpp"
+#include "base/text.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+bool isAtOrBelow(std::string_view path, std::string_view directory) {
+    while (directory.size() > 1 && directory.ends_with('/')) {
+        directory.remove_suffix(1);
+    }
+    return path == directory || directory == "/" || (path.starts_with(directory) && path[directory.size()] == '/');
+}
+
+struct stat statusOf(int fd, std::string_view doing) {
+    struct stat status {};
+    checkErrno(::fstat(fd, &status), doing);
+    return status;
+}
+
+/// "dir/." makes the kernel mount what an automounter offers there; a plain O_PATH of the last component would not.
+UniqueFd openPathWithAutomount(const std::string& path) {
+    UniqueFd fd(::open(cat(path, "/.").c_str(), O_PATH | O_CLOEXEC));
+    return fd ? std::move(fd) : UniqueFd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+}
+
+bool mayBeUsersAlone(int error) {
+    return error == EACCES || error == EPERM || error == ESTALE;
+}
+
+}  // namespace
+
+ContainerTree::ContainerTree(const Credentials& theCredentials, const engine::SiteConfig& theConfig, int rootFd, int devFd)
+    : credentials(theCredentials),
+      config(theConfig),
+      root(rootFd),
+      rootPath(pathOfDescriptor(rootFd)),
+      rootMount(mountIdOf(rootFd)),
+      devMount(mountIdOf(devFd)) {}
+
+UniqueFd ContainerTree::openSource(const std::string& path, engine::MountOrigin origin) const {
+    UniqueFd fd;
+    if (origin == engine::MountOrigin::site) {
+        fd = openPathWithAutomount(path);
+        if (fd || !mayBeUsersAlone(errno)) {
+            return fd;
+        }
+    }
+    int error = 0;
+    credentials.asUser([&] {
+        fd = openPathWithAutomount(path);
+        error = errno;
+    });
+    errno = error;
+    return fd;
+}
+
+void ContainerTree::requireOwnMount(int directory) const {
+    const auto mount = mountIdOf(directory);
+    if (mount != rootMount && mount != devMount) {
+        throw Error(cat("Mount destination (", printable(pathOfDescriptor(directory)), ") is not on a device allowed for mounts"));
+    }
+}
+
+UniqueFd ContainerTree::openDestination(const std::string& path, EntryKind kind) const {
+    try {
+        return credentials.asUser([&] { return createInRoot(root, path, kind); });
+    } catch (const Error& error) {
+        if (!mayBeUsersAlone(error.errnum())) {
+            throw;
+        }
+    }
+    const Creation creation{.owner = credentials.ownerUid(),
+                            .group = credentials.ownerGid(),
+                            .permit = [this](int parent) { requireOwnMount(parent); }};
+    UniqueFd fd = createInRoot(root, path, kind, creation);
+    requireOwnMount(fd.get());
+    return fd;
+}
+
+void ContainerTree::checkResolvedDestination(int destination, engine::MountOrigin origin) const {
+    auto path = pathOfDescriptor(destination);
+    if (!isAtOrBelow(path, rootPath)) {
+        // Cannot happen; but what follows would be meaningless.
+        throw Error(cat("Mount destination ", printable(path), " is outside of the root filesystem"));
+    }
+    path.erase(0, rootPath.size());
+    if (path.empty()) {
+        throw Error("the root directory cannot be a mount destination");
+    }
+    if (origin == engine::MountOrigin::site) {
+        return;
+    }
+    for (const std::string_view reserved : {"/proc", "/sys"}) {
+        if (isAtOrBelow(path, reserved)) {
+            throw Error(cat("destination cannot be a subdirectory of '", reserved, "'"));
+        }
+    }
+    for (const auto& prefix : config.userMounts.notAllowedPrefixesOfPath) {
+        if (isAtOrBelow(path, prefix)) {
+            throw Error(cat("destination cannot be a subdirectory of '", prefix, "'"));
+        }
+    }
+    for (const auto& forbidden : config.userMounts.notAllowedPaths) {
+        if (path == forbidden) {
+            throw Error(cat("'", printable(path), "' is not allowed as mount destination"));
+        }
+    }
+}
+
+void ContainerTree::bindDescriptor(int source, const std::string& destination, bool readonly, engine::MountOrigin origin) const {
+    const auto status = statusOf(source, "Failed to inspect the mount source");
+    const auto kind = S_ISDIR(status.st_mode) ? EntryKind::directory : EntryKind::file;
+    UniqueFd target;
+    try {
+        target = openDestination(destination, kind);
+    } catch (const Error& error) {
+        if (error.errnum() == ENOTDIR || error.errnum() == EISDIR) {
+            throw Error(kind == EntryKind::directory ? "the source is a directory, but the destination, or a part of its path, is a file"
+                                                     : "the source is a file, but the destination is a directory");
+        }
+        throw;
+    }
+    checkResolvedDestination(target.get(), origin);
+    bindMount(source, target.get(), {.readonly = readonly});
+}
+
+void ContainerTree::bind(const engine::PlannedMount& mount) const {
+    try {
+        const auto source = openSource(mount.source, mount.origin);
+        if (!source) {
+            throwErrno("Failed to find real path for mount source");
+        }
+        bindDescriptor(source.get(), mount.destination, mount.readonly, mount.origin);
+    } catch (Error& error) {
+        error.addContext(cat("Failed to bind mount ", printable(mount.source), " on container's ", printable(mount.destination)));
+        throw;
+    }
+}
+
+DeviceRule ContainerTree::bindDevice(const engine::PlannedDevice& device) const {
+    try {
+        const auto source = openSource(device.source, device.origin);
+        if (!source) {
+            throw Error::fromErrno(cat("Failed to check if file \"", printable(device.source), "\" is a device file. Stat failed"), errno);
+        }
+        const auto status = statusOf(source.get(), "Failed to inspect the device file");
+        if (!S_ISCHR(status.st_mode) && !S_ISBLK(status.st_mode)) {
+            throw Error(cat("Source path \"", printable(device.source), "\" is not a device file"));
+        }
+        bindDescriptor(source.get(), device.destination, false, device.origin);
+        return {.type = S_ISCHR(status.st_mode) ? 'c' : 'b',
+                .major = major(status.st_rdev),
+                .minor = minor(status.st_rdev),
+                .access = device.access};
+    } catch (Error& error) {
+        error.addContext(cat("Invalid device request '", printable(device.request), "'"));
+        throw;
+    }
+}
+
+void ContainerTree::createWorkdir(const std::string& path) const {
+    // What is below these is the runtime's: they are mounted after us.
+    for (const std::string_view reserved : {"/proc", "/sys"}) {
+        if (isAtOrBelow(path, reserved)) {
+            return;
+        }
+    }
+    try {
+        if (!tryOpenInRoot(root, path)) {
+            openDestination(path, EntryKind::directory);
+        }
+    } catch (Error& error) {
+        error.addContext(cat("Failed to create the working directory ", printable(path)));
+        throw;
+    }
+}
+
+}  // namespace sarus::starter

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/path_in_root.hpp"
+#include "base/unique_fd.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/site_config.hpp"
+#include "starter/credentials.hpp"
+#include "starter/rootfs.hpp"
+
+namespace sarus::starter {
+
+/// Performs mounts and creates entries inside a container's root filesystem, on behalf of its user.
+///
+/// Rules for destinations:
+/// - They are resolved inside the root, as the user first; with root's rights only where he may not search or create in a
+///   directory of the image.
+/// - With root's rights, something is created only on the container's own mounts (the overlay and /dev): what the user or the site has
+///   mounted into the container belongs to the host, and there he creates with his own rights or not at all.
+/// - Nothing is mounted by users on or below /proc and /sys: the runtime mounts these later, so it could only mislead it.
+/// - The site's `userMounts` rules hold for the resolved path too, so that a symbolic link in an image does not lead around them.
+class ContainerTree {
+public:
+    /// `rootFd`: O_PATH of the root directory; `devFd`: of its /dev. Both must outlive the object.
+    ContainerTree(const Credentials& theCredentials, const engine::SiteConfig& theConfig, int rootFd, int devFd);
+
+    /// Opens the destination, after creating what is missing, owned by the user. Throws Error.
+    UniqueFd openDestination(const std::string& path, EntryKind kind) const;
+
+    /// Throws Error "Failed to bind mount <source> on container's <destination>: ...".
+    void bind(const engine::PlannedMount& mount) const;
+
+    /// Binds a device node and returns the rule for it. Throws Error "Invalid device request '<request>': ...".
+    DeviceRule bindDevice(const engine::PlannedDevice& device) const;
+
+    /// Creates the working directory if it is missing.
+    void createWorkdir(const std::string& path) const;
+
+private:
+    UniqueFd openSource(const std::string& path, engine::MountOrigin origin) const;
+    void bindDescriptor(int source, const std::string& destination, bool readonly, engine::MountOrigin origin) const;
+    void checkResolvedDestination(int destination, engine::MountOrigin origin) const;
+    void requireOwnMount(int directory) const;
+
+    const Credentials& credentials;
+    const engine::SiteConfig& config;
+    int root;
+    std::string rootPath;
+    std::uint64_t rootMount;
+    std::uint64_t devMount;
+};
+
+}  // namespace sarus::starter

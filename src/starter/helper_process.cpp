@@ -1,0 +1,178 @@
+#include "starter/helper_process.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr int firstPassed = 3;
+
+/// After fork; returns only on failure, with errno.
+class ChildSide {
+public:
+    ChildSide(const HelperProcess::Setup& theSetup, const Credentials& theCredentials, int theChannel, int theOutput, pid_t theParent)
+        : setup(theSetup), credentials(theCredentials), channel(theChannel), output(theOutput), parent(theParent) {
+        for (const auto& argument : theSetup.args) {
+            argv.push_back(const_cast<char*>(argument.c_str()));  // execve does not write to them
+        }
+        argv.push_back(nullptr);
+    }
+
+    void run() {
+        if (setup.ownMountNamespace && ::unshare(CLONE_NEWNS) != 0) {
+            return;
+        }
+        if (setup.dropPrivileges && credentials.privileged()) {
+            // The caller's supplementary groups are kept by the starter, so they are right already.
+            const auto user = credentials.uid();
+            const auto group = credentials.gid();
+            if (::setresgid(group, group, group) != 0 || ::setresuid(user, user, user) != 0) {
+                return;
+            }
+        }
+        // After the last change of ids, which would clear it.
+        if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+            return;
+        }
+        ::setsid();
+        if (!signalReady() || !arrangeDescriptors()) {
+            return;
+        }
+        resetSignals();
+        std::array<char*, 2> environment{path.data(), nullptr};
+        ::execve(setup.program.c_str(), argv.data(), environment.data());
+    }
+
+private:
+    bool signalReady() const {
+        char byte = 0;
+        if (::write(channel, &byte, 1) != 1) {
+            return false;
+        }
+        ssize_t count = 0;
+        while ((count = ::read(channel, &byte, 1)) < 0 && errno == EINTR) {
+        }
+        return count == 1;  // 0: the parent gave up
+    }
+
+    bool arrangeDescriptors() const {
+        // First everything out of the way, then into place.
+        constexpr int outOfTheWay = 64;
+        std::vector<int> sources{::open("/dev/null", O_RDONLY | O_CLOEXEC), output, output};
+        sources.insert(sources.end(), setup.descriptors.begin(), setup.descriptors.end());
+        for (int& source : sources) {
+            source = ::fcntl(source, F_DUPFD_CLOEXEC, outOfTheWay);
+        }
+        int target = 0;
+        for (const int source : sources) {
+            if (source < 0 || ::dup2(source, target) < 0) {
+                return false;
+            }
+            ++target;
+        }
+        closeFrom(target);
+        return true;
+    }
+
+    static void closeFrom(int first) {
+        if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) {
+            return;
+        }
+        const long limit = ::sysconf(_SC_OPEN_MAX);  // before Linux 5.9
+        for (int fd = first; fd < limit; ++fd) {
+            ::close(fd);
+        }
+    }
+
+    static void resetSignals() {
+        for (int signal = 1; signal < NSIG; ++signal) {
+            ::signal(signal, SIG_DFL);  // fails for SIGKILL and SIGSTOP, which is fine
+        }
+        sigset_t none;
+        ::sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    }
+
+    const HelperProcess::Setup& setup;
+    const Credentials& credentials;
+    std::vector<char*> argv;
+    std::array<char, 24> path{"PATH=/usr/bin:/bin"};
+    int channel;
+    int output;
+    pid_t parent;
+};
+
+}  // namespace
+
+HelperProcess::HelperProcess(const Setup& setup, const Credentials& credentials)
+    : output(checkErrno(::memfd_create("sarus-helper-output", MFD_CLOEXEC), "Failed to create a memory file")) {
+    std::array<int, 2> ends{};
+    checkErrno(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), "Failed to create a socket pair");
+    channel.reset(ends[0]);
+    UniqueFd childEnd(ends[1]);
+    ChildSide childSide(setup, credentials, childEnd.get(), output.get(), ::getpid());
+    const pid_t pid = checkErrno(::fork(), "Failed to create a process");
+    if (pid == 0) {
+        channel.reset();
+        childSide.run();
+        ::dprintf(output.get(), "cannot be executed (errno %d)", errno);
+        ::_exit(127);
+    }
+    child = Child(pid);
+    childEnd.reset();
+    char byte = 0;
+    ssize_t count = 0;
+    while ((count = ::read(channel.get(), &byte, 1)) < 0 && errno == EINTR) {
+    }
+    if (count != 1) {
+        throw Error(cat("Failed to start ", setup.program, ": it could not take on the user's rights"));
+    }
+}
+
+void HelperProcess::release() {
+    const char byte = 1;
+    // A child that died has closed the other end: what it was meant to serve will show that.
+    [[maybe_unused]] const auto sent = ::send(channel.get(), &byte, 1, MSG_NOSIGNAL);
+    channel.reset();
+}
+
+bool HelperProcess::hasEnded() const noexcept {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+}
+
+std::string HelperProcess::endAndGetOutput() {
+    // A server whose mount failed is about to end by itself and to say why.
+    for (int attempt = 0; attempt < 200 && !hasEnded(); ++attempt) {
+        ::usleep(1000);
+    }
+    child = Child();
+    std::array<char, 1024> text{};
+    const auto count = ::pread(output.get(), text.data(), text.size(), 0);
+    std::string line;
+    for (const auto& part : split(std::string_view(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0), '\n')) {
+        const auto trimmed = trim(part);
+        if (!trimmed.empty()) {
+            line += cat(line.empty() ? "" : "; ", trimmed);
+        }
+    }
+    return printable(line);
+}
+
+}  // namespace sarus::starter

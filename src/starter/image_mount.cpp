@@ -1,0 +1,86 @@
+#include "starter/image_mount.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/mounts.hpp"
+#include "base/text.hpp"
+#include "starter/loop_device.hpp"
+#include "starter/squashfuse.hpp"
+#include "starter/unpacked_image.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+void checkImageDescriptor(int imageFd, const std::string& imagePath) {
+    const auto shown = printable(imagePath);
+    struct stat status {};
+    checkErrno(::fstat(imageFd, &status), cat("Failed to inspect image ", shown));
+    const int flags = checkErrno(::fcntl(imageFd, F_GETFL), cat("Failed to inspect image ", shown));
+    if (!S_ISREG(status.st_mode)) {
+        throw Error(cat("Failed to use image ", shown, ": not a regular file"));
+    }
+    if (status.st_size == 0) {
+        throw Error(cat("Failed to use image ", shown, ": the file is empty"), "remove it with 'sarus rmi' and pull it again");
+    }
+    if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH) != 0) {
+        throw Error(cat("Failed to use image ", shown, ": its descriptor is not open for reading alone"));
+    }
+}
+
+MountedImage mountUnpacked(const ImageMountRequest& request, const Credentials& credentials) {
+    auto unpacked =
+        openUnpackedImage(request.imageFd, request.imagePath, request.tempDir, request.imageBuilderPath, credentials);
+    const auto target = openFile(request.target, O_PATH | O_DIRECTORY);
+    bindMount(unpacked.directory.get(), target.get(), {.readonly = true, .nosuid = true, .nodev = true});
+    return {.helper = Child(), .lock = std::move(unpacked.lock)};
+}
+
+bool kernelMayMount(const ImageMountRequest& request) {
+    switch (request.policy) {
+        case engine::ImageMountPolicy::kernel:
+            return true;
+        case engine::ImageMountPolicy::kernelForRootOwned:
+            return isRootOwnedImage(request.imageFd);
+        case engine::ImageMountPolicy::fuse:
+            break;
+    }
+    return false;
+}
+
+}  // namespace
+
+bool isRootOwnedImage(int imageFd) {
+    struct stat status {};
+    struct statfs filesystem {};
+    checkErrno(::fstat(imageFd, &status), "Failed to inspect the image");
+    checkErrno(::fstatfs(imageFd, &filesystem), "Failed to inspect the image's filesystem");
+    return S_ISREG(status.st_mode) && status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+           filesystem.f_type != FUSE_SUPER_MAGIC;
+}
+
+MountedImage mountImage(const ImageMountRequest& request, const Credentials& credentials) {
+    checkImageDescriptor(request.imageFd, request.imagePath);
+    if (credentials.privileged() && kernelMayMount(request)) {
+        mountThroughLoopDevice(request.imageFd, request.imagePath, request.target);
+        return {};
+    }
+    auto fuse = mountThroughSquashfuse(request.imageFd, request.imagePath, request.target, credentials);
+    if (fuse.mounted) {
+        return {.helper = std::move(fuse.server), .lock = UniqueFd()};
+    }
+    if (credentials.privileged()) {
+        throw Error(cat("Failed to mount image ", printable(request.imagePath), ": ", fuse.whyNot),
+                    "the site's imageMount policy asks for squashfuse for this image");
+    }
+    logInfo("Rootfs", fuse.whyNot);
+    return mountUnpacked(request, credentials);
+}
+
+}  // namespace sarus::starter

@@ -1,0 +1,60 @@
+#include "starter/squashfs_superblock.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr std::string_view pullAgain = "the image file is damaged: remove it with 'sarus rmi' and pull it again";
+
+template <typename Number>
+Number littleEndian(const unsigned char* bytes) {
+    Number value = 0;
+    for (std::size_t i = sizeof(Number); i > 0; --i) {
+        value = static_cast<Number>(static_cast<std::uint64_t>(value) << 8U | bytes[i - 1]);
+    }
+    return value;
+}
+
+std::string compressionName(std::uint16_t id) {
+    constexpr std::array<const char*, 7> names{"unknown", "gzip", "lzma", "lzo", "xz", "lz4", "zstd"};
+    return id < names.size() ? names.at(id) : names.front();
+}
+
+}  // namespace
+
+SquashfsSuperblock readSquashfsSuperblock(int imageFd, const std::string& imagePath) {
+    const auto shown = printable(imagePath);
+    struct stat status {};
+    checkErrno(::fstat(imageFd, &status), cat("Failed to inspect image ", shown));
+    if (!S_ISREG(status.st_mode)) {
+        throw Error(cat("Failed to use image ", shown, ": not a regular file"));
+    }
+    std::array<unsigned char, 96> bytes{};
+    const auto count = checkErrno(::pread(imageFd, bytes.data(), bytes.size(), 0), cat("Failed to read image ", shown));
+    // Offsets 0, 20, 28, 30 and 40: magic, compression, major and minor version, bytes used.
+    if (static_cast<std::size_t>(count) < bytes.size() || std::memcmp(bytes.data(), "hsqs", 4) != 0 ||
+        littleEndian<std::uint16_t>(&bytes[28]) != 4) {
+        throw Error(cat("Failed to use image ", shown, ": not a squashfs file"), std::string(pullAgain));
+    }
+    SquashfsSuperblock superblock{.compression = compressionName(littleEndian<std::uint16_t>(&bytes[20])),
+                                  .size = littleEndian<std::uint64_t>(&bytes[40])};
+    if (superblock.size > static_cast<std::uint64_t>(status.st_size)) {
+        throw Error(cat("Failed to use image ", shown, ": the file is truncated (", static_cast<std::uint64_t>(status.st_size), " of ",
+                        superblock.size, " bytes)"),
+                    std::string(pullAgain));
+    }
+    return superblock;
+}
+
+}  // namespace sarus::starter

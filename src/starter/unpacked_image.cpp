@@ -1,0 +1,104 @@
+#include "starter/unpacked_image.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/path_in_root.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+/// Opens (after creating) a directory which only the caller can enter; a foreign one of that name is refused.
+UniqueFd openPrivateDirectory(int parent, const std::string& name, const std::string& shown, const Credentials& credentials) {
+    if (::mkdirat(parent, name.c_str(), 0700) != 0 && errno != EEXIST) {
+        throwErrno(cat("Failed to create directory ", printable(shown)));
+    }
+    UniqueFd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) {
+        throwErrno(cat("Failed to open directory ", printable(shown)));
+    }
+    struct stat status {};
+    checkErrno(::fstat(fd.get(), &status), cat("Failed to inspect directory ", printable(shown)));
+    if (status.st_uid != credentials.ownerUid() || (status.st_mode & 077) != 0) {
+        throw Error(cat("Failed to use directory ", printable(shown), ": it must belong to you and have mode 0700"),
+                    "remove it, or set \"tempDir\" to another directory in sarus.json");
+    }
+    return fd;
+}
+
+void lockFile(int fd, int operation, const std::string& shown) {
+    while (::flock(fd, operation) != 0) {
+        if (errno != EINTR) {
+            throwErrno(cat("Failed to lock ", printable(shown)));
+        }
+    }
+}
+
+void unpack(int imageFd, const std::string& imagePath, int cache, const std::string& name, const std::string& imageBuilderPath) {
+    // By descriptor: the directory above the cache may be everybody's.
+    const auto partial = cat(descriptorPath(cache), '/', name, ".partial");
+    removeTree(partial);
+    const auto output = runAndCapture({.path = imageBuilderPath,
+                                       .args = {imageBuilderPath, "unpack", descriptorPath(imageFd), partial},
+                                       .environment = std::vector<std::string>{"PATH=/usr/bin:/bin"},
+                                       .keepFds = {imageFd, cache}});
+    if (!output.status.ok()) {
+        removeTree(partial);
+        const auto message = trim(output.err);
+        throw Error(cat("Failed to unpack image ", printable(imagePath), ": ", message.empty() ? "sarus-image-builder failed" : message));
+    }
+    checkErrno(::renameat(cache, cat(name, ".partial").c_str(), cache, name.c_str()),
+               cat("Failed to keep the unpacked image ", printable(imagePath)));
+}
+
+}  // namespace
+
+UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const std::string& tempDir,
+                                const std::string& imageBuilderPath, const Credentials& credentials) {
+    struct stat image {};
+    checkErrno(::fstat(imageFd, &image), cat("Failed to inspect image ", printable(imagePath)));
+    const auto top = cat("sarus-", credentials.uid());
+    const auto base = openFile(tempDir, O_RDONLY | O_DIRECTORY);
+    const auto own = openPrivateDirectory(base.get(), top, cat(tempDir, '/', top), credentials);
+    const auto shown = cat(tempDir, '/', top, "/unpacked");
+    const auto cache = openPrivateDirectory(own.get(), "unpacked", shown, credentials);
+
+    const auto name = cat(static_cast<std::uint64_t>(image.st_dev), '-', static_cast<std::uint64_t>(image.st_ino), '-',
+                          static_cast<std::int64_t>(image.st_size), '-',
+                          static_cast<std::int64_t>(image.st_mtim.tv_sec) * 1000000000 + image.st_mtim.tv_nsec);
+    UnpackedImage result;
+    result.lock = openFileAt(cache.get(), cat(name, ".lock"), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    ::futimens(result.lock.get(), nullptr);  // only the order in which copies are swept depends on it
+    lockFile(result.lock.get(), LOCK_SH, shown);
+    const auto open = [&] { return UniqueFd(::openat(cache.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)); };
+    result.directory = open();
+    if (!result.directory) {
+        lockFile(result.lock.get(), LOCK_EX, shown);
+        result.directory = open();
+        if (!result.directory) {
+            logWarn("Rootfs", cat("FUSE cannot be used on this node: unpacking the image into ", printable(shown), ", once"));
+            unpack(imageFd, imagePath, cache.get(), name, imageBuilderPath);
+            result.directory = open();
+        }
+        // Not atomic, but between the two only a sweep could get in, and the name is looked up again below.
+        lockFile(result.lock.get(), LOCK_SH, shown);
+        result.directory = open();
+    }
+    if (!result.directory) {
+        throwErrno(cat("Failed to open the unpacked image in ", printable(shown)));
+    }
+    return result;
+}
+
+}  // namespace sarus::starter
