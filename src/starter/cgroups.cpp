@@ -1,0 +1,187 @@
+#include "starter/cgroups.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr const char* unifiedTree = "/sys/fs/cgroup/unified";
+constexpr std::string_view leafPrefix = "sarus-";
+
+/// What every container may do: create any node, and use the usual ones.
+constexpr std::array<const char*, 10> usualDevices{"c *:* m",     "b *:* m",     "c 1:3 rwm",   "c 1:5 rwm", "c 1:7 rwm",
+                                                   "c 1:8 rwm",   "c 1:9 rwm",   "c 5:0 rwm",   "c 5:2 rwm", "c 136:* rwm"};
+
+bool isFilesystem(const char* path, long magic) {
+    struct statfs filesystem {};
+    return ::statfs(path, &filesystem) == 0 && filesystem.f_type == magic;
+}
+
+bool lists(std::string_view commaSeparated, std::string_view word) {
+    const auto words = split(commaSeparated, ',');
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// mountinfo writes white space and backslashes as \ooo.
+std::string unescape(std::string_view text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '\\' && i + 3 < text.size()) {
+            out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+            i += 3;
+        } else {
+            out += text[i];
+        }
+    }
+    return out;
+}
+
+bool writeRule(int leaf, const char* file, std::string_view rule) {
+    const UniqueFd fd(::openat(leaf, file, O_WRONLY | O_CLOEXEC));
+    return fd && ::write(fd.get(), rule.data(), rule.size()) == static_cast<ssize_t>(rule.size());
+}
+
+bool sameDirectory(int parent, const std::string& name, int fd) {
+    struct stat byName {};
+    struct stat byFd {};
+    return ::fstatat(parent, name.c_str(), &byName, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &byFd) == 0 &&
+           byName.st_ino == byFd.st_ino && byName.st_dev == byFd.st_dev;
+}
+
+/// Removes leaves that nobody holds the lock of: their starter and its janitor were killed.
+void sweep(int parent) {
+    const UniqueFd list(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(::fcntl(list.get(), F_DUPFD_CLOEXEC, 0)), &::closedir);
+    if (!entries) {
+        return;  // sweeping is a service to the next start, not a condition of this one
+    }
+    while (const dirent* entry = ::readdir(entries.get())) {
+        if (!std::string_view(static_cast<const char*>(entry->d_name)).starts_with(leafPrefix)) {
+            continue;
+        }
+        const UniqueFd leaf(::openat(parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (leaf && ::flock(leaf.get(), LOCK_EX | LOCK_NB) == 0) {
+            ::unlinkat(parent, entry->d_name, AT_REMOVEDIR);  // EBUSY: a process of the dead container is left
+        }
+    }
+}
+
+}  // namespace
+
+CgroupLayout detectCgroupLayout() {
+    if (isFilesystem("/sys/fs/cgroup", CGROUP2_SUPER_MAGIC)) {
+        return CgroupLayout::unified;
+    }
+    if (!isFilesystem("/sys/fs/cgroup", TMPFS_MAGIC)) {
+        return CgroupLayout::none;
+    }
+    return isFilesystem(unifiedTree, CGROUP2_SUPER_MAGIC) ? CgroupLayout::hybrid : CgroupLayout::legacy;
+}
+
+void hideUnifiedHierarchy() {
+    checkErrno(::mount("tmpfs", unifiedTree, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "size=4k,nr_inodes=2,mode=555"),
+               cat("Failed to hide ", unifiedTree, " from the OCI runtime"));
+}
+
+std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::string_view controller) {
+    for (const auto& line : split(procSelfCgroup, '\n')) {
+        const auto first = line.find(':');
+        const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+        if (second == std::string::npos) {
+            continue;
+        }
+        const auto controllers = std::string_view(line).substr(first + 1, second - first - 1);
+        const bool unified = controllers.empty() && line.starts_with("0:");
+        if (controller.empty() ? unified : lists(controllers, controller)) {
+            return line.substr(second + 1);
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path) {
+    for (const auto& line : split(mountInfo, '\n')) {
+        const auto words = splitWords(line);
+        const auto dash = std::find(words.begin(), words.end(), "-");
+        if (words.size() < 6 || words.end() - dash < 4 || dash[1] != "cgroup" || !lists(dash[3], controller)) {
+            continue;
+        }
+        const auto root = unescape(words[3]);
+        const auto directory = unescape(words[4]);
+        if (root == "/") {
+            return path == "/" ? directory : cat(directory, path);
+        }
+        if (path == root || path.starts_with(cat(root, '/'))) {
+            return cat(directory, path.substr(root.size()));
+        }
+    }
+    return std::nullopt;
+}
+
+std::string runcCgroupsPath(std::string_view containerName) {
+    const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), "").value_or("/");
+    return cat(own == "/" ? "" : own, '/', leafPrefix, containerName);
+}
+
+std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerName, const std::vector<DeviceRule>& rules) {
+    const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), "devices");
+    const auto path = own ? findCgroupDirectory(readFile("/proc/self/mountinfo"), "devices", *own) : std::nullopt;
+    if (!path) {
+        return std::nullopt;
+    }
+    DeviceCgroup cgroup;
+    cgroup.name = cat(leafPrefix, containerName);
+    cgroup.parent = openFile(*path, O_PATH | O_DIRECTORY);
+    sweep(cgroup.parent.get());
+    const std::string shown = cat(*path, '/', cgroup.name);
+    do {  // until the locked directory is the one that has the name: another start may have swept it in between
+        if (::mkdirat(cgroup.parent.get(), cgroup.name.c_str(), 0755) != 0) {
+            throwErrno(cat("Failed to create the device cgroup ", printable(shown)));
+        }
+        cgroup.leaf = openFileAt(cgroup.parent.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        checkErrno(::flock(cgroup.leaf.get(), LOCK_SH), cat("Failed to lock ", printable(shown)));
+    } while (!sameDirectory(cgroup.parent.get(), cgroup.name, cgroup.leaf.get()));
+    if (!writeRule(cgroup.leaf.get(), "devices.deny", "a")) {
+        throwErrno(cat("Failed to restrict the device cgroup ", printable(shown)));
+    }
+    for (const auto* rule : usualDevices) {
+        writeRule(cgroup.leaf.get(), "devices.allow", rule);  // refused where the caller's own cgroup has less, which then holds
+    }
+    for (const auto& [type, major, minor, access] : rules) {
+        const auto rule = cat(type, ' ', major, ':', minor, ' ', access);
+        if (!writeRule(cgroup.leaf.get(), "devices.allow", rule)) {
+            throwErrno(cat("Failed to allow the device ", rule, " in the container's cgroup"));
+        }
+    }
+    cgroup.procs = openFileAt(cgroup.leaf.get(), "cgroup.procs", O_WRONLY);
+    return cgroup;
+}
+
+void DeviceCgroup::remove() noexcept {
+    if (parent) {
+        // Processes that were killed a moment ago may still be on their way out of the cgroup.
+        for (int attempt = 0; ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && errno == EBUSY && attempt < 200; ++attempt) {
+            ::usleep(1000);
+        }
+        parent.reset();
+    }
+}
+
+}  // namespace sarus::starter

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "starter/rootfs.hpp"
+
+namespace sarus::starter {
+
+/// How the node's control groups are mounted (cgroups(7)).
+enum class CgroupLayout { none, legacy, hybrid, unified };
+
+CgroupLayout detectCgroupLayout();
+
+/// Mounts an empty read-only tmpfs over /sys/fs/cgroup/unified of this mount namespace: crun refuses to start where it sees the
+/// nearly empty v2 tree of a hybrid layout.
+void hideUnifiedHierarchy();
+
+/// The path of this process in the v1 hierarchy of `controller` ("" for the v2 one) out of the text of /proc/self/cgroup.
+std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::string_view controller);
+
+/// Where `path` of the v1 hierarchy with `controller` is seen in the file system, out of the text of /proc/self/mountinfo.
+std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path);
+
+/// The absolute cgroupsPath that keeps runc below the caller's own cgroup on a unified layout.
+std::string runcCgroupsPath(std::string_view containerName);
+
+/// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone, in which nothing but the usual devices and those of the
+/// plan may be opened. The destructor removes it, if no process is left in it.
+class DeviceCgroup {
+public:
+    /// nullopt where the v1 hierarchy of devices is not mounted. Leaves which an interrupted start left behind are removed.
+    /// Throws Error if a rule asks for more than the caller's own cgroup allows.
+    static std::optional<DeviceCgroup> create(const std::string& containerName, const std::vector<DeviceRule>& rules);
+
+    DeviceCgroup(DeviceCgroup&&) noexcept = default;
+    DeviceCgroup& operator=(DeviceCgroup&&) noexcept = default;
+    ~DeviceCgroup() { remove(); }
+
+    /// cgroup.procs, opened for writing.
+    int processes() const noexcept { return procs.get(); }
+    void remove() noexcept;
+    /// The other process of a fork owns the leaf from now on.
+    void release() noexcept { parent.reset(); }
+
+private:
+    DeviceCgroup() = default;
+
+    UniqueFd parent;
+    UniqueFd leaf;  ///< locked with flock(2) while somebody uses it
+    UniqueFd procs;
+    std::string name;
+};
+
+}  // namespace sarus::starter

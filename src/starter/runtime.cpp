@@ -1,0 +1,226 @@
+#include "starter/runtime.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr const char* runtimeSearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidden) {
+    struct stat status {};
+    checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));
+    if (!S_ISDIR(status.st_mode) || status.st_uid != owner || (status.st_mode & forbidden) != 0) {
+        throw Error(cat("The directory ", printable(path), " does not belong to uid ", owner, " alone (found uid ", status.st_uid,
+                        ", access for others)"),
+                    cat("Remove ", printable(path), ", or correct its owner and mode"));
+    }
+}
+
+/// mkdir and open of one component, never through a link; what exists already must be as private as what is made.
+UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::string& path, mode_t mode, uid_t owner) {
+    if (::mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) {
+        throwErrno(cat("Failed to create ", printable(path)));
+    }
+    UniqueFd fd(::openat(parent, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    checkErrno(fd.get(), cat("Failed to open ", printable(path)));
+    verifyPrivate(fd.get(), path, owner, mode == 0700 ? 077 : 022);
+    return fd;
+}
+
+std::optional<std::string> valueOf(const std::vector<std::string>& environment, std::string_view name) {
+    for (const auto& entry : environment) {
+        if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
+            return entry.substr(name.size() + 1);
+        }
+    }
+    return std::nullopt;
+}
+
+struct OpenDirectory {
+    UniqueFd fd;
+    std::string path;
+};
+
+/// $XDG_RUNTIME_DIR/sarus, if that variable names a directory of the caller's.
+std::optional<OpenDirectory> sessionDirectory(const Credentials& credentials, const std::vector<std::string>& environment) {
+    const auto base = valueOf(environment, "XDG_RUNTIME_DIR");
+    if (!base || !base->starts_with('/') || base->find('\0') != std::string::npos) {
+        return std::nullopt;
+    }
+    try {
+        const auto parent = openFile(*base, O_PATH | O_DIRECTORY);
+        verifyPrivate(parent.get(), *base, credentials.ownerUid(), 022);
+        const std::string path = cat(*base, "/sarus");
+        return OpenDirectory{makePrivateDirectory(parent.get(), "sarus", path, 0700, credentials.ownerUid()), path};
+    } catch (const Error&) {
+        return std::nullopt;  // the variable often names the directory of a login session that has ended
+    }
+}
+
+StateDirectories rootlessDirectories(const Credentials& credentials, const engine::SiteConfig& config,
+                                     const std::vector<std::string>& environment) {
+    auto base = sessionDirectory(credentials, environment);
+    if (!base) {
+        const std::string name = cat("sarus-", credentials.uid());
+        const std::string path = cat(config.tempDir, '/', name);
+        const auto parent = openFile(config.tempDir, O_PATH | O_DIRECTORY);
+        base = OpenDirectory{makePrivateDirectory(parent.get(), name, path, 0700, credentials.ownerUid()), path};
+    }
+    StateDirectories directories{.runtimeRoot = cat(base->path, "/state"), .bundleDir = cat(base->path, "/bundle")};
+    makePrivateDirectory(base->fd.get(), "state", directories.runtimeRoot, 0700, credentials.ownerUid());
+    makePrivateDirectory(base->fd.get(), "bundle", directories.bundleDir, 0700, credentials.ownerUid());
+    return directories;
+}
+
+/// The other side of the fork: only system calls on what was prepared before.
+class RuntimeProcess {
+public:
+    RuntimeProcess(const RuntimeInvocation& theInvocation, std::vector<std::string>& arguments, pid_t parentPid)
+        : invocation(theInvocation), parent(parentPid) {
+        for (auto& argument : arguments) {
+            argv.push_back(argument.data());
+        }
+        argv.push_back(nullptr);
+        // Sources lie above every target: none is overwritten before it was copied.
+        const int free = 3 + static_cast<int>(invocation.descriptors.size());
+        for (const auto& descriptor : invocation.descriptors) {
+            sources.emplace_back(
+                checkErrno(::fcntl(descriptor.from, F_DUPFD_CLOEXEC, free), cat("Failed to keep descriptor ", descriptor.from)));
+        }
+        std::array<int, 2> ends{};
+        checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
+        failureReader.reset(ends[0]);
+        const UniqueFd writer(ends[1]);
+        failureWriter.reset(checkErrno(::fcntl(writer.get(), F_DUPFD_CLOEXEC, free), "Failed to duplicate a pipe"));
+    }
+
+    [[noreturn]] void run() {
+        ::prctl(PR_SET_PDEATHSIG, SIGHUP);
+        if (::getppid() != parent) {
+            ::_exit(1);
+        }
+        if (!invocation.terminal) {
+            ::setpgid(0, 0);
+        }
+        if (invocation.deviceCgroup >= 0 && ::write(invocation.deviceCgroup, "0", 1) != 1) {
+            fail();
+        }
+        for (std::size_t i = 0; i < sources.size(); ++i) {
+            if (::dup2(sources[i].get(), invocation.descriptors[i].to) < 0) {
+                fail();
+            }
+        }
+        sigset_t none;
+        ::sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        std::array<char*, 2> environment{const_cast<char*>(runtimeSearchPath), nullptr};  // execve does not write to it
+        ::execve(invocation.program.path.c_str(), argv.data(), environment.data());
+        fail();
+    }
+
+    /// In the parent: the errno with which the child failed before or in execve, or 0.
+    int waitForExec() {
+        failureWriter.reset();
+        int error = 0;
+        ssize_t count = 0;
+        while ((count = ::read(failureReader.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+        }
+        return count == sizeof error ? error : 0;
+    }
+
+private:
+    [[noreturn]] void fail() {
+        const int error = errno;
+        [[maybe_unused]] const auto written = ::write(failureWriter.get(), &error, sizeof error);
+        ::_exit(1);
+    }
+
+    const RuntimeInvocation& invocation;
+    pid_t parent;
+    std::vector<char*> argv;
+    std::vector<UniqueFd> sources;
+    UniqueFd failureReader;
+    UniqueFd failureWriter;
+};
+
+}  // namespace
+
+RuntimeProgram findRuntime(const std::string& runcPath) {
+    std::string real(PATH_MAX, '\0');
+    if (::realpath(runcPath.c_str(), real.data()) == nullptr) {
+        throw Error::fromErrno(cat("Failed to find the OCI runtime ", printable(runcPath)), errno,
+                               "Install the package crun or runc, or correct `runcPath` in sarus.json");
+    }
+    real.resize(real.find('\0'));
+    const bool isCrun = real.find("crun", real.rfind('/')) != std::string::npos;
+    return {.path = real, .kind = isCrun ? engine::OciRuntime::crun : engine::OciRuntime::runc};
+}
+
+StateDirectories prepareStateDirectories(const Credentials& credentials, const engine::SiteConfig& config,
+                                         const std::vector<std::string>& callerEnvironment) {
+    if (!credentials.privileged()) {
+        return rootlessDirectories(credentials, config, callerEnvironment);
+    }
+    const auto run = openFile("/run", O_PATH | O_DIRECTORY);
+    const auto base = makePrivateDirectory(run.get(), "sarus", "/run/sarus", 0755, 0);
+    const std::string path = cat("/run/sarus/", credentials.uid());
+    makePrivateDirectory(base.get(), cat(credentials.uid()), path, 0700, 0);
+    return {.runtimeRoot = path, .bundleDir = config.ociBundleDir};
+}
+
+std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
+    const bool crun = invocation.program.kind == engine::OciRuntime::crun;
+    std::vector<std::string> arguments{crun ? "crun" : "runc", "--root", invocation.runtimeRoot};
+    if (crun) {
+        arguments.emplace_back("--cgroup-manager=disabled");
+    }
+    arguments.emplace_back("run");
+    // The payload keeps the session keyring of the job (Kerberos tickets); keys are a scarce resource with many ranks.
+    arguments.emplace_back("--no-new-keyring");
+    arguments.emplace_back("--bundle");
+    arguments.emplace_back(invocation.bundleDir);
+    if (!invocation.descriptors.empty()) {
+        arguments.emplace_back(cat("--preserve-fds=", invocation.descriptors.size()));
+    }
+    arguments.emplace_back(invocation.containerName);
+    return arguments;
+}
+
+Child startRuntime(const RuntimeInvocation& invocation) {
+    int next = 3;
+    for (const auto& descriptor : invocation.descriptors) {
+        if (descriptor.to != next++) {
+            throw Error(cat("Descriptor ", descriptor.to, " of the container is not the next free one"));
+        }
+    }
+    auto arguments = runtimeArguments(invocation);
+    RuntimeProcess process(invocation, arguments, ::getpid());
+    const pid_t pid = checkErrno(::fork(), "Failed to create a process for the OCI runtime");
+    if (pid == 0) {
+        process.run();
+    }
+    Child child(pid);
+    if (const int error = process.waitForExec(); error != 0) {
+        child.wait();
+        throw Error::fromErrno(cat("Failed to execute the OCI runtime ", printable(invocation.program.path)), error);
+    }
+    return child;
+}
+
+}  // namespace sarus::starter

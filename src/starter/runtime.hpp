@@ -1,0 +1,59 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/subprocess.hpp"
+#include "base/unique_fd.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/runtime_config_builder.hpp"
+#include "starter/credentials.hpp"
+#include "starter/security_checks.hpp"
+
+namespace sarus::starter {
+
+/// The OCI runtime of the site.
+struct RuntimeProgram {
+    std::string path;  ///< without symbolic links
+    engine::OciRuntime kind = engine::OciRuntime::crun;
+};
+
+/// Follows `runcPath`. A real name which contains "crun" means crun, everything else speaks runc's dialect.
+/// Throws Error with the package to install if the program does not exist.
+RuntimeProgram findRuntime(const std::string& runcPath);
+
+/// Directories of the starter which outlive a container; nobody but root (rootless: the caller) can change them.
+struct StateDirectories {
+    std::string runtimeRoot;  ///< the runtime's option --root
+    std::string bundleDir;    ///< where the bundle's ram filesystem is mounted, in the private mount namespace
+};
+
+/// Privileged: /run/sarus/<uid> (0700, root) and the configured bundle directory. Rootless: below `$XDG_RUNTIME_DIR/sarus` of the
+/// caller's environment, else `<tempDir>/sarus-<uid>`. Creates what is missing and verifies owner and mode. Throws Error.
+StateDirectories prepareStateDirectories(const Credentials& credentials, const engine::SiteConfig& config,
+                                         const std::vector<std::string>& callerEnvironment);
+
+/// What a runtime is started with.
+struct RuntimeInvocation {
+    RuntimeProgram program;
+    std::string runtimeRoot;
+    std::string bundleDir;
+    std::string containerName;
+    bool terminal = false;
+    std::vector<engine::PreservedDescriptor> descriptors;  ///< `to` counts up from 3
+    int deviceCgroup = -1;                                 ///< cgroup.procs of a leaf which the runtime enters, or -1
+};
+
+/// argv of the runtime, in its dialect. crun never chooses a cgroup.
+std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation);
+
+/// Starts the runtime with a clean environment, the standard streams and the preserved descriptors alone. It receives SIGHUP if
+/// this process ends. Without a terminal it has a process group of its own, so that signals of the terminal
+/// reach it once, through the starter. Throws Error if it cannot be executed.
+Child startRuntime(const RuntimeInvocation& invocation);
+
+}  // namespace sarus::starter
