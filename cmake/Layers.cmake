@@ -7,6 +7,7 @@ set(SARUS_MAY_USE_engine oci base)
 set(SARUS_MAY_USE_image oci base)
 set(SARUS_MAY_USE_image_build image oci base)
 set(SARUS_MAY_USE_starter engine oci base)
+set(SARUS_MAY_USE_starter_idmap "")
 set(SARUS_MAY_USE_cli engine image oci base)
 set(SARUS_MAY_USE_hooks_kit oci base)
 

@@ -26,8 +26,8 @@ constexpr const char* unifiedTree = "/sys/fs/cgroup/unified";
 constexpr std::string_view leafPrefix = "sarus-";
 
 /// What every container may do: create any node, and use the usual ones.
-constexpr std::array<const char*, 10> usualDevices{"c *:* m",     "b *:* m",     "c 1:3 rwm",   "c 1:5 rwm", "c 1:7 rwm",
-                                                   "c 1:8 rwm",   "c 1:9 rwm",   "c 5:0 rwm",   "c 5:2 rwm", "c 136:* rwm"};
+constexpr std::array<const char*, 10> usualDevices{"c *:* m",   "b *:* m",   "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm",
+                                                   "c 1:8 rwm", "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm", "c 136:* rwm"};
 
 bool isFilesystem(const char* path, long magic) {
     struct statfs filesystem {};
@@ -96,8 +96,9 @@ CgroupLayout detectCgroupLayout() {
 }
 
 void hideUnifiedHierarchy() {
-    checkErrno(::mount("tmpfs", unifiedTree, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "size=4k,nr_inodes=2,mode=555"),
-               cat("Failed to hide ", unifiedTree, " from the OCI runtime"));
+    checkErrno(
+        ::mount("tmpfs", unifiedTree, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "size=4k,nr_inodes=2,mode=555"),
+        cat("Failed to hide ", unifiedTree, " from the OCI runtime"));
 }
 
 std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::string_view controller) {
@@ -174,10 +175,16 @@ std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerNam
     return cgroup;
 }
 
+void DeviceCgroup::appendDescriptors(std::vector<int>& numbers) const {
+    numbers.push_back(parent.get());
+    numbers.push_back(leaf.get());
+}
+
 void DeviceCgroup::remove() noexcept {
     if (parent) {
         // Processes that were killed a moment ago may still be on their way out of the cgroup.
-        for (int attempt = 0; ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && errno == EBUSY && attempt < 200; ++attempt) {
+        for (int attempt = 0; ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && errno == EBUSY && attempt < 200;
+             ++attempt) {
             ::usleep(1000);
         }
         parent.reset();

@@ -28,8 +28,8 @@ std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::
 /// The absolute cgroupsPath that keeps runc below the caller's own cgroup on a unified layout.
 std::string runcCgroupsPath(std::string_view containerName);
 
-/// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone, in which nothing but the usual devices and those of the
-/// plan may be opened. The destructor removes it, if no process is left in it.
+/// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone, in which nothing but the usual devices and those
+/// of the plan may be opened. The destructor removes it, if no process is left in it.
 class DeviceCgroup {
 public:
     /// nullopt where the v1 hierarchy of devices is not mounted. Leaves which an interrupted start left behind are removed.
@@ -42,6 +42,8 @@ public:
 
     /// cgroup.procs, opened for writing.
     int processes() const noexcept { return procs.get(); }
+    /// Adds the numbers of the descriptors that remove() needs.
+    void appendDescriptors(std::vector<int>& numbers) const;
     void remove() noexcept;
     /// The other process of a fork owns the leaf from now on.
     void release() noexcept { parent.reset(); }

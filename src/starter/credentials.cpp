@@ -116,6 +116,13 @@ Credentials::Assumed::~Assumed() {
     }
 }
 
+void limitToKill(const Credentials& credentials) {
+    if (credentials.privileged()) {
+        constexpr std::uint64_t capKill = std::uint64_t{1} << CAP_KILL;
+        setCapabilities({.effective = capKill, .permitted = capKill});
+    }
+}
+
 void dropToMonitor(const Credentials& credentials) {
     if (!credentials.privileged()) {
         return;
@@ -126,14 +133,13 @@ void dropToMonitor(const Credentials& credentials) {
         checkErrno(::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "Failed to keep CAP_KILL");
         checkErrno(::setresgid(group, group, group), "Failed to drop root's group");
         checkErrno(::setresuid(user, user, user), "Failed to drop root's identity");
-        constexpr std::uint64_t capKill = std::uint64_t{1} << CAP_KILL;
-        setCapabilities({.effective = capKill, .permitted = capKill});
+        limitToKill(credentials);
         const auto left = getCapabilities();
         uid_t real = 0;
         uid_t effective = 0;
         uid_t saved = 0;
         checkErrno(::getresuid(&real, &effective, &saved), "Failed to read the identity back");
-        if (left.permitted != capKill || real != user || effective != user || saved != user) {
+        if (left.permitted != std::uint64_t{1} << CAP_KILL || real != user || effective != user || saved != user) {
             throw Error("Failed to drop root's privileges: they are still there");
         }
     }

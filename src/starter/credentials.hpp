@@ -71,6 +71,9 @@ private:
     mutable int depth = 0;
 };
 
+/// Gives up every capability but CAP_KILL, and keeps the ids. Does nothing in a rootless starter. Throws Error.
+void limitToKill(const Credentials& credentials);
+
 /// For the time in which the runtime is watched: all ids become the caller's for good, of the capabilities CAP_KILL alone
 /// stays (the parent-death signal needs it to reach a process of root), and the process is not dumpable. Throws Error.
 void dropToMonitor(const Credentials& credentials);

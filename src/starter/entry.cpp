@@ -38,23 +38,6 @@ void openMissingStandardStreams() {
     }
 }
 
-std::vector<int> listDescriptors() {
-    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), &::closedir);
-    if (!directory) {
-        throwErrno("Failed to list the open descriptors in /proc/self/fd");
-    }
-    const int own = ::dirfd(directory.get());
-    std::vector<int> descriptors;
-    while (const dirent* entry = ::readdir(directory.get())) {
-        const auto number = parseNumber(static_cast<const char*>(entry->d_name));
-        if (number && *number <= INT_MAX && static_cast<int>(*number) != own) {
-            descriptors.push_back(static_cast<int>(*number));
-        }
-    }
-    std::sort(descriptors.begin(), descriptors.end());
-    return descriptors;
-}
-
 void resetSignalsAndTimers() {
     sigset_t all;
     ::sigfillset(&all);
@@ -155,6 +138,23 @@ void decideMode(Entry& entry) {
 
 }  // namespace
 
+std::vector<int> openDescriptors() {
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), &::closedir);
+    if (!directory) {
+        throwErrno("Failed to list the open descriptors in /proc/self/fd");
+    }
+    const int own = ::dirfd(directory.get());
+    std::vector<int> descriptors;
+    while (const dirent* entry = ::readdir(directory.get())) {
+        const auto number = parseNumber(static_cast<const char*>(entry->d_name));
+        if (number && *number <= INT_MAX && static_cast<int>(*number) != own) {
+            descriptors.push_back(static_cast<int>(*number));
+        }
+    }
+    std::sort(descriptors.begin(), descriptors.end());
+    return descriptors;
+}
+
 bool isIdentityMap(const std::string& uidMap) {
     const auto words = splitWords(uidMap);
     return words.size() == 3 && words[0] == "0" && words[1] == "0" && words[2] == "4294967295";
@@ -192,7 +192,7 @@ void closeInherited(const std::vector<int>& inherited, const std::vector<int>& k
 Entry sanitizeEntry() {
     Entry entry;
     openMissingStandardStreams();
-    entry.descriptors = listDescriptors();
+    entry.descriptors = openDescriptors();
     for (const int fd : entry.descriptors) {
         if (fd > STDERR_FILENO) {
             ::fcntl(fd, F_SETFD, FD_CLOEXEC);

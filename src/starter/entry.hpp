@@ -36,6 +36,9 @@ struct Entry {
 /// the program file is not a trustworthy set-user-ID one.
 Entry sanitizeEntry();
 
+/// The descriptors that are open now, ascending.
+std::vector<int> openDescriptors();
+
 /// True if the text of /proc/self/uid_map maps every id to itself, that is, if this is the initial user namespace (or one which
 /// does not differ from it).
 bool isIdentityMap(const std::string& uidMap);

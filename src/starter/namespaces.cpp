@@ -71,7 +71,8 @@ void enterNamespaces(Credentials& credentials) {
         writeMap("/proc/self/gid_map", cat("0 ", credentials.gid(), " 1\n"));
         credentials.enteredUserNamespace();
     }
-    checkErrno(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr), "Failed to detach the mount namespace from the host's");
+    checkErrno(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr),
+               "Failed to detach the mount namespace from the host's");
 }
 
 }  // namespace sarus::starter

@@ -34,16 +34,16 @@ struct RootfsRequest {
     const engine::ContainerPlan& plan;
     const engine::SiteConfig& config;
     const Credentials& credentials;
-    int imageFd = -1;               ///< O_RDONLY, opened with the caller's rights
-    std::string imagePath;          ///< for messages only
-    std::string bundleDir;          ///< existing directory which nobody but root (rootless: the caller) can change
-    std::string imageBuilderPath;   ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
+    int imageFd = -1;              ///< O_RDONLY, opened with the caller's rights
+    std::string imagePath;         ///< for messages only
+    std::string bundleDir;         ///< existing directory which nobody but root (rootless: the caller) can change
+    std::string imageBuilderPath;  ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
     std::optional<CallerAccount> account{};
 };
 
 /// A finished root filesystem. It lives in the mount namespace; the object keeps what must stay alive as long as the container:
-/// the FUSE server of the image and of the overlay (children of this process: do not reap them with waitpid(-1) before the container
-/// has ended, or call forgetHelper), and the lock which protects an unpacked image.
+/// the FUSE server of the image and of the overlay (children of this process: do not reap them with waitpid(-1) before the
+/// container has ended, or call forgetHelper), and the lock which protects an unpacked image.
 class Rootfs {
 public:
     /// The directory for config.json: root of a ram filesystem of the container's own (mode 0755, owned by the starter).
@@ -69,12 +69,12 @@ private:
 };
 
 /// Builds the container's root filesystem below `bundleDir` (reference documentation, "Root filesystem" and "Bind mounts"): a ram
-/// filesystem; the image and a writable overlay on it, nosuid and nodev; /dev; the files in /etc; init; the plan's mounts and devices
-/// in their order; the working directory.
+/// filesystem; the image and a writable overlay on it, nosuid and nodev; /dev; the files in /etc; init; the plan's mounts and
+/// devices in their order; the working directory.
 ///
-/// To be called in a mount namespace of the container's own whose mounts are slaves (rootless: in a user namespace, too), as root,
-/// single-threaded, with umask 022 and /proc mounted. What the plan names by path is opened as the caller; inside the container
-/// everything is resolved with its root as the limit. Throws Error with the documented messages; what was mounted until
+/// To be called in a mount namespace of the container's own whose mounts are slaves (rootless: in a user namespace, too), as
+/// root, single-threaded, with umask 022 and /proc mounted. What the plan names by path is opened as the caller; inside the
+/// container everything is resolved with its root as the limit. Throws Error with the documented messages; what was mounted until
 /// then goes away with the namespace.
 Rootfs buildRootfs(const RootfsRequest& request);
 

@@ -184,6 +184,12 @@ StateDirectories prepareStateDirectories(const Credentials& credentials, const e
     return {.runtimeRoot = path, .bundleDir = config.ociBundleDir};
 }
 
+void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName) {
+    if (pathExists(cat(runtimeRoot, '/', containerName))) {
+        throw Error(cat("A container with the name '", printable(containerName), "' exists already"), "Choose another --name");
+    }
+}
+
 std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     const bool crun = invocation.program.kind == engine::OciRuntime::crun;
     std::vector<std::string> arguments{crun ? "crun" : "runc", "--root", invocation.runtimeRoot};

@@ -37,6 +37,9 @@ struct StateDirectories {
 StateDirectories prepareStateDirectories(const Credentials& credentials, const engine::SiteConfig& config,
                                          const std::vector<std::string>& callerEnvironment);
 
+/// Throws Error if the runtime knows a container of this name already.
+void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName);
+
 /// What a runtime is started with.
 struct RuntimeInvocation {
     RuntimeProgram program;

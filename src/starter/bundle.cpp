@@ -1,0 +1,156 @@
+#include "starter/bundle.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/mounts.hpp"
+#include "base/path_in_root.hpp"
+#include "base/text.hpp"
+#include "oci/runtime_config.hpp"
+#include "starter/cgroups.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr const char* idMapHelperInside = "/dev/.sarus-idmap";
+constexpr std::size_t largestSeccompProfile = 4U << 20U;
+
+std::vector<oci::RuntimeDeviceRule> deviceRules(const std::vector<DeviceRule>& devices) {
+    std::vector<oci::RuntimeDeviceRule> rules;
+    for (const auto& device : devices) {
+        rules.push_back(
+            {.allow = true, .type = device.type, .major = device.major, .minor = device.minor, .access = device.access});
+    }
+    return rules;
+}
+
+std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& limits) {
+    std::vector<oci::RuntimeRlimit> result;
+    for (const auto& limit : limits) {
+        result.push_back({.type = limit.name, .soft = limit.soft, .hard = limit.hard});
+    }
+    return result;
+}
+
+engine::RuntimeInputs makeInputs(const BundleRequest& request) {
+    engine::RuntimeInputs inputs;
+    inputs.deviceRules = deviceRules(request.rootfs.devices());
+    if (request.config.seccompProfile) {
+        inputs.seccompProfile = readFile(*request.config.seccompProfile, largestSeccompProfile);
+    }
+    if (request.runtime.kind == engine::OciRuntime::runc && request.credentials.privileged() &&
+        detectCgroupLayout() == CgroupLayout::unified) {
+        inputs.cgroupsPath = runcCgroupsPath(request.plan.name);
+    }
+    inputs.rlimits = callerLimits(request.entry.limits);
+    inputs.hostHasMqueue = isDirectory("/dev/mqueue");
+    return inputs;
+}
+
+void bringIdMapHelper(const std::string& helper, int rootfs) {
+    const UniqueFd source(::open(helper.c_str(), O_PATH | O_CLOEXEC));
+    if (!source) {
+        throw Error::fromErrno(cat("Failed to open ", printable(helper), ", which runc needs without privileges"), errno,
+                               "Install it again, or set `runcPath` to crun in sarus.json");
+    }
+    const auto target = createInRoot(rootfs, idMapHelperInside, EntryKind::file);
+    bindMount(source.get(), target.get(), {.readonly = true});
+}
+
+/// These are mounted by the runtime, so they cannot be looked into yet.
+bool liesInRuntimeMount(std::string_view path) {
+    constexpr std::array<std::string_view, 5> mounts{"/proc", "/sys", "/dev/pts", "/dev/shm", "/dev/mqueue"};
+    return std::any_of(mounts.begin(), mounts.end(), [&](std::string_view mount) {
+        return path == mount || (path.starts_with(mount) && path.size() > mount.size() && path[mount.size()] == '/');
+    });
+}
+
+enum class Candidate { executable, notExecutable, missing, unknown };
+
+Candidate examine(int rootfs, const std::string& path) {
+    if (liesInRuntimeMount(path)) {
+        return Candidate::unknown;
+    }
+    const auto file = tryOpenInRoot(rootfs, path);
+    struct stat status {};
+    if (!file) {
+        return errno == ENOENT || errno == ENOTDIR ? Candidate::missing
+               : errno == EACCES                   ? Candidate::notExecutable
+                                                   : Candidate::unknown;
+    }
+    if (::fstat(file.get(), &status) != 0) {
+        return Candidate::unknown;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return Candidate::notExecutable;
+    }
+    if (::faccessat(file.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) {
+        return Candidate::executable;
+    }
+    return errno == EACCES ? Candidate::notExecutable : Candidate::unknown;
+}
+
+std::string joinPath(const std::string& directory, const std::string& name) {
+    return name.starts_with('/') ? name : cat(directory, directory.ends_with('/') ? "" : "/", name);
+}
+
+std::optional<std::string> searchPath(const engine::ContainerPlan& plan) {
+    for (const auto& [name, value] : plan.environment) {
+        if (name == "PATH") {
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+void writeBundle(const BundleRequest& request) {
+    engine::RuntimeDialect dialect{
+        .runtime = request.runtime.kind, .privileged = request.credentials.privileged(), .idMapHelper = {}};
+    if (!dialect.privileged && dialect.runtime == engine::OciRuntime::runc) {
+        bringIdMapHelper(request.idMapHelper, request.rootfs.rootFd());
+        dialect.idMapHelper = idMapHelperInside;
+    }
+    const auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));
+    const std::string path = cat(request.rootfs.bundleDir(), "/config.json");
+    const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    writeAll(file.get(), oci::serializeRuntimeConfig(config), path);
+}
+
+void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {
+    const auto& command = plan.args.front();
+    const auto result = credentials.asUser([&] {
+        if (command.find('/') != std::string::npos) {
+            return examine(rootfs, joinPath(plan.workdir, command));
+        }
+        const auto path = searchPath(plan);
+        auto best = path ? Candidate::missing : Candidate::unknown;
+        for (const auto& directory : split(path.value_or(""), ':')) {
+            const auto found = examine(rootfs, joinPath(joinPath(plan.workdir, directory.empty() ? "." : directory), command));
+            if (found == Candidate::executable || found == Candidate::unknown) {
+                return found;
+            }
+            best = found == Candidate::notExecutable ? found : best;
+        }
+        return best;
+    });
+    if (result == Candidate::notExecutable) {
+        throw Error(cat("exec: \"", printable(command), "\": permission denied"));
+    }
+    if (result == Candidate::missing) {
+        const bool isPath = command.find('/') != std::string::npos;
+        throw Error(cat("exec: \"", printable(command),
+                        isPath ? "\": no such file or directory" : "\": executable file not found in $PATH"));
+    }
+}
+
+}  // namespace sarus::starter

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/container_plan.hpp"
+#include "engine/site_config.hpp"
+#include "starter/entry.hpp"
+#include "starter/rootfs.hpp"
+#include "starter/runtime.hpp"
+
+namespace sarus::starter {
+
+/// What config.json is made of.
+struct BundleRequest {
+    const Entry& entry;
+    const engine::ContainerPlan& plan;
+    const engine::SiteConfig& config;
+    const Credentials& credentials;
+    const RuntimeProgram& runtime;
+    const Rootfs& rootfs;
+    std::string idMapHelper;  ///< host path of the helper that rootless runc needs inside of the container
+};
+
+/// Writes config.json (0600) beside the root filesystem, and brings the id-map helper into the container where it is needed.
+void writeBundle(const BundleRequest& request);
+
+/// Looks for the payload's program as execvp(3) would, inside the container and with the caller's rights, and throws an Error in
+/// the words that runc uses if it is not there. What cannot be decided before the container is complete is left to the runtime.
+void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials);
+
+}  // namespace sarus::starter

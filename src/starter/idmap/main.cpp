@@ -1,0 +1,65 @@
+// sarus-idmap UID GID COMMAND [ARGUMENT...]
+//
+// runc without privileges can only make a container whose user is 0. This program is what such a container starts first: it makes
+// one more user namespace in which its ids are the caller's again, and becomes the command. All capabilities are gone then
+// (user_namespaces(7): ids other than 0 lose them in execve). It is linked statically, because it runs inside of foreign images.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace {
+
+[[noreturn]] void fail(const char* doing) {
+    ::dprintf(STDERR_FILENO, "sarus-idmap: %s: %s\n", doing, ::strerror(errno));
+    ::_exit(1);
+}
+
+void writeText(const char* path, const char* text) {
+    const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+    const auto size = ::strlen(text);
+    if (fd < 0 || ::write(fd, text, size) != static_cast<ssize_t>(size)) {
+        fail(path);
+    }
+    ::close(fd);
+}
+
+void writeMap(const char* path, const char* id) {
+    char text[64];
+    ::snprintf(text, sizeof text, "%.20s 0 1\n", id);
+    writeText(path, text);
+}
+
+bool isNumber(const char* text) {
+    return *text != '\0' && text[::strspn(text, "0123456789")] == '\0';
+}
+
+[[noreturn]] void execute(char** command) {
+    ::execvp(command[0], command);
+    if (errno == ENOENT && ::strchr(command[0], '/') == nullptr) {
+        ::dprintf(STDERR_FILENO, "exec: \"%s\": executable file not found in $PATH\n", command[0]);
+    } else {
+        ::dprintf(STDERR_FILENO, "exec: \"%s\": %s\n", command[0], ::strerror(errno));
+    }
+    ::_exit(1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 4 || !isNumber(argv[1]) || !isNumber(argv[2])) {
+        ::dprintf(STDERR_FILENO, "usage: sarus-idmap UID GID COMMAND [ARGUMENT...]\n");
+        return 1;
+    }
+    if (::unshare(CLONE_NEWUSER) != 0) {
+        fail("Failed to create a user namespace");
+    }
+    writeText("/proc/self/setgroups", "deny");
+    writeMap("/proc/self/uid_map", argv[1]);
+    writeMap("/proc/self/gid_map", argv[2]);
+    execute(argv + 3);
+}

@@ -1,0 +1,191 @@
+#include "starter/launch.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/launch_request.hpp"
+#include "starter/bundle.hpp"
+#include "starter/cgroups.hpp"
+#include "starter/host_facts.hpp"
+#include "starter/installation.hpp"
+#include "starter/janitor.hpp"
+#include "starter/monitor.hpp"
+#include "starter/namespaces.hpp"
+#include "starter/request_channel.hpp"
+#include "starter/rootfs.hpp"
+#include "starter/runtime.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr std::string_view subsystem = "Runtime";
+
+/// Tells with --debug what each step took.
+class Timer {
+public:
+    Timer() noexcept { ::clock_gettime(CLOCK_MONOTONIC, &last); }
+
+    void done(std::string_view step) {
+        if (logLevel() > LogLevel::debug) {
+            return;
+        }
+        timespec now{};
+        ::clock_gettime(CLOCK_MONOTONIC, &now);
+        const auto microseconds = (now.tv_sec - last.tv_sec) * 1'000'000 + (now.tv_nsec - last.tv_nsec) / 1000;
+        logDebug(subsystem, cat(step, " took ", microseconds, " us"));
+        last = now;
+    }
+
+private:
+    timespec last{};
+};
+
+std::optional<std::string> callerVariable(const engine::LaunchRequest& request, std::string_view name) {
+    for (const auto& entry : request.hostEnvironment) {
+        if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
+            return entry.substr(name.size() + 1);
+        }
+    }
+    return std::nullopt;
+}
+
+/// The runtimes' own message for this is one that users cannot make sense of.
+void checkTerminal(const engine::ContainerPlan& plan) {
+    if (!plan.terminal) {
+        return;
+    }
+    const UniqueFd terminal(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!terminal) {
+        throw Error::fromErrno("The option --tty needs a controlling terminal: open /dev/tty", errno,
+                               "Under a workload manager ask it for a terminal (srun --pty), or leave the option out");
+    }
+}
+
+void checkRootlessAllowed(const Entry& entry, const engine::SiteConfig& config) {
+    if (entry.mode == Mode::rootless && !config.allowRootless) {
+        throw Error("This site does not allow containers without the set-user-ID starter (`allowRootless` in sarus.json)",
+                    entry.privilegeNotice);
+    }
+}
+
+/// Only what the container is given stays open; the image stays for the root filesystem.
+void keepDescriptors(const Entry& entry, const engine::ContainerPlan& plan, int imageFd) {
+    std::vector<int> kept{imageFd};
+    for (const auto& descriptor : plan.descriptors) {
+        kept.push_back(descriptor.from);
+    }
+    closeInherited(entry.descriptors, kept);
+}
+
+Rootfs makeRootfs(const Entry& entry, const engine::ContainerPlan& plan, const engine::SiteConfig& config,
+                  const Credentials& credentials, const engine::LaunchRequest& request, const std::string& bundleDir) {
+    CallerAccount account{
+        .name = callerVariable(request, "USER").value_or(""), .group = {}, .home = callerVariable(request, "HOME").value_or("")};
+    return buildRootfs({.plan = plan,
+                        .config = config,
+                        .credentials = credentials,
+                        .imageFd = request.imageFd,
+                        .imagePath = request.imagePath,
+                        .bundleDir = bundleDir,
+                        .imageBuilderPath = cat(entry.prefix, "/libexec/sarus-image-builder"),
+                        .account = std::move(account)});
+}
+
+/// runc keeps its own cgroup for the rules.
+std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, const Credentials& credentials,
+                                             const RuntimeProgram& runtime, const Rootfs& rootfs) {
+    if (rootfs.devices().empty() || !credentials.privileged() || runtime.kind != engine::OciRuntime::crun) {
+        return std::nullopt;
+    }
+    auto cgroup = DeviceCgroup::create(plan.name, rootfs.devices());
+    if (!cgroup) {
+        logInfo(subsystem, "There is no device cgroup of version 1: devices are restricted by the job's own cgroup alone");
+    }
+    return cgroup;
+}
+
+/// From the start of the runtime to the end of everything that belongs to the container.
+int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> deviceCgroup, const Credentials& credentials,
+                 Rootfs& rootfs, Timer& timer) {
+    checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the container's subreaper");
+    if (const int number = takePendingTermination(); number != 0) {
+        return 128 + number;
+    }
+    invocation.deviceCgroup = deviceCgroup ? deviceCgroup->processes() : -1;
+    auto runtime = startRuntime(invocation);
+    timer.done("Starting the OCI runtime");
+    auto janitor = Janitor::start(credentials, runtime.pid(), cat(invocation.runtimeRoot, '/', invocation.containerName),
+                                  std::move(deviceCgroup));
+    dropToMonitor(credentials);
+    const auto reaped = [&](pid_t pid) { rootfs.forgetHelper(pid); };
+    const auto end = watchRuntime(std::move(runtime), reaped);
+    timer.done("The container");
+    janitor.finish();
+    reapLeftovers(reaped);
+    return exitStatusOf(end, invocation.program.path);
+}
+
+}  // namespace
+
+int launch(const Entry& entry, Credentials credentials, int requestFd) {
+    Timer timer;
+    const auto config = loadInstallation(entry.prefix, trustedOwners(entry, credentials));
+    const auto request = receiveRequest(requestFd, entry.descriptors);
+    setLogLevel(request.logLevel);
+    timer.done("Checking the installation and reading the request");
+    if (!entry.privilegeNotice.empty()) {
+        logInfo(subsystem, entry.privilegeNotice);
+    }
+    checkRootlessAllowed(entry, config);
+
+    const auto plan = engine::plan(config, request, gatherHostFacts(entry, credentials, config, {requestFd, request.imageFd}));
+    for (const auto& warning : plan.warnings) {
+        logWarn(subsystem, warning);
+    }
+    checkTerminal(plan);
+    keepDescriptors(entry, plan, request.imageFd);
+    const auto runtime = findRuntime(config.runcPath);
+    const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
+    refuseNameInUse(directories.runtimeRoot, plan.name);
+    timer.done("Planning the container");
+
+    enterNamespaces(credentials);
+    auto rootfs = makeRootfs(entry, plan, config, credentials, request, directories.bundleDir);
+    ::close(request.imageFd);
+    timer.done("Building the root filesystem");
+    checkCommand(plan, rootfs.rootFd(), credentials);
+    if (runtime.kind == engine::OciRuntime::crun && detectCgroupLayout() == CgroupLayout::hybrid) {
+        hideUnifiedHierarchy();
+    }
+    writeBundle({.entry = entry,
+                 .plan = plan,
+                 .config = config,
+                 .credentials = credentials,
+                 .runtime = runtime,
+                 .rootfs = rootfs,
+                 .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap")});
+    timer.done("Writing the bundle");
+
+    RuntimeInvocation invocation{.program = runtime,
+                                 .runtimeRoot = directories.runtimeRoot,
+                                 .bundleDir = rootfs.bundleDir(),
+                                 .containerName = plan.name,
+                                 .terminal = plan.terminal,
+                                 .descriptors = plan.descriptors,
+                                 .deviceCgroup = -1};
+    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs, timer);
+}
+
+}  // namespace sarus::starter

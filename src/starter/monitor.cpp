@@ -1,0 +1,157 @@
+#include "starter/monitor.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "starter/process_tree.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+sigset_t allSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    return all;
+}
+
+ExitStatus fromWaitStatus(int status) {
+    if (WIFSIGNALED(status)) {
+        return {.code = 0, .signal = WTERMSIG(status)};
+    }
+    return {.code = WEXITSTATUS(status), .signal = 0};
+}
+
+/// The payload leads a session and a process group of its own, as every runtime makes it; so the group is what a terminal would
+/// stop.
+void signalPayload(pid_t runtime, int number) {
+    for (const pid_t payload : childrenOf(runtime)) {
+        if (::kill(-payload, number) != 0) {
+            ::kill(payload, number);
+        }
+    }
+}
+
+class Watch {
+public:
+    Watch(Child child, const std::function<void(pid_t)>& onReaped) : runtime(std::move(child)), reaped(onReaped) {}
+
+    RuntimeEnd run() {
+        const auto all = allSignals();
+        while (!reapChildren()) {
+            siginfo_t info{};
+            const int number = ::sigwaitinfo(&all, &info);
+            if (number > 0) {
+                handle(number);
+            }
+        }
+        return end;
+    }
+
+private:
+    void handle(int number) {
+        switch (number) {
+            case SIGCHLD:
+            case SIGPIPE:
+                break;
+            case SIGTSTP:
+            case SIGTTIN:
+            case SIGTTOU:
+                stop();
+                break;
+            case SIGCONT:
+                signalPayload(runtime.pid(), SIGCONT);
+                break;
+            default:
+                end.lastForwarded = number;
+                ::kill(runtime.pid(), number);
+        }
+    }
+
+    void stop() {
+        signalPayload(runtime.pid(), SIGSTOP);
+        ::kill(::getpid(), SIGSTOP);  // goes on with a SIGCONT, which is pending then
+    }
+
+    /// True if the runtime has ended.
+    bool reapChildren() {
+        bool ended = false;
+        int status = 0;
+        pid_t pid = 0;
+        while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+            if (pid == runtime.pid()) {
+                end.status = fromWaitStatus(status);
+                runtime.release();
+                ended = true;
+            } else {
+                reaped(pid);
+            }
+        }
+        if (pid < 0 && errno == ECHILD && !ended) {
+            throw Error("The OCI runtime was lost");
+        }
+        return ended;
+    }
+
+    Child runtime;
+    const std::function<void(pid_t)>& reaped;
+    RuntimeEnd end;
+};
+
+}  // namespace
+
+int takePendingTermination() {
+    sigset_t terminating;
+    ::sigemptyset(&terminating);
+    for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2}) {
+        ::sigaddset(&terminating, number);
+    }
+    const timespec now{};
+    const int number = ::sigtimedwait(&terminating, nullptr, &now);
+    return number > 0 ? number : 0;
+}
+
+RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped) {
+    return Watch(std::move(runtime), reaped).run();
+}
+
+int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {
+    if (end.status.signal == 0) {
+        return end.status.code;
+    }
+    if (end.status.signal == end.lastForwarded) {
+        return end.status.shellStatus();  // the signal came before the runtime could pass it on
+    }
+    throw Error(cat("The OCI runtime ", printable(runtimePath), " was killed by signal ", end.status.signal));
+}
+
+void reapLeftovers(const std::function<void(pid_t)>& reaped) {
+    constexpr int rounds = 50;
+    sigset_t childEnded;
+    ::sigemptyset(&childEnded);
+    ::sigaddset(&childEnded, SIGCHLD);
+    for (int round = 0; round < rounds; ++round) {
+        pid_t pid = 0;
+        while ((pid = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+            reaped(pid);
+        }
+        if (pid < 0) {
+            return;
+        }
+        for (const pid_t child : childrenOf(::getpid())) {
+            ::kill(child, SIGKILL);
+        }
+        const timespec patience{.tv_sec = 0, .tv_nsec = 100'000'000};
+        ::sigtimedwait(&childEnded, nullptr, &patience);
+    }
+    logWarn("Runtime", "Some processes of the container could not be ended");
+}
+
+}  // namespace sarus::starter
