@@ -106,7 +106,8 @@ void ImportSession::create(const RepositoryPaths& paths, const std::string& temp
         }
     }
     checkErrno(::symlink("../../blobs", cat(marker, "/blobs").c_str()), cat("Failed to create a link in ", printable(marker)));
-    checkErrno(::mkdir(work.c_str(), 0700), cat("Failed to create a directory in the temporary directory \"", printable(tempDir), "\""));
+    checkErrno(::mkdir(work.c_str(), 0700),
+               cat("Failed to create a directory in the temporary directory \"", printable(tempDir), "\""));
 }
 
 ImportSession::~ImportSession() {

@@ -83,9 +83,10 @@ UniqueFd lockFile(const std::string& path, LockMode mode, const LockTimings& tim
             return fd;
         }
         if (elapsed >= timings.timeoutMs) {
-            throw Error(cat("Failed to acquire lock on file \"", printable(path), "\" (expired timeout of ", timings.timeoutMs,
-                            " milliseconds)"),
-                        "Another command is using the repository; if there is none, look for a hanging process with 'lsof' or 'fuser'");
+            throw Error(
+                cat("Failed to acquire lock on file \"", printable(path), "\" (expired timeout of ", timings.timeoutMs,
+                    " milliseconds)"),
+                "Another command is using the repository; if there is none, look for a hanging process with 'lsof' or 'fuser'");
         }
         if (elapsed > 0 && elapsed >= nextWarning) {
             logWarn("Flock", cat("Still attempting to acquire lock on file \"", printable(path), "\" after ", elapsed,

@@ -56,15 +56,15 @@ void throwIfInterrupted() {
     }
 }
 
-ExitStatus waitFor(Child& child) {
+SignalForwarding::SignalForwarding(const Child& child) {
     currentChild = child.pid();
     if (arrivedSignal != 0) {
         ::kill(child.pid(), SIGTERM);  // it came before the handler knew the child
     }
-    const auto status = child.wait();
+}
+
+SignalForwarding::~SignalForwarding() {
     currentChild = 0;
-    throwIfInterrupted();
-    return status;
 }
 
 }  // namespace sarus::image

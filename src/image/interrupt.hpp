@@ -4,8 +4,9 @@
 
 namespace sarus::image {
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP do not end the program: they end the child that is being waited for (waitFor), and
-/// the next throwIfInterrupted() throws, so that everything temporary is removed by destructors. Not nestable, one thread only.
+/// While it lives, SIGINT, SIGTERM and SIGHUP do not end the program: they end the child that is being waited for
+/// (SignalForwarding), and the next throwIfInterrupted() throws, so that everything temporary is removed by destructors. Not
+/// nestable, one thread only.
 class InterruptScope {
 public:
     InterruptScope();
@@ -17,7 +18,13 @@ public:
 /// Throws Error (exit status 128 + signal) if a signal has arrived within the current InterruptScope.
 void throwIfInterrupted();
 
-/// child.wait(), passing signals on to the child; throws like throwIfInterrupted() once the child has ended.
-ExitStatus waitFor(Child& child);
+/// While it lives, a signal that arrives is passed on to the child as SIGTERM, the second one as SIGKILL.
+class SignalForwarding {
+public:
+    explicit SignalForwarding(const Child& child);
+    ~SignalForwarding();
+    SignalForwarding(const SignalForwarding&) = delete;
+    SignalForwarding& operator=(const SignalForwarding&) = delete;
+};
 
 }  // namespace sarus::image

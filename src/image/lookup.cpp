@@ -124,7 +124,8 @@ FoundImage findImage(const std::string& repository, const ImageReference& refere
             return std::move(*found);
         }
     }
-    throw Error(cat("Image ", missing.full(), " is not available"), "'sarus images' lists the available images, 'sarus pull' gets more");
+    throw Error(cat("Image ", missing.full(), " is not available"),
+                "'sarus images' lists the available images, 'sarus pull' gets more");
 }
 
 }  // namespace sarus::image

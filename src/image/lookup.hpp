@@ -17,9 +17,9 @@ struct FoundImage {
     oci::ImageMetadata metadata;
 };
 
-/// Opens the image of a (normalised) reference below `repository`. Takes no lock and reads no index: it opens the squashfs file and
-/// its `.meta` file and nothing else, since each rank of a job does so. Where docker.io does not have it, says so on standard error
-/// and looks for index.docker.io. Throws Error "Image <reference> is not available".
+/// Opens the image of a (normalised) reference below `repository`. Takes no lock and reads no index: it opens the squashfs file
+/// and its `.meta` file and nothing else, since each rank of a job does so. Where docker.io does not have it, says so on standard
+/// error and looks for index.docker.io. Throws Error "Image <reference> is not available".
 FoundImage findImage(const std::string& repository, const ImageReference& reference);
 
 }  // namespace sarus::image

@@ -34,7 +34,8 @@ bool nonEmptyAllOf(std::string_view text, Predicate predicate) {
 }
 
 bool isDomainLabel(std::string_view label) {
-    return nonEmptyAllOf(label, [](char c) { return isAlphanumeric(c) || c == '-'; }) && label.front() != '-' && label.back() != '-';
+    return nonEmptyAllOf(label, [](char c) { return isAlphanumeric(c) || c == '-'; }) && label.front() != '-' &&
+           label.back() != '-';
 }
 
 bool isDomain(std::string_view text) {
@@ -70,7 +71,8 @@ bool isPathComponent(std::string_view text) {
         }
         const auto separatorEnd = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(i), text.end(), isRun);
         const std::string_view separator(text.begin() + static_cast<std::ptrdiff_t>(i), separatorEnd);
-        if (separator != "." && separator != "_" && separator != "__" && !nonEmptyAllOf(separator, [](char c) { return c == '-'; })) {
+        if (separator != "." && separator != "_" && separator != "__" &&
+            !nonEmptyAllOf(separator, [](char c) { return c == '-'; })) {
             return false;
         }
         i += separator.size();
@@ -80,7 +82,8 @@ bool isPathComponent(std::string_view text) {
 bool isTag(std::string_view text) {
     constexpr std::size_t longestTag = 128;
     const auto isWord = [](char c) { return isAlphanumeric(c) || c == '_'; };
-    return text.size() <= longestTag && nonEmptyAllOf(text, [&](char c) { return isWord(c) || c == '.' || c == '-'; }) && isWord(text[0]);
+    return text.size() <= longestTag && nonEmptyAllOf(text, [&](char c) { return isWord(c) || c == '.' || c == '-'; }) &&
+           isWord(text[0]);
 }
 
 bool isDigestReference(std::string_view text) {
@@ -192,7 +195,8 @@ ImageReference parseReference(std::string_view text) {
 ImageReference parseLoadReference(std::string_view text) {
     auto reference = parseReference(text);
     if (!reference.digest.empty()) {
-        throw Error("Destination image reference must not contain a digest when loading the image from a file", "See 'sarus help load'");
+        throw Error("Destination image reference must not contain a digest when loading the image from a file",
+                    "See 'sarus help load'");
     }
     reference.server = "load";
     return reference;

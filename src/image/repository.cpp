@@ -53,7 +53,8 @@ void flushDirectory(const std::string& path) {
 }
 
 bool sameRecord(const ImageRecord& a, const ImageRecord& b) {
-    return a.reference == b.reference && a.registryDigest == b.registryDigest && a.id == b.id && a.size == b.size && a.created == b.created;
+    return a.reference == b.reference && a.registryDigest == b.registryDigest && a.id == b.id && a.size == b.size &&
+           a.created == b.created;
 }
 
 void eraseKey(std::vector<ImageRecord>& images, const std::string& key) {
@@ -164,7 +165,9 @@ std::vector<ImageRecord> Repository::reconciled(const std::vector<ImageRecord>& 
         if (!change || !isAbandoned(names, draft.suffix, draft.modified)) {
             continue;
         }
-        const auto squashfsDraft = [&] { return cat(draft.finalPath.substr(0, draft.finalPath.size() - 5), ".squashfs-", draft.suffix); };
+        const auto squashfsDraft = [&] {
+            return cat(draft.finalPath.substr(0, draft.finalPath.size() - 5), ".squashfs-", draft.suffix);
+        };
         if (draft.metadata && !pathExists(squashfsDraft())) {
             renameFile(draft.path, draft.finalPath);
             const auto key = draft.finalPath.substr(names.images().size() + 1);
@@ -237,7 +240,8 @@ std::optional<ImageRecord> Repository::find(const ImageReference& reference) {
     const auto lock = lockFile(names.index(), LockMode::shared, timings);
     const auto index = parseIndex(readFile(names.index(), 256U << 20U));
     for (const auto& record : index.images) {
-        if (record.reference.uniqueKey() == key && pathExists(names.squashfs(reference)) && pathExists(names.metadata(reference))) {
+        if (record.reference.uniqueKey() == key && pathExists(names.squashfs(reference)) &&
+            pathExists(names.metadata(reference))) {
             return record;
         }
     }

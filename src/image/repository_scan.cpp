@@ -44,7 +44,8 @@ std::vector<Entry> listDirectory(const std::string& path) {
         bool isSubdirectory = entry->d_type == DT_DIR;
         if (entry->d_type == DT_UNKNOWN) {
             struct stat status {};
-            isSubdirectory = ::fstatat(::dirfd(directory.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+            isSubdirectory =
+                ::fstatat(::dirfd(directory.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
         }
         entries.push_back({name, isSubdirectory});
     }
@@ -122,7 +123,8 @@ std::optional<ImageReference> referenceOfKey(const std::string& key) {
 ImageRecord recordOfFiles(const RepositoryPaths& paths, const ImageReference& reference) {
     ImageRecord record{reference, reference.digest, "", "", ""};
     struct stat status {};
-    checkErrno(::stat(paths.squashfs(reference).c_str(), &status), cat("Failed to examine ", printable(paths.squashfs(reference))));
+    checkErrno(::stat(paths.squashfs(reference).c_str(), &status),
+               cat("Failed to examine ", printable(paths.squashfs(reference))));
     record.size = formatSize(static_cast<std::uint64_t>(status.st_size));
     record.created = formatLocalTime(status.st_mtime);
     if (const auto info = parseStoreInfo(readFile(paths.metadata(reference)))) {

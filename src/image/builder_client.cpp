@@ -1,0 +1,64 @@
+#include "image/builder_client.hpp"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "image/run_tool.hpp"
+#include "oci/image_manifest.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+std::string lastLine(std::string_view text) {
+    text = trim(text);
+    const auto lineEnd = text.find_last_of('\n');
+    return printable(lineEnd == std::string_view::npos ? text : text.substr(lineEnd + 1));
+}
+
+}  // namespace
+
+BuildResult parseBuildResult(std::string_view text) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    const auto digest = [&](const char* key) {
+        const bool valid = json.is_object() && json.contains(key) && json[key].is_string();
+        auto value = valid ? json[key].get<std::string>() : std::string();
+        if (!oci::isDigest(value)) {
+            throw Error(cat("The image builder reported no valid ", key));
+        }
+        return value;
+    };
+    BuildResult result{digest("manifestDigest"), digest("configDigest"), digest("squashfsDigest"), 0};
+    if (!json.contains("squashfsSize") || !json["squashfsSize"].is_number_unsigned()) {
+        throw Error("The image builder reported no valid squashfsSize");
+    }
+    result.squashfsSize = json["squashfsSize"].get<std::uint64_t>();
+    return result;
+}
+
+BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& layout, const std::string& output) {
+    // On a terminal the builder shows its progress there; else its last line is the message of our own error.
+    const bool terminal = ::isatty(STDERR_FILENO) == 1;
+    Command command{.path = settings.path,
+                    .args = {"sarus-image-builder", "build", layout, output, "--progress", terminal ? "auto" : "none"}};
+    if (!settings.mksquashfsOptions.empty()) {
+        command.args.insert(command.args.end(), {"--mksquashfs-options", settings.mksquashfsOptions});
+        if (settings.mksquashfsPath) {
+            command.args.insert(command.args.end(), {"--mksquashfs-path", *settings.mksquashfsPath});
+        }
+    }
+    const auto result = runTool(command, terminal ? ToolStreams::captureOutput : ToolStreams::captureBoth, "sarus");
+    if (!result.status.ok()) {
+        const auto message = lastLine(result.err);
+        if (result.status.signal != 0) {
+            throw Error(cat("Failed to make the squashfs image: the image builder was ended by signal ", result.status.signal));
+        }
+        throw Error(message.empty() ? "Failed to make the squashfs image" : cat("Failed to make the squashfs image: ", message));
+    }
+    return parseBuildResult(result.out);
+}
+
+}  // namespace sarus::image

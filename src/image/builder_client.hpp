@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sarus::image {
+
+struct BuilderSettings {
+    std::string path;  ///< of sarus-image-builder
+    std::optional<std::string> mksquashfsPath;
+    std::string mksquashfsOptions;
+};
+
+/// What the builder reports about a squashfs file that it has written.
+struct BuildResult {
+    std::string manifestDigest;  ///< of the manifest in the layout
+    std::string configDigest;
+    std::string squashfsDigest;
+    std::uint64_t squashfsSize = 0;
+};
+
+/// Parses the builder's line of JSON. Throws Error if something is missing or malformed.
+BuildResult parseBuildResult(std::string_view json);
+
+/// Runs the builder (a program of its own, since it parses hostile archives and is heavy to load). Throws Error with the
+/// builder's message; `output` does not exist then.
+BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& layout, const std::string& output);
+
+}  // namespace sarus::image

@@ -1,0 +1,225 @@
+#include "image/import.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "image/import_session.hpp"
+#include "image/interrupt.hpp"
+#include "image/source_format.hpp"
+#include "oci/image_manifest.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+std::string blobPath(const std::string& layout, const std::string& digest) {
+    auto path = digest;
+    path[path.find(':')] = '/';
+    return cat(layout, "/blobs/", path);
+}
+
+bool blobIsIntact(const std::string& path, const std::string& digest) {
+    const auto fd = openFile(path, O_RDONLY);
+    // sha512 is too rare to be worth a second implementation here; the builder verifies it.
+    return !digest.starts_with("sha256:") || cat("sha256:", sha256HexOfFile(fd.get(), path)) == digest;
+}
+
+std::string readVerifiedBlob(const std::string& layout, const std::string& digest) {
+    const auto path = blobPath(layout, digest);
+    if (!blobIsIntact(path, digest)) {
+        throw Error(cat("The file \"", printable(path), "\" does not have the digest ", digest));
+    }
+    return readFile(path);
+}
+
+/// Removes those blobs of the layout's image which are not what their names say; returns whether there were any.
+bool removeDamagedBlobs(const std::string& layout) {
+    bool removed = false;
+    const auto check = [&](const std::string& digest) {
+        const auto path = blobPath(layout, digest);
+        if (pathExists(path) && !blobIsIntact(path, digest)) {
+            logWarn("ImageManager", cat("Removing damaged file \"", printable(path), "\" from the cache"));
+            removed = ::unlink(path.c_str()) == 0 || removed;
+        }
+        return pathExists(path);
+    };
+    for (const auto& entry : oci::parseImageIndex(readFile(cat(layout, "/index.json"))).manifests) {
+        if (!check(entry.digest)) {
+            continue;
+        }
+        const auto manifest = oci::parseImageManifest(readFile(blobPath(layout, entry.digest)));
+        check(manifest.config.digest);
+        for (const auto& layer : manifest.layers) {
+            check(layer.digest);
+        }
+    }
+    return removed;
+}
+
+/// One pull or load from here to its end in the repository.
+class Import {
+public:
+    Import(Repository& theRepository, const ImportSettings& theSettings)
+        : repository(theRepository),
+          settings(theSettings),
+          session((repository.recover(), removeAbandonedImports(repository.paths(), settings.tempDir), repository.paths()),
+                  settings.tempDir, repository.lockTimings()),
+          skopeo(settings.skopeo, session.workDirectory()) {}
+
+    /// Makes the squashfs file out of a layout which holds one image, and publishes it.
+    void store(const std::string& layout, const ImageReference& reference, const std::string& registryDigest) {
+        printLine("> unpacking OCI image");
+        printLine(cat("> making squashfs image: \"", repository.paths().squashfs(reference), '"'));
+        const auto draft = repository.draftOf(reference, session.suffix());
+        try {
+            const auto built = buildSquashfs(settings.builder, layout, draft);
+            const auto metadata = oci::parseImageConfig(readVerifiedBlob(layout, built.configDigest));
+            const auto id = built.configDigest.substr(built.configDigest.find(':') + 1);
+            throwIfInterrupted();
+            repository.publish(
+                {reference, session.suffix(), metadata, {registryDigest, id, built.squashfsDigest, built.squashfsSize}});
+        } catch (...) {
+            ::unlink(draft.c_str());
+            throw;
+        }
+    }
+
+    Repository& repository;
+    const ImportSettings& settings;
+    ImportSession session;
+    Skopeo skopeo;
+};
+
+std::string pullTransport(const PullRequest& request) {
+    return request.fromContainersStorage ? "containers-storage:" : "docker://";
+}
+
+Error pullError(const ImageReference& reference, const ToolResult& result) {
+    return Error(cat("Failed to pull image '", reference.full(), "'"),
+                 join(explainPullFailure(result.err, reference.server), "\n"));
+}
+
+/// The digest of the manifest for this platform; "" where the registry sends a kind of manifest that we do not know.
+std::string digestInRegistry(const Import& import, const PullRequest& request, const std::optional<std::string>& authentication) {
+    const auto result = import.skopeo.inspectRaw({cat(pullTransport(request), request.reference.full()), authentication});
+    if (!result.status.ok()) {
+        throw pullError(request.reference, result);
+    }
+    switch (oci::manifestKind(result.out)) {
+        case oci::ManifestKind::imageManifest:
+            return cat("sha256:", sha256Hex(result.out));
+        case oci::ManifestKind::imageIndex:
+            break;
+        case oci::ManifestKind::unknown:
+            logWarn("ImageManager", "The registry has a manifest of unknown type: its digest is not recorded");
+            return "";
+    }
+    const auto index = oci::parseImageIndex(result.out);
+    const auto platform = oci::hostPlatform();
+    if (const auto* entry = oci::selectPlatform(index, platform)) {
+        return entry->digest;
+    }
+    std::vector<std::string> available;
+    for (const auto& entry : index.manifests) {
+        available.push_back(entry.platform ? printable(oci::toString(*entry.platform)) : "unknown");
+    }
+    throw Error(
+        cat("Failed to pull image '", request.reference.full(), "'"),
+        cat("The image does not exist for this machine (", oci::toString(platform), "), only for: ", join(available, ", ")));
+}
+
+void printPullHeader(const Import& import, const ImageReference& reference) {
+    const auto& paths = import.repository.paths();
+    printLine(cat("# image            : ", reference.full()));
+    printLine(cat("# cache directory  : \"", paths.cache(), '"'));
+    printLine(cat("# temp directory   : \"", import.settings.tempDir, '"'));
+    printLine(cat("# images directory : \"", paths.images(), '"'));
+}
+
+void copyAndStore(Import& import, const PullRequest& request, const std::optional<std::string>& authentication,
+                  const std::string& digest) {
+    auto source = request.reference.normalized();
+    if (!digest.empty()) {
+        source.tag.clear();
+        source.digest = digest;
+    }
+    const auto layout = import.session.cachedLayout();
+    const auto copy = [&] {
+        const auto result = import.skopeo.copy({cat(pullTransport(request), source.full()), authentication}, layout);
+        if (!result.status.ok()) {
+            throw pullError(request.reference, result);
+        }
+    };
+    copy();
+    try {
+        import.store(layout, request.reference.normalized(), digest);
+    } catch (const Error&) {
+        // Skopeo trusts the names in the cache. Where one of the files there is damaged, a second download helps.
+        throwIfInterrupted();
+        if (!removeDamagedBlobs(layout)) {
+            throw;
+        }
+        copy();
+        import.store(layout, request.reference.normalized(), digest);
+    }
+}
+
+}  // namespace
+
+void pullImage(Repository& repository, const ImportSettings& settings, const PullRequest& request) {
+    const InterruptScope interruptible;
+    const auto credentials = obtainCredentials(request.login, STDIN_FILENO, STDOUT_FILENO);
+    Import import(repository, settings);
+    printPullHeader(import, request.reference);
+    std::optional<AuthenticationFile> authentication;
+    std::optional<std::string> authenticationPath;
+    if (credentials) {
+        authentication.emplace(authenticationDirectory(repository.paths()), import.session.suffix(), request.reference,
+                               *credentials);
+        authenticationPath = authentication->path();
+    }
+    const auto wanted = request.reference.normalized();
+    const auto digest = wanted.digest.empty() ? digestInRegistry(import, request, authenticationPath) : wanted.digest;
+    printLine(cat("# image digest     : ", digest));
+    const auto stored = repository.find(wanted);
+    if (stored && !digest.empty() && stored->registryDigest == digest) {
+        printLine(cat("Image for ", request.reference.full(), " is already available and up to date"));
+        return;
+    }
+    copyAndStore(import, request, authenticationPath, digest);
+}
+
+void loadImage(Repository& repository, const ImportSettings& settings, const LoadRequest& request) {
+    const InterruptScope interruptible;
+    const auto transports =
+        request.sourceFormat.empty() ? possibleTransports(request.file) : std::vector<std::string>{request.sourceFormat};
+    Import import(repository, settings);
+    // Skopeo gets the file by descriptor: a colon in the path would mean something else to it.
+    const auto file = openFile(request.file, O_RDONLY | O_NONBLOCK);
+    const auto layout = import.session.privateLayout();
+    ToolResult result;
+    for (const auto& transport : transports) {
+        removeTree(layout);
+        createDirectories(layout, 0700);
+        const bool plainLayers = transport == "docker-archive";
+        result =
+            import.skopeo.copy({cat(transport, ":/proc/self/fd/", file.get()), std::nullopt, file.get(), plainLayers}, layout);
+        if (result.status.ok()) {
+            import.store(layout, request.reference, "");
+            return;
+        }
+    }
+    throw Error(cat("Failed to load image '", printable(request.file), "'"), skopeoMessage(result.err));
+}
+
+}  // namespace sarus::image

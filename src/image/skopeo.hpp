@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "image/run_tool.hpp"
+
+namespace sarus::image {
+
+/// `containersPolicy` of the site configuration.
+struct PolicyChoice {
+    std::string path;
+    bool enforce = false;
+};
+
+struct SkopeoSettings {
+    std::string path;
+    std::optional<PolicyChoice> policy;
+    std::optional<std::string> registriesDPath;
+};
+
+/// Where an image comes from, as skopeo names it: "docker://...", "docker-archive:...", "oci:...".
+struct ImageSource {
+    std::string name;
+    std::optional<std::string> authenticationFile;
+    int descriptor = -1;            ///< a descriptor which `name` refers to through /proc/self/fd
+    bool keepUncompressed = false;  ///< leave layers alone which are plain tar archives
+};
+
+/// `--policy PATH` or nothing, by the rules of the reference documentation ("containersPolicy"): enforced; else the policy of the
+/// user or of the system if there is one (which skopeo finds itself); else the configured one; else Error. `home` is "" if
+/// unknown.
+std::vector<std::string> policyOptions(const std::optional<PolicyChoice>& policy, const std::string& home,
+                                       const std::string& systemPolicy = "/etc/containers/policy.json");
+
+/// Drives skopeo, which does transport, authentication, signature policy, mirrors and proxies. It gets the caller's environment.
+class Skopeo {
+public:
+    /// `temporaryDirectory`: for what skopeo spools.
+    Skopeo(const SkopeoSettings& settings, std::string temporaryDirectory);
+
+    /// The manifest as the registry has it: `out` of the result. Its output is not shown.
+    ToolResult inspectRaw(const ImageSource& source) const;
+
+    /// Copies the image for this platform into an OCI layout, under the name `sarus-oci-image`. Standard output is inherited.
+    ToolResult copy(const ImageSource& source, const std::string& layout) const;
+
+private:
+    Command command(std::vector<std::string> arguments) const;
+
+    SkopeoSettings settings;
+    std::string temporary;
+    std::vector<std::string> policy;
+};
+
+/// The text of skopeo's last error, without time and level.
+std::string skopeoMessage(std::string_view errors);
+
+/// What a failure of skopeo to get something from `server` means, in lines for the user.
+std::vector<std::string> explainPullFailure(std::string_view errors, const std::string& server);
+
+}  // namespace sarus::image
