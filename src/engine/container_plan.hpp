@@ -30,7 +30,10 @@ struct HostFacts {
     std::optional<std::string> stderrPath;
 };
 
-enum class MountOrigin { site, user };
+/// Who asked for a mount. The administrator's may come from any path and go to any. The workload manager's goes where
+/// `userMounts` would not let a user's go, but its name is in the user's environment: the source is opened with the user's rights
+/// alone.
+enum class MountOrigin { site, workloadManager, user };
 
 struct PlannedMount {
     std::string source;

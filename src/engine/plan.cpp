@@ -108,7 +108,7 @@ void planPmixMounts(const SiteConfig& config, const Environment& host, Container
         plan.warnings.push_back(cat("PMIX_SERVER_TMPDIR='", printable(found->second), "' cannot be mounted in the container"));
         return;
     }
-    plan.mounts.push_back({directory, directory, false, MountOrigin::site, cat("PMIX_SERVER_TMPDIR=", found->second)});
+    plan.mounts.push_back({directory, directory, false, MountOrigin::workloadManager, cat("PMIX_SERVER_TMPDIR=", found->second)});
 }
 
 void planDevices(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {

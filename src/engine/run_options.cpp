@@ -10,6 +10,8 @@ namespace sarus::engine {
 
 namespace {
 
+constexpr std::string_view environmentVariable = "environment variable";
+
 /// Splits "key=value" at the first '='; `what` and `from` make the documented messages.
 std::pair<std::string, std::optional<std::string>> splitPair(std::string_view option, std::string_view what) {
     if (option.empty()) {
@@ -21,8 +23,8 @@ std::pair<std::string, std::optional<std::string>> splitPair(std::string_view op
     const auto separator = option.find('=');
     if (separator == 0) {
         const auto quoted = printable(option);
-        throw Error(
-            cat("Error parsing ", what, " from CLI '", quoted, "': Failed to parse key-value pair '", quoted, "': key is empty"));
+        throw Error(cat("Error parsing ", what, what == environmentVariable ? " requested" : "", " from CLI '", quoted,
+                        "': Failed to parse key-value pair '", quoted, "': key is empty"));
     }
     if (separator == std::string_view::npos) {
         return {std::string(option), std::nullopt};
@@ -38,7 +40,7 @@ std::pair<std::string, std::string> parseAnnotation(std::string_view option) {
 }
 
 std::pair<std::string, std::optional<std::string>> parseEnvironmentOption(std::string_view option) {
-    return splitPair(option, "environment variable");
+    return splitPair(option, environmentVariable);
 }
 
 void checkWorkdir(std::string_view workdir) {

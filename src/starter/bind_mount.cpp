@@ -70,7 +70,8 @@ UniqueFd ContainerTree::openSource(const std::string& path, engine::MountOrigin 
 void ContainerTree::requireOwnMount(int directory) const {
     const auto mount = mountIdOf(directory);
     if (mount != rootMount && mount != devMount) {
-        throw Error(cat("Mount destination (", printable(pathOfDescriptor(directory)), ") is not on a device allowed for mounts"));
+        throw Error(
+            cat("Mount destination (", printable(pathOfDescriptor(directory)), ") is not on a device allowed for mounts"));
     }
 }
 
@@ -82,15 +83,15 @@ UniqueFd ContainerTree::openDestination(const std::string& path, EntryKind kind)
             throw;
         }
     }
-    const Creation creation{.owner = credentials.ownerUid(),
-                            .group = credentials.ownerGid(),
-                            .permit = [this](int parent) { requireOwnMount(parent); }};
+    const Creation creation{.owner = credentials.ownerUid(), .group = credentials.ownerGid(), .permit = [this](int parent) {
+                                requireOwnMount(parent);
+                            }};
     UniqueFd fd = createInRoot(root, path, kind, creation);
     requireOwnMount(fd.get());
     return fd;
 }
 
-void ContainerTree::checkResolvedDestination(int destination, engine::MountOrigin origin) const {
+void ContainerTree::checkResolvedDestination(int destination, const std::string& asked, engine::MountOrigin origin) const {
     auto path = pathOfDescriptor(destination);
     if (!isAtOrBelow(path, rootPath)) {
         // Cannot happen; but what follows would be meaningless.
@@ -108,6 +109,9 @@ void ContainerTree::checkResolvedDestination(int destination, engine::MountOrigi
             throw Error(cat("destination cannot be a subdirectory of '", reserved, "'"));
         }
     }
+    if (origin == engine::MountOrigin::workloadManager && path == asked) {
+        return;  // elsewhere an image's symbolic link would choose the destination
+    }
     for (const auto& prefix : config.userMounts.notAllowedPrefixesOfPath) {
         if (isAtOrBelow(path, prefix)) {
             throw Error(cat("destination cannot be a subdirectory of '", prefix, "'"));
@@ -120,7 +124,8 @@ void ContainerTree::checkResolvedDestination(int destination, engine::MountOrigi
     }
 }
 
-void ContainerTree::bindDescriptor(int source, const std::string& destination, bool readonly, engine::MountOrigin origin) const {
+void ContainerTree::bindDescriptor(int source, const std::string& destination, const BindAttributes& attributes,
+                                   engine::MountOrigin origin) const {
     const auto status = statusOf(source, "Failed to inspect the mount source");
     const auto kind = S_ISDIR(status.st_mode) ? EntryKind::directory : EntryKind::file;
     UniqueFd target;
@@ -128,13 +133,14 @@ void ContainerTree::bindDescriptor(int source, const std::string& destination, b
         target = openDestination(destination, kind);
     } catch (const Error& error) {
         if (error.errnum() == ENOTDIR || error.errnum() == EISDIR) {
-            throw Error(kind == EntryKind::directory ? "the source is a directory, but the destination, or a part of its path, is a file"
-                                                     : "the source is a file, but the destination is a directory");
+            throw Error(kind == EntryKind::directory
+                            ? "the source is a directory, but the destination, or a part of its path, is a file"
+                            : "the source is a file, but the destination is a directory");
         }
         throw;
     }
-    checkResolvedDestination(target.get(), origin);
-    bindMount(source, target.get(), {.readonly = readonly});
+    checkResolvedDestination(target.get(), destination, origin);
+    bindMount(source, target.get(), attributes);
 }
 
 void ContainerTree::bind(const engine::PlannedMount& mount) const {
@@ -143,7 +149,9 @@ void ContainerTree::bind(const engine::PlannedMount& mount) const {
         if (!source) {
             throwErrno("Failed to find real path for mount source");
         }
-        bindDescriptor(source.get(), mount.destination, mount.readonly, mount.origin);
+        // Devices are what --device and siteDevices are for; without this a user's mount would get around them.
+        const bool nodev = mount.origin != engine::MountOrigin::site;
+        bindDescriptor(source.get(), mount.destination, {.readonly = mount.readonly, .nodev = nodev}, mount.origin);
     } catch (Error& error) {
         error.addContext(cat("Failed to bind mount ", printable(mount.source), " on container's ", printable(mount.destination)));
         throw;
@@ -154,13 +162,14 @@ DeviceRule ContainerTree::bindDevice(const engine::PlannedDevice& device) const 
     try {
         const auto source = openSource(device.source, device.origin);
         if (!source) {
-            throw Error::fromErrno(cat("Failed to check if file \"", printable(device.source), "\" is a device file. Stat failed"), errno);
+            throw Error::fromErrno(
+                cat("Failed to check if file \"", printable(device.source), "\" is a device file. Stat failed"), errno);
         }
         const auto status = statusOf(source.get(), "Failed to inspect the device file");
         if (!S_ISCHR(status.st_mode) && !S_ISBLK(status.st_mode)) {
             throw Error(cat("Source path \"", printable(device.source), "\" is not a device file"));
         }
-        bindDescriptor(source.get(), device.destination, false, device.origin);
+        bindDescriptor(source.get(), device.destination, {}, device.origin);
         return {.type = S_ISCHR(status.st_mode) ? 'c' : 'b',
                 .major = major(status.st_rdev),
                 .minor = minor(status.st_rdev),

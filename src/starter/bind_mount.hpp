@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/unique_fd.hpp"
 #include "engine/container_plan.hpp"
@@ -17,7 +18,8 @@ namespace sarus::starter {
 /// Rules for destinations:
 /// - They are resolved inside the root, as the user first; with root's rights only where he may not search or create in a
 ///   directory of the image.
-/// - With root's rights, something is created only on the container's own mounts (the overlay and /dev): what the user or the site has
+/// - With root's rights, something is created only on the container's own mounts (the overlay and /dev): what the user or the
+/// site has
 ///   mounted into the container belongs to the host, and there he creates with his own rights or not at all.
 /// - Nothing is mounted by users on or below /proc and /sys: the runtime mounts these later, so it could only mislead it.
 /// - The site's `userMounts` rules hold for the resolved path too, so that a symbolic link in an image does not lead around them.
@@ -40,8 +42,9 @@ public:
 
 private:
     UniqueFd openSource(const std::string& path, engine::MountOrigin origin) const;
-    void bindDescriptor(int source, const std::string& destination, bool readonly, engine::MountOrigin origin) const;
-    void checkResolvedDestination(int destination, engine::MountOrigin origin) const;
+    void bindDescriptor(int source, const std::string& destination, const BindAttributes& attributes,
+                        engine::MountOrigin origin) const;
+    void checkResolvedDestination(int destination, const std::string& asked, engine::MountOrigin origin) const;
     void requireOwnMount(int directory) const;
 
     const Credentials& credentials;
