@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -16,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "image/build/image_builder.hpp"
+#include "image/build/unpacker.hpp"
 
 namespace sarus::image::build {
 namespace {
@@ -29,7 +31,8 @@ constexpr const char* usage =
     "         --mksquashfs-path PATH      accepted; mksquashfs is never run\n"
     "         --max-size BYTES            limit for the unpacked layers\n"
     "         --max-entries NUMBER        limit for the entries of all layers\n"
-    "         --progress auto|plain|none";
+    "         --progress auto|plain|none\n"
+    "       sarus-image-builder unpack IMAGE.squashfs DIRECTORY";
 
 /// Command line: words, and options with a value each ("--name value" or "--name=value").
 class Arguments {
@@ -146,11 +149,25 @@ void build(Arguments& arguments) {
     printLine(line.dump());
 }
 
+void unpack(Arguments& arguments) {
+    std::vector<std::string> words;
+    while (!arguments.empty()) {
+        words.push_back(arguments.take());
+    }
+    if (words.size() != 2 || words[0].starts_with('-') || words[1].starts_with('-')) {
+        throw Error("The image builder's arguments are wrong", usage);
+    }
+    ::signal(SIGXFSZ, SIG_IGN);  // the write fails with EFBIG instead, which makes a message
+    unpackSquashfs(words[0], words[1]);
+}
+
 int run(std::vector<std::string> words) {
     Arguments arguments(std::move(words));
     const std::string command = arguments.empty() ? std::string() : arguments.take();
     if (command == "build") {
         build(arguments);
+    } else if (command == "unpack") {
+        unpack(arguments);
     } else if (command == "help" || command == "--help") {
         printLine(usage);
     } else {

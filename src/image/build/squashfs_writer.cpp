@@ -19,14 +19,6 @@ namespace {
 constexpr std::uint32_t none = 0xFFFFFFFFU;
 constexpr std::uint32_t devicePadding = 4096;
 
-template <typename Object>
-SquashfsPtr<Object> own(Object* object) {
-    if (object == nullptr) {
-        throw Error("Failed to set up the squashfs writer: out of memory");
-    }
-    return SquashfsPtr<Object>(object);
-}
-
 struct FreeInode {
     void operator()(sqfs_inode_generic_t* inode) const noexcept { std::free(inode); }
 };

@@ -18,19 +18,10 @@
 
 #include "image/build/image_tree.hpp"
 #include "image/build/squashfs_file.hpp"
+#include "image/build/squashfs_handles.hpp"
 #include "image/build/squashfs_options.hpp"
 
 namespace sarus::image::build {
-
-/// Frees an object of libsquashfs.
-struct SquashfsFree {
-    void operator()(void* object) const noexcept { sqfs_destroy(object); }
-};
-template <typename Object>
-using SquashfsPtr = std::unique_ptr<Object, SquashfsFree>;
-
-/// A list of extended attributes, by name.
-using XattrSet = std::vector<std::pair<std::string, std::string>>;
 
 /// Who owns the files of an image.
 struct Owner {
