@@ -10,10 +10,9 @@ namespace sarus::engine {
 
 namespace {
 
-constexpr std::string_view environmentVariable = "environment variable";
-
-/// Splits "key=value" at the first '='; `what` and `from` make the documented messages.
-std::pair<std::string, std::optional<std::string>> splitPair(std::string_view option, std::string_view what) {
+/// Splits "key=value" at the first '='. The documented messages differ in a word: `parsing` stands in the one for empty keys.
+std::pair<std::string, std::optional<std::string>> splitPair(std::string_view option, std::string_view what,
+                                                             std::string_view parsing) {
     if (option.empty()) {
         throw Error(cat("Invalid ", what, " requested from CLI: empty option value"));
     }
@@ -23,8 +22,8 @@ std::pair<std::string, std::optional<std::string>> splitPair(std::string_view op
     const auto separator = option.find('=');
     if (separator == 0) {
         const auto quoted = printable(option);
-        throw Error(cat("Error parsing ", what, what == environmentVariable ? " requested" : "", " from CLI '", quoted,
-                        "': Failed to parse key-value pair '", quoted, "': key is empty"));
+        throw Error(cat("Error parsing ", parsing, " from CLI '", quoted, "': Failed to parse key-value pair '", quoted,
+                        "': key is empty"));
     }
     if (separator == std::string_view::npos) {
         return {std::string(option), std::nullopt};
@@ -35,12 +34,12 @@ std::pair<std::string, std::optional<std::string>> splitPair(std::string_view op
 }  // namespace
 
 std::pair<std::string, std::string> parseAnnotation(std::string_view option) {
-    auto [key, value] = splitPair(option, "annotation");
+    auto [key, value] = splitPair(option, "annotation", "annotation");
     return {std::move(key), std::move(value).value_or("")};
 }
 
 std::pair<std::string, std::optional<std::string>> parseEnvironmentOption(std::string_view option) {
-    return splitPair(option, environmentVariable);
+    return splitPair(option, "environment variable", "environment variable requested");
 }
 
 void checkWorkdir(std::string_view workdir) {

@@ -1,0 +1,411 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "engine/container_plan.hpp"
+
+namespace sarus::engine {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Key;
+using testing::Not;
+using testing::Pair;
+
+struct PlanTest : testing::Test {
+    SiteConfig config;
+    LaunchRequest request;
+    HostFacts facts;
+
+    PlanTest() {
+        request.imageReference = "docker.io/library/debian:12";
+        request.command = {"true"};
+        facts.uid = 1000;
+        facts.gid = 100;
+        facts.supplementaryGroups = {100, 200};
+        facts.cpus = {0, 2};
+        facts.inheritedDescriptors = {0, 1, 2, 5, 9};
+        facts.umask = 027;
+        facts.ttyGroup = 5;
+        facts.randomName = "abcdefghijklmnop";
+        facts.privileged = true;
+    }
+
+    ContainerPlan make() { return plan(config, request, facts); }
+
+    std::string error() {
+        try {
+            make();
+        } catch (const Error& failure) {
+            return failure.what();
+        }
+        return "no error";
+    }
+};
+
+TEST_F(PlanTest, IdentityComesFromTheKernel) {
+    const auto result = make();
+    EXPECT_EQ(result.uid, 1000U);
+    EXPECT_EQ(result.gid, 100U);
+    EXPECT_THAT(result.supplementaryGroups, ElementsAre(100, 200));
+    EXPECT_THAT(result.cpus, ElementsAre(0, 2));
+    EXPECT_EQ(result.umask, 027U);
+    EXPECT_EQ(result.ttyGroup, 5U);
+    EXPECT_THAT(result.warnings, IsEmpty());
+}
+
+TEST_F(PlanTest, NameDefaultsToSarusContainerAndRandomLetters) {
+    EXPECT_EQ(make().name, "sarus-container-abcdefghijklmnop");
+}
+
+TEST_F(PlanTest, NameIsTheOptionsIfItHasThePattern) {
+    request.name = "my-job.1";
+    EXPECT_EQ(make().name, "my-job.1");
+    request.name = "../x";
+    EXPECT_EQ(error(), "Invalid container name '../x'");
+}
+
+TEST_F(PlanTest, CommandOfTheCommandLineReplacesTheImages) {
+    request.metadata.cmd = {"image", "cmd"};
+    EXPECT_THAT(make().args, ElementsAre("true"));
+    request.command = {};
+    EXPECT_THAT(make().args, ElementsAre("image", "cmd"));
+}
+
+TEST_F(PlanTest, EntrypointGoesInFrontOfTheCommand) {
+    request.metadata.entrypoint = {"/bin/echo", "-n"};
+    request.metadata.cmd = {"Hello world"};
+    EXPECT_THAT(make().args, ElementsAre("/bin/echo", "-n", "true"));
+    request.command = {};
+    EXPECT_THAT(make().args, ElementsAre("/bin/echo", "-n", "Hello world"));
+}
+
+TEST_F(PlanTest, OverridingTheEntrypointDropsTheImagesCommand) {
+    request.metadata.entrypoint = {"/bin/echo"};
+    request.metadata.cmd = {"Hello world"};
+    request.command = {};
+    request.entrypoint = std::vector<std::string>{"cat", "/x"};
+    EXPECT_THAT(make().args, ElementsAre("cat", "/x"));
+    request.command = {"/etc/os-release"};
+    EXPECT_THAT(make().args, ElementsAre("cat", "/x", "/etc/os-release"));
+}
+
+TEST_F(PlanTest, AnEmptyEntrypointClearsTheImages) {
+    request.metadata.entrypoint = {"/bin/echo"};
+    request.entrypoint = std::vector<std::string>{};
+    EXPECT_THAT(make().args, ElementsAre("true"));
+}
+
+TEST_F(PlanTest, WithoutCommandAndEntrypointThereIsNothingToRun) {
+    request.command = {};
+    EXPECT_EQ(error(), "No command to run in a container of image docker.io/library/debian:12");
+    config.initPath = "/usr/bin/tini";
+    request.init = true;
+    EXPECT_EQ(error(), "No command to run in a container of image docker.io/library/debian:12");
+    request.init = false;
+    request.metadata.cmd = {"x"};
+    request.entrypoint = std::vector<std::string>{};
+    EXPECT_EQ(error(), "No command to run in a container of image docker.io/library/debian:12");
+}
+
+TEST_F(PlanTest, InitRunsTheCommand) {
+    config.initPath = "/usr/bin/tini-static";
+    EXPECT_EQ(make().initPath, std::nullopt);
+    request.init = true;
+    request.metadata.entrypoint = {"/e"};
+    const auto result = make();
+    EXPECT_THAT(result.args, ElementsAre("/dev/init", "--", "/e", "true"));
+    EXPECT_EQ(result.initPath, "/usr/bin/tini-static");
+    EXPECT_THAT(result.environment, Contains(Pair("TINI_SUBREAPER", "1")));
+}
+
+TEST_F(PlanTest, InitNeedsInitPathOnlyIfItIsUsed) {
+    EXPECT_EQ(error(), "no error");
+    request.init = true;
+    EXPECT_EQ(error(), "The option '--init' is not available: no init process is configured");
+}
+
+TEST_F(PlanTest, ArgumentsThatAreNotUtf8AreRefused) {
+    request.command = {"cat", "caf\xE9"};
+    EXPECT_EQ(error(), "The argument 'caf\\xe9' is not UTF-8 and cannot be passed to the OCI runtime");
+}
+
+TEST_F(PlanTest, WorkdirIsTheOptionsThenTheImagesThenTheRoot) {
+    EXPECT_EQ(make().workdir, "/");
+    request.metadata.workingDir = "/image";
+    EXPECT_EQ(make().workdir, "/image");
+    request.workdir = "/cli";
+    EXPECT_EQ(make().workdir, "/cli");
+}
+
+TEST_F(PlanTest, WorkdirMustBeAbsoluteAndNotBelowProc) {
+    request.workdir = "invalid";
+    EXPECT_EQ(error(), "The working directory 'invalid' is invalid, it needs to be an absolute path.");
+    request.workdir = "";
+    EXPECT_EQ(error(), "The working directory '' is invalid, it needs to be an absolute path.");
+    request.workdir = "/x/../proc/self/fd/8";
+    EXPECT_THAT(error(), HasSubstr("must not be below /proc"));
+}
+
+TEST_F(PlanTest, WorkdirOfAnImageIsRelativeToTheRoot) {
+    request.metadata.workingDir = "app";
+    EXPECT_EQ(make().workdir, "/app");
+    request.metadata.workingDir = "/proc/self/fd/8";
+    EXPECT_THAT(error(), HasSubstr("must not be below /proc"));
+    request.metadata.workingDir = "proc/self/fd/8";
+    EXPECT_THAT(error(), HasSubstr("must not be below /proc"));
+}
+
+TEST_F(PlanTest, SshImpliesAPrivatePidNamespace) {
+    EXPECT_FALSE(make().privatePid);
+    request.ssh = true;
+    EXPECT_TRUE(make().privatePid);
+    request.ssh = false;
+    request.privatePid = true;
+    EXPECT_TRUE(make().privatePid);
+}
+
+TEST_F(PlanTest, TtyMakesATerminal) {
+    EXPECT_FALSE(make().terminal);
+    request.tty = true;
+    EXPECT_TRUE(make().terminal);
+}
+
+TEST_F(PlanTest, AMissingTtyGroupIsAWarningInPrivilegedModeOnly) {
+    facts.ttyGroup = std::nullopt;
+    EXPECT_THAT(make().warnings, ElementsAre(HasSubstr("group 'tty'")));
+    facts.privileged = false;
+    EXPECT_THAT(make().warnings, IsEmpty());
+}
+
+TEST_F(PlanTest, SiteMountsComeBeforeUserMounts) {
+    config.siteMounts = {{"/scratch", "/scratch", false}, {"/opt/x", "/etc/x", true}};
+    request.mounts = {"type=bind,src=/home,dst=/data,readonly", "type=bind,src=/a,dst=/b"};
+    const auto mounts = make().mounts;
+    ASSERT_EQ(mounts.size(), 4U);
+    EXPECT_EQ(mounts[0].source, "/scratch");
+    EXPECT_EQ(mounts[0].origin, MountOrigin::site);
+    EXPECT_FALSE(mounts[0].readonly);
+    EXPECT_EQ(mounts[1].destination, "/etc/x");
+    EXPECT_TRUE(mounts[1].readonly);
+    EXPECT_EQ(mounts[2].source, "/home");
+    EXPECT_EQ(mounts[2].destination, "/data");
+    EXPECT_TRUE(mounts[2].readonly);
+    EXPECT_EQ(mounts[2].origin, MountOrigin::user);
+    EXPECT_EQ(mounts[2].request, "type=bind,src=/home,dst=/data,readonly");
+    EXPECT_EQ(mounts[3].destination, "/b");
+}
+
+TEST_F(PlanTest, UserMountRulesBindUsersAndNotTheSite) {
+    config.userMounts = {{"/etc"}, {"/opt"}};
+    config.siteMounts = {{"/opt", "/opt", false}, {"/x", "/etc/x", false}};
+    EXPECT_EQ(error(), "no error");
+    request.mounts = {"type=bind,src=/x,dst=//etc/x"};
+    EXPECT_EQ(error(), "Invalid mount request 'type=bind,src=/x,dst=//etc/x': destination cannot be a subdirectory of '/etc'");
+    request.mounts = {"type=bind,src=/x,dst=/opt"};
+    EXPECT_EQ(error(), "Invalid mount request 'type=bind,src=/x,dst=/opt': '/opt' is not allowed as mount destination");
+}
+
+TEST_F(PlanTest, InvalidMountRequestsAreRefused) {
+    request.mounts = {"xyz"};
+    EXPECT_EQ(error(), "Invalid mount request 'xyz': 'type' must be specified");
+}
+
+TEST_F(PlanTest, PmixServerDirectoryIsMountedAtItsOwnPath) {
+    request.hostEnvironment = {"PMIX_SERVER_TMPDIR=/var/spool/slurmd/pmix.1.0/"};
+    EXPECT_THAT(make().mounts, IsEmpty());
+    config.enablePmixV3Support = true;
+    config.userMounts = {{"/etc", "/var"}, {"/opt"}};
+    const auto mounts = make().mounts;
+    ASSERT_EQ(mounts.size(), 1U);
+    EXPECT_EQ(mounts[0].source, "/var/spool/slurmd/pmix.1.0");
+    EXPECT_EQ(mounts[0].destination, "/var/spool/slurmd/pmix.1.0");
+    EXPECT_FALSE(mounts[0].readonly);
+}
+
+TEST_F(PlanTest, PmixServerDirectoryCannotCoverWhatIsProtected) {
+    config.enablePmixV3Support = true;
+    config.userMounts = {{"/etc"}, {"/opt/site"}};
+    for (const auto* path : {"/", "/etc", "//etc/.", "/opt", "/opt/site", "/dev", "relative", "/proc"}) {
+        request.hostEnvironment = {std::string("PMIX_SERVER_TMPDIR=") + path};
+        const auto result = make();
+        EXPECT_THAT(result.mounts, IsEmpty()) << path;
+        EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("PMIX_SERVER_TMPDIR"))) << path;
+    }
+}
+
+TEST_F(PlanTest, SiteDevicesComeBeforeUserDevices) {
+    config.siteDevices = {{"/dev/fuse", "/dev/fuse", "rw"}};
+    request.devices = {"/dev/kvm:/dev/x:r"};
+    const auto devices = make().devices;
+    ASSERT_EQ(devices.size(), 2U);
+    EXPECT_EQ(devices[0].source, "/dev/fuse");
+    EXPECT_EQ(devices[0].access, "rw");
+    EXPECT_EQ(devices[0].origin, MountOrigin::site);
+    EXPECT_EQ(devices[1].source, "/dev/kvm");
+    EXPECT_EQ(devices[1].destination, "/dev/x");
+    EXPECT_EQ(devices[1].access, "r");
+    EXPECT_EQ(devices[1].origin, MountOrigin::user);
+    EXPECT_EQ(devices[1].request, "/dev/kvm:/dev/x:r");
+}
+
+TEST_F(PlanTest, ADeviceThatTheSiteMountsIsSkippedWithAWarning) {
+    config.siteDevices = {{"/dev/fuse", "/dev/fuse", "r"}};
+    request.devices = {"/dev/../dev/fuse:/dev/other:rw", "/dev/kvm"};
+    const auto result = make();
+    ASSERT_EQ(result.devices.size(), 2U);
+    EXPECT_EQ(result.devices[0].access, "r");
+    EXPECT_EQ(result.devices[1].source, "/dev/kvm");
+    EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("Skipping device request '/dev/../dev/fuse:/dev/other:rw'")));
+}
+
+TEST_F(PlanTest, InvalidDeviceRequestsAreRefused) {
+    request.devices = {"dev/fuse"};
+    EXPECT_EQ(error(), "Invalid device request 'dev/fuse': host device path 'dev/fuse' must be absolute");
+    request.devices = {"/dev/fuse:/dev/."};
+    EXPECT_THAT(error(), HasSubstr("Invalid device request '/dev/fuse:/dev/.': container device path '/dev'"));
+}
+
+TEST_F(PlanTest, AnnotationsOfCommandLineBeforeEngineBeforeImage) {
+    request.metadata.labels = {{"com.hooks.mpi.enabled", "image"}, {"com.hooks.logging.level", "image"}, {"l", "image"}};
+    request.mpi = true;
+    request.annotations = {"com.hooks.logging.level=0", "l=cli", "new"};
+    EXPECT_THAT(make().annotations, ElementsAre(Pair("com.hooks.glibc.enabled", "true"), Pair("com.hooks.logging.level", "0"),
+                                                Pair("com.hooks.mpi.enabled", "true"), Pair("l", "cli"), Pair("new", "")));
+}
+
+TEST_F(PlanTest, OfRepeatedAnnotationsTheLastCounts) {
+    request.annotations = {"a=1", "a=2"};
+    EXPECT_THAT(make().annotations, Contains(Pair("a", "2")));
+}
+
+TEST_F(PlanTest, WithoutOptionsOnlyTheLogLevelIsAnnotated) {
+    EXPECT_THAT(make().annotations, ElementsAre(Pair("com.hooks.logging.level", "2")));
+    request.logLevel = LogLevel::debug;
+    EXPECT_THAT(make().annotations, ElementsAre(Pair("com.hooks.logging.level", "0")));
+    request.logLevel = LogLevel::general;
+    EXPECT_THAT(make().annotations, ElementsAre(Pair("com.hooks.logging.level", "3")));
+}
+
+TEST_F(PlanTest, MpiEnablesTheGlibcHookAndTakesTheDefaultType) {
+    config.defaultMpiType = "mpich";
+    EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.mpi.type"))));
+    request.mpi = true;
+    const auto annotations = make().annotations;
+    EXPECT_THAT(annotations, Contains(Pair("com.hooks.glibc.enabled", "true")));
+    EXPECT_THAT(annotations, Contains(Pair("com.hooks.mpi.enabled", "true")));
+    EXPECT_THAT(annotations, Contains(Pair("com.hooks.mpi.type", "mpich")));
+}
+
+TEST_F(PlanTest, MpiTypeImpliesMpiAndWinsOverTheDefault) {
+    config.defaultMpiType = "mpich";
+    request.mpiType = "openmpi";
+    const auto annotations = make().annotations;
+    EXPECT_THAT(annotations, Contains(Pair("com.hooks.mpi.enabled", "true")));
+    EXPECT_THAT(annotations, Contains(Pair("com.hooks.glibc.enabled", "true")));
+    EXPECT_THAT(annotations, Contains(Pair("com.hooks.mpi.type", "openmpi")));
+    request.mpiType = "";
+    EXPECT_EQ(error(), "Empty value provided for --mpi-type option");
+}
+
+TEST_F(PlanTest, WithoutTypeAndDefaultNoMpiTypeIsAnnotated) {
+    request.mpi = true;
+    EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.mpi.type"))));
+}
+
+TEST_F(PlanTest, GlibcAndSshAreAnnotated) {
+    request.glibc = true;
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.glibc.enabled", "true")));
+    EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.mpi.enabled"))));
+    request.ssh = true;
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.ssh.enabled", "true")));
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.slurm-global-sync.enabled", "true")));
+}
+
+TEST_F(PlanTest, StandardStreamsAreAnnotatedWhereTheyHaveAPath) {
+    facts.stdoutPath = "/home/u/out";
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stdoutfd", "/home/u/out")));
+    EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.logging.stderrfd"))));
+}
+
+TEST_F(PlanTest, AnnotationsCannotSteerTheRuntime) {
+    request.metadata.labels = {{"run.oci.hooks.stdout", "/etc/cron.d/x"}, {"org.criu.config", "/x"}, {"ok", "1"}};
+    EXPECT_THAT(make().annotations, ElementsAre(Pair("com.hooks.logging.level", "2"), Pair("ok", "1")));
+    request.annotations = {"run.oci.handler=krun"};
+    EXPECT_EQ(error(), "Invalid annotation requested from CLI: 'run.oci.handler' is reserved for the administrator");
+}
+
+TEST_F(PlanTest, InvalidAnnotationsAreRefused) {
+    request.annotations = {"=value"};
+    EXPECT_EQ(error(), "Error parsing annotation from CLI '=value': Failed to parse key-value pair '=value': key is empty");
+}
+
+TEST_F(PlanTest, PmiDescriptorBecomesNumberThree) {
+    request.hostEnvironment = {"PMI_FD=9"};
+    const auto result = make();
+    ASSERT_EQ(result.descriptors.size(), 1U);
+    EXPECT_EQ(result.descriptors[0].from, 9);
+    EXPECT_EQ(result.descriptors[0].to, 3);
+    EXPECT_THAT(result.environment, ElementsAre(Pair("PMI_FD", "3")));
+}
+
+TEST_F(PlanTest, PmiDescriptorMustBeANumber) {
+    for (const auto* value : {"x", "", "-1", "3x", " 5", "99999999999999999999"}) {
+        request.hostEnvironment = {std::string("PMI_FD=") + value};
+        EXPECT_THAT(error(), HasSubstr("Invalid value of the environment variable PMI_FD")) << value;
+    }
+}
+
+TEST_F(PlanTest, PmiDescriptorMustHaveBeenOpenAtEntry) {
+    for (const auto* value : {"7", "4294967301", "4294967295"}) {
+        request.hostEnvironment = {std::string("PMI_FD=") + value};
+        const auto result = make();
+        EXPECT_THAT(result.descriptors, IsEmpty()) << value;
+        EXPECT_THAT(result.environment, IsEmpty()) << value;
+        EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("is not an open file descriptor"))) << value;
+    }
+}
+
+TEST_F(PlanTest, PmiDescriptorCannotBeTheImage) {
+    request.imageFd = 5;
+    request.hostEnvironment = {"PMI_FD=5"};
+    EXPECT_THAT(make().descriptors, IsEmpty());
+}
+
+TEST_F(PlanTest, AStandardStreamAsPmiDescriptorStaysWhatItIs) {
+    request.hostEnvironment = {"PMI_FD=1"};
+    const auto result = make();
+    EXPECT_THAT(result.descriptors, IsEmpty());
+    EXPECT_THAT(result.environment, ElementsAre(Pair("PMI_FD", "1")));
+}
+
+TEST_F(PlanTest, PmiDescriptorIsNotPassedIfTheVariableIsReplaced) {
+    request.hostEnvironment = {"PMI_FD=9"};
+    config.environment.unset = {"PMI_FD"};
+    EXPECT_THAT(make().descriptors, IsEmpty());
+    request.env = {"PMI_FD=5"};
+    EXPECT_THAT(make().descriptors, IsEmpty());
+    EXPECT_THAT(make().environment, ElementsAre(Pair("PMI_FD", "5")));
+}
+
+TEST_F(PlanTest, OnlyTheHostsPmiDescriptorCounts) {
+    request.metadata.env = {"PMI_FD=9"};
+    EXPECT_THAT(make().descriptors, IsEmpty());
+    EXPECT_THAT(make().environment, ElementsAre(Pair("PMI_FD", "9")));
+}
+
+TEST_F(PlanTest, VariablesThatAreNotUtf8AreWarnedOf) {
+    request.hostEnvironment = {"A=caf\xE9", "B=gr\xC3\xBCn"};
+    EXPECT_THAT(make().warnings, ElementsAre(HasSubstr("'A' is not UTF-8")));
+}
+
+TEST_F(PlanTest, EnvironmentIsSortedByName) {
+    request.hostEnvironment = {"Z=1", "A=2", "M=3"};
+    EXPECT_THAT(make().environment, ElementsAre(Pair("A", "2"), Pair("M", "3"), Pair("Z", "1")));
+}
+
+}  // namespace
+}  // namespace sarus::engine

@@ -1,0 +1,236 @@
+#include "engine/runtime_config_builder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace sarus::engine {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+const RuntimeDialect crunAsRoot{OciRuntime::crun, true, {}};
+const RuntimeDialect runcAsRoot{OciRuntime::runc, true, {}};
+const RuntimeDialect crunRootless{OciRuntime::crun, false, {}};
+const RuntimeDialect runcRootless{OciRuntime::runc, false, "/dev/idmap"};
+
+struct RuntimeConfigBuilderTest : testing::Test {
+    ContainerPlan plan;
+    SiteConfig config;
+    RuntimeInputs inputs;
+
+    RuntimeConfigBuilderTest() {
+        config.rootfsFolder = "rootfs";
+        plan.args = {"ls", "-l"};
+        plan.environment = {{"A", "1"}};
+        plan.workdir = "/w";
+        plan.uid = 1000;
+        plan.gid = 100;
+        plan.supplementaryGroups = {100, 200};
+        plan.cpus = {0, 1, 2, 5};
+        plan.umask = 027;
+        plan.ttyGroup = 5;
+        plan.annotations = {{"a", "b"}};
+    }
+
+    oci::RuntimeConfig make(const RuntimeDialect& dialect) { return makeRuntimeConfig(plan, config, dialect, inputs); }
+
+    oci::RuntimeMount mount(const RuntimeDialect& dialect, const std::string& destination) {
+        for (const auto& candidate : make(dialect).mounts) {
+            if (candidate.destination == destination) {
+                return candidate;
+            }
+        }
+        return {};
+    }
+
+    std::vector<std::string> namespaces(const RuntimeDialect& dialect) {
+        std::vector<std::string> types;
+        for (const auto& entry : make(dialect).linux_.namespaces) {
+            types.push_back(entry.type);
+        }
+        return types;
+    }
+};
+
+TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
+    for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
+        const auto process = make(dialect).process;
+        EXPECT_EQ(process.user.uid, 1000U);
+        EXPECT_EQ(process.user.gid, 100U);
+        EXPECT_EQ(process.user.umask, 027U);
+        EXPECT_THAT(process.user.additionalGids, ElementsAre(100, 200));
+        EXPECT_THAT(process.args, ElementsAre("ls", "-l"));
+        EXPECT_EQ(process.env, plan.environment);
+        EXPECT_EQ(process.cwd, "/w");
+        EXPECT_TRUE(process.noNewPrivileges);
+        EXPECT_THAT(process.capabilities.bounding, IsEmpty());
+        EXPECT_THAT(process.capabilities.effective, IsEmpty());
+        EXPECT_THAT(process.capabilities.permitted, IsEmpty());
+        EXPECT_THAT(process.capabilities.inheritable, IsEmpty());
+        EXPECT_THAT(process.capabilities.ambient, IsEmpty());
+    }
+}
+
+TEST_F(RuntimeConfigBuilderTest, PrivilegedMountsAreTheDocumentedOnesInOrder) {
+    std::vector<std::string> destinations;
+    for (const auto& entry : make(runcAsRoot).mounts) {
+        destinations.push_back(entry.destination);
+    }
+    EXPECT_THAT(destinations, ElementsAre("/proc", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys", "/sys/fs/cgroup"));
+    EXPECT_EQ(mount(runcAsRoot, "/proc").type, "proc");
+    EXPECT_THAT(mount(runcAsRoot, "/proc").options, IsEmpty());
+    EXPECT_THAT(mount(runcAsRoot, "/dev/pts").options,
+                ElementsAre("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"));
+    EXPECT_EQ(mount(runcAsRoot, "/dev/shm").source, "/dev/shm");
+    EXPECT_THAT(mount(runcAsRoot, "/dev/shm").options, ElementsAre("nosuid", "noexec", "nodev", "rbind", "slave", "rw"));
+    EXPECT_THAT(mount(runcAsRoot, "/sys").options, ElementsAre("nosuid", "noexec", "nodev", "ro"));
+    EXPECT_THAT(mount(runcAsRoot, "/sys/fs/cgroup").options, ElementsAre("nosuid", "noexec", "nodev", "relatime", "ro"));
+}
+
+TEST_F(RuntimeConfigBuilderTest, WithoutTtyGroupTheTerminalsGroupIsLeftOut) {
+    plan.ttyGroup = std::nullopt;
+    EXPECT_THAT(mount(runcAsRoot, "/dev/pts").options, Not(Contains(StartsWith("gid="))));
+}
+
+TEST_F(RuntimeConfigBuilderTest, OnlyMountAndPrivatePidNamespacesAreMade) {
+    EXPECT_THAT(namespaces(crunAsRoot), ElementsAre("mount"));
+    EXPECT_THAT(namespaces(crunRootless), ElementsAre("mount", "user"));
+    plan.privatePid = true;
+    EXPECT_THAT(namespaces(runcAsRoot), ElementsAre("mount", "pid"));
+    EXPECT_THAT(namespaces(runcRootless), ElementsAre("mount", "pid", "user"));
+}
+
+TEST_F(RuntimeConfigBuilderTest, KernelFilesAreMaskedOrReadonlyInEveryMode) {
+    for (const auto& dialect : {crunAsRoot, runcAsRoot, crunRootless, runcRootless}) {
+        const auto section = make(dialect).linux_;
+        EXPECT_THAT(section.maskedPaths, ElementsAre("/proc/kcore", "/proc/latency_stats", "/proc/timer_list",
+                                                     "/proc/timer_stats", "/proc/sched_debug", "/sys/firmware", "/proc/scsi"));
+        EXPECT_THAT(section.readonlyPaths,
+                    ElementsAre("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"));
+        EXPECT_EQ(section.rootfsPropagation, "slave");
+        EXPECT_EQ(make(dialect).root.path, "rootfs");
+        EXPECT_FALSE(make(dialect).root.readonly);
+    }
+}
+
+TEST_F(RuntimeConfigBuilderTest, PrivilegedRuncDeniesAllDevicesButTheRequestedOnes) {
+    inputs.deviceRules = {{true, 'c', 10, 229, "rw"}};
+    const auto resources = make(runcAsRoot).linux_.resources;
+    ASSERT_TRUE(resources);
+    ASSERT_EQ(resources->devices.size(), 2U);
+    EXPECT_FALSE(resources->devices[0].allow);
+    EXPECT_EQ(resources->devices[0].type, 'a');
+    EXPECT_EQ(resources->devices[0].access, "rwm");
+    EXPECT_TRUE(resources->devices[1].allow);
+    EXPECT_EQ(resources->devices[1].minor, 229);
+    EXPECT_EQ(resources->cpus, "0-2,5");
+}
+
+TEST_F(RuntimeConfigBuilderTest, OnlyPrivilegedRuncHasCgroups) {
+    inputs.cgroupsPath = "/job/step/sarus-x";
+    inputs.deviceRules = {{true, 'c', 10, 229, "rw"}};
+    EXPECT_EQ(make(runcAsRoot).linux_.cgroupsPath, "/job/step/sarus-x");
+    for (const auto& dialect : {crunAsRoot, crunRootless, runcRootless}) {
+        EXPECT_FALSE(make(dialect).linux_.resources);
+        EXPECT_FALSE(make(dialect).linux_.cgroupsPath);
+    }
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootlessCrunMapsTheUserOntoTheStartersRoot) {
+    const auto result = make(crunRootless);
+    ASSERT_EQ(result.linux_.uidMappings.size(), 1U);
+    EXPECT_EQ(result.linux_.uidMappings[0].containerId, 1000U);
+    EXPECT_EQ(result.linux_.uidMappings[0].hostId, 0U);
+    EXPECT_EQ(result.linux_.uidMappings[0].size, 1U);
+    ASSERT_EQ(result.linux_.gidMappings.size(), 1U);
+    EXPECT_EQ(result.linux_.gidMappings[0].containerId, 100U);
+    EXPECT_EQ(result.process.user.uid, 1000U);
+    EXPECT_EQ(result.process.user.gid, 100U);
+    EXPECT_THAT(result.process.args, ElementsAre("ls", "-l"));
+    EXPECT_THAT(result.process.capabilities.permitted, IsEmpty());
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootlessRuncGoesThroughTheIdMapHelper) {
+    const auto result = make(runcRootless);
+    EXPECT_EQ(result.linux_.uidMappings.at(0).containerId, 0U);
+    EXPECT_EQ(result.linux_.uidMappings.at(0).hostId, 0U);
+    EXPECT_EQ(result.linux_.gidMappings.at(0).containerId, 0U);
+    EXPECT_EQ(result.process.user.uid, 0U);
+    EXPECT_EQ(result.process.user.gid, 0U);
+    EXPECT_THAT(result.process.args, ElementsAre("/dev/idmap", "1000", "100", "ls", "-l"));
+    EXPECT_THAT(result.process.capabilities.bounding, ElementsAre("CAP_SETFCAP"));
+    EXPECT_THAT(result.process.capabilities.effective, ElementsAre("CAP_SETFCAP"));
+    EXPECT_THAT(result.process.capabilities.permitted, ElementsAre("CAP_SETFCAP"));
+    EXPECT_THAT(result.process.capabilities.inheritable, IsEmpty());
+    EXPECT_THAT(result.process.capabilities.ambient, IsEmpty());
+    EXPECT_TRUE(result.process.noNewPrivileges);
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootlessRuncWithoutHelperIsRefused) {
+    EXPECT_THROW(make({OciRuntime::runc, false, ""}), Error);
+    EXPECT_NO_THROW(make({OciRuntime::runc, true, ""}));
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootlessBindsTheHostsProcAndSys) {
+    for (const auto& dialect : {crunRootless, runcRootless}) {
+        EXPECT_EQ(mount(dialect, "/proc").type, "bind");
+        EXPECT_EQ(mount(dialect, "/proc").source, "/proc");
+        EXPECT_THAT(mount(dialect, "/proc").options, Contains("rbind"));
+        EXPECT_EQ(mount(dialect, "/sys").type, "bind");
+        EXPECT_THAT(mount(dialect, "/sys").options, Contains("rbind"));
+        EXPECT_THAT(mount(dialect, "/sys").options, Contains("ro"));
+        EXPECT_EQ(mount(dialect, "/sys/fs/cgroup").destination, "");
+        EXPECT_EQ(mount(dialect, "/dev/mqueue").destination, "");
+    }
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootlessPrivatePidNamespaceHasItsOwnProc) {
+    plan.privatePid = true;
+    EXPECT_EQ(mount(crunRootless, "/proc").type, "proc");
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootlessMessageQueuesAreTheHostsIfItHasThem) {
+    inputs.hostHasMqueue = true;
+    EXPECT_EQ(mount(crunRootless, "/dev/mqueue").type, "bind");
+    EXPECT_EQ(mount(crunAsRoot, "/dev/mqueue").type, "mqueue");
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootlessHasNeitherGroupsNorATtyGroup) {
+    for (const auto& dialect : {crunRootless, runcRootless}) {
+        EXPECT_THAT(make(dialect).process.user.additionalGids, IsEmpty());
+        EXPECT_THAT(mount(dialect, "/dev/pts").options, Not(Contains(StartsWith("gid="))));
+    }
+}
+
+TEST_F(RuntimeConfigBuilderTest, SiteSecuritySettingsReachTheRuntime) {
+    config.apparmorProfile = "profile";
+    config.selinuxLabel = "label";
+    config.selinuxMountLabel = "mount-label";
+    inputs.seccompProfile = "{}";
+    const auto result = make(crunAsRoot);
+    EXPECT_EQ(result.process.apparmorProfile, "profile");
+    EXPECT_EQ(result.process.selinuxLabel, "label");
+    EXPECT_EQ(result.linux_.mountLabel, "mount-label");
+    EXPECT_EQ(result.linux_.seccomp, "{}");
+}
+
+TEST_F(RuntimeConfigBuilderTest, TerminalLimitsAndAnnotationsArePassedOn) {
+    plan.terminal = true;
+    inputs.rlimits = {{"RLIMIT_FSIZE", 1, 2}};
+    const auto result = make(crunAsRoot);
+    EXPECT_TRUE(result.process.terminal);
+    ASSERT_EQ(result.process.rlimits.size(), 1U);
+    EXPECT_EQ(result.process.rlimits[0].type, "RLIMIT_FSIZE");
+    EXPECT_EQ(result.annotations, plan.annotations);
+}
+
+}  // namespace
+}  // namespace sarus::engine
