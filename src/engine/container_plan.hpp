@@ -30,10 +30,10 @@ struct HostFacts {
     std::optional<std::string> stderrPath;
 };
 
-/// Who asked for a mount. The administrator's may come from any path and go to any. The workload manager's goes where
-/// `userMounts` would not let a user's go, but its name is in the user's environment: the source is opened with the user's rights
-/// alone.
-enum class MountOrigin { site, workloadManager, user };
+/// Who asked for a mount or a device. A site's may go anywhere. A user's source is opened with the user's rights alone, and its
+/// destination obeys `userMounts`. The workload manager's path comes through the user's environment: its source is opened like a
+/// user's, and its destination is free only where no symbolic link of the image leads it elsewhere.
+enum class MountOrigin { site, user, workloadManager };
 
 struct PlannedMount {
     std::string source;

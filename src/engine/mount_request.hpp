@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,9 +19,14 @@ struct MountRequest {
 /// No escaping, no trimming; both paths must be absolute. Throws Error with the documented messages.
 MountRequest parseMountRequest(std::string_view request);
 
-/// Applies `userMounts` to a destination that a user asked for, component by component of its lexically normalised form, so that
-/// `//etc` and `/a/../etc` count as `/etc` while `/scratch` does not cover `/scratch2`. Throws Error with the documented message.
-/// What symbolic links of the image make of the path is the starter's business: it calls this again with the resolved path.
+/// Why a user may not mount on `destination`, or nullopt. Compares component by component of the lexically normalised form, so
+/// that
+/// `//etc` and `/a/../etc` count as `/etc` while `/scratch` does not cover `/scratch2`. Besides what `userMounts` lists, the
+/// root, /dev, /proc and /sys are the engine's own. What symbolic links of the image make of a path is the starter's business: it
+/// asks again with the path that it resolved.
+std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::string_view destination);
+
+/// Throws Error "Invalid mount request ..." if there is a reason.
 void checkUserMountDestination(const UserMountRules& rules, std::string_view destination, std::string_view request);
 
 /// The absolute path without empty, `.` and `..` components ("/" for the root); `..` at the root stays there.

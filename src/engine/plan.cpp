@@ -102,7 +102,7 @@ void planPmixMounts(const SiteConfig& config, const Environment& host, Container
     const auto directory = normalizePath(found->second);
     const auto covers = [&](const std::string& path) { return isSameOrBelow(normalizePath(path), directory); };
     const auto& rules = config.userMounts;
-    if (!found->second.starts_with('/') || covers("/dev") || covers("/proc") || covers("/sys") ||
+    if (!found->second.starts_with('/') || covers("/dev") || whyNotMountable({}, directory) ||
         std::any_of(rules.notAllowedPaths.begin(), rules.notAllowedPaths.end(), covers) ||
         std::any_of(rules.notAllowedPrefixesOfPath.begin(), rules.notAllowedPrefixesOfPath.end(), covers)) {
         plan.warnings.push_back(cat("PMIX_SERVER_TMPDIR='", printable(found->second), "' cannot be mounted in the container"));

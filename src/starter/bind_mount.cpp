@@ -12,17 +12,11 @@
 #include "base/error.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
+#include "engine/mount_request.hpp"
 
 namespace sarus::starter {
 
 namespace {
-
-bool isAtOrBelow(std::string_view path, std::string_view directory) {
-    while (directory.size() > 1 && directory.ends_with('/')) {
-        directory.remove_suffix(1);
-    }
-    return path == directory || directory == "/" || (path.starts_with(directory) && path[directory.size()] == '/');
-}
 
 struct stat statusOf(int fd, std::string_view doing) {
     struct stat status {};
@@ -91,9 +85,9 @@ UniqueFd ContainerTree::openDestination(const std::string& path, EntryKind kind)
     return fd;
 }
 
-void ContainerTree::checkResolvedDestination(int destination, const std::string& asked, engine::MountOrigin origin) const {
-    auto path = pathOfDescriptor(destination);
-    if (!isAtOrBelow(path, rootPath)) {
+void ContainerTree::checkResolvedDestination(int resolved, const std::string& destination, engine::MountOrigin origin) const {
+    auto path = pathOfDescriptor(resolved);
+    if (!engine::isSameOrBelow(path, rootPath)) {
         // Cannot happen; but what follows would be meaningless.
         throw Error(cat("Mount destination ", printable(path), " is outside of the root filesystem"));
     }
@@ -101,26 +95,12 @@ void ContainerTree::checkResolvedDestination(int destination, const std::string&
     if (path.empty()) {
         throw Error("the root directory cannot be a mount destination");
     }
-    if (origin == engine::MountOrigin::site) {
+    const bool followedNoLink = path == engine::normalizePath(destination);
+    if (origin == engine::MountOrigin::site || (origin == engine::MountOrigin::workloadManager && followedNoLink)) {
         return;
     }
-    for (const std::string_view reserved : {"/proc", "/sys"}) {
-        if (isAtOrBelow(path, reserved)) {
-            throw Error(cat("destination cannot be a subdirectory of '", reserved, "'"));
-        }
-    }
-    if (origin == engine::MountOrigin::workloadManager && path == asked) {
-        return;  // elsewhere an image's symbolic link would choose the destination
-    }
-    for (const auto& prefix : config.userMounts.notAllowedPrefixesOfPath) {
-        if (isAtOrBelow(path, prefix)) {
-            throw Error(cat("destination cannot be a subdirectory of '", prefix, "'"));
-        }
-    }
-    for (const auto& forbidden : config.userMounts.notAllowedPaths) {
-        if (path == forbidden) {
-            throw Error(cat("'", printable(path), "' is not allowed as mount destination"));
-        }
+    if (const auto why = engine::whyNotMountable(config.userMounts, path)) {
+        throw Error(*why);
     }
 }
 
@@ -183,7 +163,7 @@ DeviceRule ContainerTree::bindDevice(const engine::PlannedDevice& device) const 
 void ContainerTree::createWorkdir(const std::string& path) const {
     // What is below these is the runtime's: they are mounted after us.
     for (const std::string_view reserved : {"/proc", "/sys"}) {
-        if (isAtOrBelow(path, reserved)) {
+        if (engine::isSameOrBelow(path, reserved)) {
             return;
         }
     }

@@ -44,7 +44,7 @@ private:
     UniqueFd openSource(const std::string& path, engine::MountOrigin origin) const;
     void bindDescriptor(int source, const std::string& destination, const BindAttributes& attributes,
                         engine::MountOrigin origin) const;
-    void checkResolvedDestination(int destination, const std::string& asked, engine::MountOrigin origin) const;
+    void checkResolvedDestination(int resolved, const std::string& destination, engine::MountOrigin origin) const;
     void requireOwnMount(int directory) const;
 
     const Credentials& credentials;

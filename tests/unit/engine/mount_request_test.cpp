@@ -112,6 +112,9 @@ TEST(UserMountRules, WithoutRulesEverythingButTheEnginesOwnIsAllowed) {
     EXPECT_EQ(whyNot({}, "/dev/shm/x"), "allowed");
     EXPECT_EQ(whyNot({}, "/.."), "Invalid mount request 'R': '/' is not allowed as mount destination");
     EXPECT_EQ(whyNot({}, "//dev/"), "Invalid mount request 'R': '/dev' is not allowed as mount destination");
+    EXPECT_EQ(whyNot({}, "/proc/self"), "Invalid mount request 'R': destination cannot be a subdirectory of '/proc'");
+    EXPECT_EQ(whyNot({}, "/sys"), "Invalid mount request 'R': destination cannot be a subdirectory of '/sys'");
+    EXPECT_EQ(whyNot({}, "/system"), "allowed");
 }
 
 TEST(UserMountRules, PrefixesCoverTheDirectoryAndAllBelow) {

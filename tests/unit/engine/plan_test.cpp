@@ -224,6 +224,7 @@ TEST_F(PlanTest, PmixServerDirectoryIsMountedAtItsOwnPath) {
     EXPECT_EQ(mounts[0].source, "/var/spool/slurmd/pmix.1.0");
     EXPECT_EQ(mounts[0].destination, "/var/spool/slurmd/pmix.1.0");
     EXPECT_FALSE(mounts[0].readonly);
+    EXPECT_EQ(mounts[0].origin, MountOrigin::workloadManager) << "the site's rights must not open a path that the user names";
 }
 
 TEST_F(PlanTest, PmixServerDirectoryCannotCoverWhatIsProtected) {
