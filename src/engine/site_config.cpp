@@ -156,12 +156,13 @@ Target readObject(const Node& object, std::span<const Key<Target>> keys) {
         object.fail("an object");
     }
     Target target;
-    for (const auto& [name, content] : object.value().items()) {
+    for (const auto& item : object.value().items()) {
+        const auto& name = item.key();
         const auto key = std::find_if(keys.begin(), keys.end(), [&](const auto& candidate) { return candidate.name == name; });
         if (key == keys.end()) {
             failUnknownKey(object, name, keys);
         }
-        key->read(object.member(name, content), target);
+        key->read(object.member(name, item.value()), target);
     }
     for (const auto& key : keys) {
         if (key.required && !object.value().contains(key.name)) {
