@@ -1,0 +1,340 @@
+#include "starter/image_mount.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "base/error.hpp"
+#include "starter/overlay.hpp"
+#include "starter/starter_sandbox.hpp"
+
+namespace sarus::starter {
+namespace {
+
+using namespace sarus::test;
+
+class ImageMount : public ::testing::Test {
+protected:
+    void SetUp() override {
+        replaceFile(sandbox / "tree/hello", "world", 0644);
+        image = sandbox.makeImage();
+        createDirectories(sandbox / "mount");
+        createDirectories(sandbox / "tmp");
+        ::chmod((sandbox / "tmp").c_str(), 01777);
+        ASSERT_EQ(::chown((sandbox / "mount").c_str(), userId, groupId), 0);
+        // Stands for sarus-image-builder: "unpacks" the tree and counts its runs.
+        replaceFile(sandbox / "builder",
+                    cat("#!/bin/sh\n[ \"$1\" = unpack ] || exit 9\n[ -r \"$2\" ] || exit 8\necho run >> ", sandbox / "home/runs", "\nsleep 0.1\n",
+                        "cp -r ", sandbox / "tree", " \"$3\"\n"),
+                    0755);
+    }
+
+    ImageMountRequest request(int fd, engine::ImageMountPolicy policy = engine::ImageMountPolicy::kernel) const {
+        return {.imageFd = fd,
+                .imagePath = image,
+                .policy = policy,
+                .tempDir = sandbox / "tmp",
+                .imageBuilderPath = sandbox / "builder",
+                .target = sandbox / "mount"};
+    }
+
+    long filesystemType() const {
+        struct statfs status {};
+        EXPECT_EQ(::statfs((sandbox / "mount").c_str(), &status), 0);
+        return status.f_type;
+    }
+
+    void expectMountedSafely() const {
+        EXPECT_EQ(readFile(sandbox / "mount/hello"), "world");
+        struct statvfs status {};
+        ASSERT_EQ(::statvfs((sandbox / "mount").c_str(), &status), 0);
+        EXPECT_EQ(status.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV), static_cast<unsigned>(ST_RDONLY | ST_NOSUID | ST_NODEV));
+    }
+
+    static bool isRunning(pid_t pid) {
+        const auto path = cat("/proc/", pid, "/stat");
+        return pathExists(path) && readFile(path).find(") Z ") == std::string::npos;
+    }
+
+    StarterSandbox sandbox;
+    std::string image;
+};
+
+TEST_F(ImageMount, RootOwnedMeansWritableByRootAlone) {
+    const auto isRootOwned = [&] { return isRootOwnedImage(openFile(image, O_RDONLY).get()); };
+    EXPECT_FALSE(isRootOwned());
+    ASSERT_EQ(::chown(image.c_str(), 0, 0), 0);
+    ::chmod(image.c_str(), 0644);
+    EXPECT_TRUE(isRootOwned());
+    ::chmod(image.c_str(), 0664);
+    EXPECT_FALSE(isRootOwned());
+    ::chmod(image.c_str(), 0646);
+    EXPECT_FALSE(isRootOwned());
+    EXPECT_FALSE(isRootOwnedImage(openFile("/", O_RDONLY).get()));
+}
+
+TEST_F(ImageMount, ThePolicyDecidesBetweenKernelAndFuse) {
+    const auto typeWith = [&](engine::ImageMountPolicy policy, long expected) {
+        asStarter(Caller::setUserId, [&](Credentials& credentials) {
+            const auto fd = openFile(image, O_RDONLY);
+            const auto mounted = mountImage(request(fd.get(), policy), credentials);
+            EXPECT_EQ(filesystemType(), expected);
+            expectMountedSafely();
+        });
+    };
+    typeWith(engine::ImageMountPolicy::kernel, SQUASHFS_MAGIC);
+    typeWith(engine::ImageMountPolicy::fuse, FUSE_SUPER_MAGIC);
+    typeWith(engine::ImageMountPolicy::kernelForRootOwned, FUSE_SUPER_MAGIC);
+    ASSERT_EQ(::chown(image.c_str(), 0, 0), 0);
+    typeWith(engine::ImageMountPolicy::kernelForRootOwned, SQUASHFS_MAGIC);
+}
+
+TEST_F(ImageMount, ThePrivilegedStarterRunsSquashfuseAsTheUser) {
+    asStarter(Caller::setUserId, [&](Credentials& credentials) {
+        const auto fd = openFile(image, O_RDONLY);
+        const auto mounted = mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
+        const auto status = readFile(cat("/proc/", mounted.helper.pid(), "/status"));
+        EXPECT_NE(status.find(cat("Uid:\t", userId, '\t', userId, '\t', userId, '\t', userId)), std::string::npos) << status;
+        EXPECT_NE(status.find(cat("Gid:\t", groupId, '\t', groupId, '\t', groupId, '\t', groupId)), std::string::npos) << status;
+        EXPECT_NE(status.find("CapEff:\t0000000000000000"), std::string::npos) << status;
+        EXPECT_NE(status.find("CapPrm:\t0000000000000000"), std::string::npos) << status;
+        EXPECT_NE(status.find("NoNewPrivs:\t1"), std::string::npos) << status;
+        credentials.asUser([&] { EXPECT_EQ(readFile(sandbox / "mount/hello"), "world"); });
+    });
+}
+
+TEST_F(ImageMount, WithoutPrivilegesFilesBelongToTheCaller) {
+    inMountNamespace([&] {
+        allowFuse(sandbox);
+        asStarter(Caller::rootless, [&](Credentials& credentials) {
+            const auto fd = openFile(image, O_RDONLY);
+            const auto mounted = mountImage(request(fd.get()), credentials);
+            EXPECT_EQ(filesystemType(), FUSE_SUPER_MAGIC);
+            expectMountedSafely();
+            struct stat status {};
+            ASSERT_EQ(::stat((sandbox / "mount/hello").c_str(), &status), 0);
+            EXPECT_EQ(status.st_uid, 0U) << "the caller is 0 in this user namespace";
+        });
+    });
+}
+
+TEST_F(ImageMount, SquashfuseEndsWithTheStarterEvenIfThatIsKilled) {
+    for (const auto caller : {Caller::setUserId, Caller::rootless}) {
+        inMountNamespace([&] {
+            allowFuse(sandbox);
+            int pipe[2];
+            ASSERT_EQ(::pipe(pipe), 0);
+            const pid_t starter = ::fork();
+            if (starter == 0) {
+                asStarter(caller, [&](Credentials& credentials) {
+                    const auto fd = openFile(image, O_RDONLY);
+                    const auto mounted = mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
+                    const pid_t pids[] = {mounted.helper.pid(), ::getpid()};
+                    EXPECT_EQ(::write(pipe[1], pids, sizeof pids), static_cast<ssize_t>(sizeof pids));
+                    ::pause();
+                });
+                ::_exit(1);
+            }
+            pid_t pids[2]{};
+            ASSERT_EQ(::read(pipe[0], pids, sizeof pids), static_cast<ssize_t>(sizeof pids));
+            EXPECT_TRUE(isRunning(pids[0]));
+            ::kill(pids[1], SIGKILL);
+            for (int i = 0; i < 500 && isRunning(pids[0]); ++i) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            }
+            EXPECT_FALSE(isRunning(pids[0]));
+            ::waitpid(starter, nullptr, 0);
+        });
+    }
+}
+
+TEST_F(ImageMount, SquashfuseGetsNoDescriptorsButItsOwn) {
+    asStarter(Caller::setUserId, [&](Credentials& credentials) {
+        const auto secret = openFile("/etc/shadow", O_RDONLY);
+        ASSERT_EQ(::fcntl(secret.get(), F_SETFD, 0), 0);
+        const auto fd = openFile(image, O_RDONLY);
+        const auto mounted = mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
+        const auto list =
+            runAndCapture({.path = "/usr/bin/find", .args = {"find", cat("/proc/", mounted.helper.pid(), "/fd"), "-lname", "/etc/shadow"}});
+        EXPECT_EQ(list.out, "");
+    });
+}
+
+TEST_F(ImageMount, ADamagedImageIsAnErrorInSquashfusesWords) {
+    auto damaged = readFile(image);
+    std::fill(damaged.begin() + 60, damaged.begin() + 96, '\xff');
+    replaceFile(image, damaged, 0644);
+    asStarter(Caller::setUserId, [&](Credentials& credentials) {
+        const auto fd = openFile(image, O_RDONLY);
+        try {
+            mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
+            ADD_FAILURE() << "no error";
+        } catch (const Error& error) {
+            EXPECT_NE(std::string(error.what()).find(cat("Failed to mount image ", image, " with /usr/bin/squashfuse: ")), std::string::npos)
+                << error.what();
+        }
+        EXPECT_FALSE(pathExists(sandbox / "mount/hello"));
+    });
+}
+
+TEST_F(ImageMount, ThePolicyFuseFailsClosedWithoutFuse) {
+    asStarter(Caller::setUserId, [&](Credentials& credentials) {
+        mountFilesystem("tmpfs", "/dev", "tmpfs", 0);
+        const auto fd = openFile(image, O_RDONLY);
+        try {
+            mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
+            ADD_FAILURE() << "no error";
+        } catch (const Error& error) {
+            EXPECT_EQ(std::string(error.what()),
+                      cat("Failed to mount image ", image, ": /dev/fuse cannot be used: No such file or directory"));
+        }
+    });
+}
+
+class UnpackedImageTest : public ImageMount {
+protected:
+    /// /dev/fuse is root's alone in this process's namespace, so the rootless starter cannot use it.
+    void run(const std::function<void(const MountedImage&)>& check) {
+        inMountNamespace([&] {
+            hideFuse();
+            asStarter(Caller::rootless, [&](Credentials& credentials) {
+                const auto fd = openFile(image, O_RDONLY);
+                check(mountImage(request(fd.get()), credentials));
+            });
+        });
+    }
+    void hideFuse() const {
+        createDirectories(sandbox / "dev");
+        const auto file = sandbox / "dev/fuse";
+        replaceFile(file, "", 0600);
+        ASSERT_EQ(::mount(file.c_str(), "/dev/fuse", nullptr, MS_BIND, nullptr), 0);
+    }
+    std::size_t runsOfTheBuilder() const {
+        const auto runs = sandbox / "home/runs";
+        return pathExists(runs) ? readFile(runs).size() / 4 : 0;
+    }
+    std::string errorOfRun() {
+        std::string message;
+        const auto result = sandbox / "home/error";
+        inMountNamespace([&] {
+            hideFuse();
+            asStarter(Caller::rootless, [&](Credentials& credentials) {
+                const auto fd = openFile(image, O_RDONLY);
+                try {
+                    mountImage(request(fd.get()), credentials);
+                } catch (const Error& error) {
+                    replaceFile(result, error.what(), 0644);
+                }
+            });
+        });
+        return pathExists(result) ? readFile(result) : "no error";
+    }
+    std::string cache() const { return sandbox / cat("tmp/sarus-", userId, "/unpacked"); }
+};
+
+TEST_F(UnpackedImageTest, WithoutFuseTheImageIsUnpackedOnceForAllStarts) {
+    for (int i = 0; i < 3; ++i) {
+        run([&](const MountedImage&) { expectMountedSafely(); });
+    }
+    EXPECT_EQ(runsOfTheBuilder(), 1U);
+}
+
+TEST_F(UnpackedImageTest, TwoStartsAtOnceUnpackOnce) {
+    std::vector<pid_t> starts;
+    for (int i = 0; i < 4; ++i) {
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            run([&](const MountedImage&) { expectMountedSafely(); });
+            ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+        }
+        starts.push_back(pid);
+    }
+    for (const pid_t pid : starts) {
+        int status = -1;
+        ::waitpid(pid, &status, 0);
+        EXPECT_EQ(status, 0);
+    }
+    EXPECT_EQ(runsOfTheBuilder(), 1U);
+}
+
+TEST_F(UnpackedImageTest, AChangedImageIsUnpackedAgain) {
+    run([&](const MountedImage&) {});
+    ASSERT_EQ(::utimensat(AT_FDCWD, image.c_str(), nullptr, 0), 0);
+    run([&](const MountedImage&) {});
+    EXPECT_EQ(runsOfTheBuilder(), 2U);
+}
+
+TEST_F(UnpackedImageTest, TheCacheIsPrivate) {
+    run([&](const MountedImage&) {});
+    for (const auto& path : {sandbox / cat("tmp/sarus-", userId), cache()}) {
+        struct stat status {};
+        ASSERT_EQ(::stat(path.c_str(), &status), 0);
+        EXPECT_EQ(status.st_mode & 07777U, 0700U);
+        EXPECT_EQ(status.st_uid, userId);
+    }
+}
+
+TEST_F(UnpackedImageTest, AForeignCacheIsRefused) {
+    createDirectories(sandbox / cat("tmp/sarus-", userId));
+    ::chmod((sandbox / cat("tmp/sarus-", userId)).c_str(), 0777);
+    EXPECT_NE(errorOfRun().find("it must belong to you and have mode 0700"), std::string::npos);
+    EXPECT_EQ(runsOfTheBuilder(), 0U);
+}
+
+TEST_F(UnpackedImageTest, ALinkInPlaceOfTheCacheIsRefused) {
+    ASSERT_EQ(::symlink((sandbox / "home").c_str(), (sandbox / cat("tmp/sarus-", userId)).c_str()), 0);
+    EXPECT_NE(errorOfRun().find("Failed to open directory"), std::string::npos);
+}
+
+TEST_F(UnpackedImageTest, AFailedUnpackingLeavesNothingAndShowsTheMessage) {
+    replaceFile(sandbox / "builder", "#!/bin/sh\nmkdir \"$3\"; echo 'the image is damaged' >&2; exit 1\n", 0755);
+    EXPECT_EQ(errorOfRun(), cat("Failed to unpack image ", image, ": the image is damaged"));
+    const auto left = runAndCapture({.path = "/usr/bin/find", .args = {"find", cache(), "-mindepth", "1", "-type", "d"}});
+    EXPECT_EQ(left.out, "");
+}
+
+TEST_F(UnpackedImageTest, IsLockedAsLongAsItIsUsed) {
+    run([&](const MountedImage& mounted) {
+        EXPECT_TRUE(mounted.lock);
+        const auto list = runAndCapture({.path = "/usr/bin/find", .args = {"find", cache(), "-name", "*.lock"}});
+        const auto lock = std::string(trim(list.out));
+        const auto other = runAndCapture({.path = "/usr/bin/flock", .args = {"flock", "-n", "-x", lock, "true"}});
+        EXPECT_FALSE(other.status.ok());
+    });
+}
+
+TEST(FuseOverlay, ServesWhereTheKernelCannot) {
+    const StarterSandbox sandbox;
+    createDirectories(sandbox / "userBundle/lower/dir");
+    replaceFile(sandbox / "userBundle/lower/dir/hello", "world", 0644);
+    for (const char* name : {"upper", "work", "target"}) {
+        createDirectories(sandbox / cat("userBundle/", name));
+    }
+    runAndCapture({.path = "/bin/chown", .args = {"chown", "-R", cat(userId, ':', groupId), sandbox / "userBundle"}});
+    inMountNamespace([&] {
+        allowFuse(sandbox);
+        asStarter(Caller::rootless, [&](Credentials& credentials) {
+            const auto server =
+                mountFuseOverlay({.base = sandbox / "userBundle", .lower = "lower", .upper = "upper", .work = "work", .target = "target"},
+                                 "/usr/bin/fuse-overlayfs", credentials);
+            EXPECT_EQ(readFile(sandbox / "userBundle/target/dir/hello"), "world");
+            removeTree(sandbox / "userBundle/target/dir");
+            EXPECT_EQ(::mkdir((sandbox / "userBundle/target/dir").c_str(), 0755), 0);
+            EXPECT_TRUE(pathExists(sandbox / "userBundle/lower/dir/hello"));
+            struct statvfs status {};
+            ASSERT_EQ(::statvfs((sandbox / "userBundle/target").c_str(), &status), 0);
+            EXPECT_TRUE(status.f_flag & ST_NOSUID);
+        });
+    });
+}
+
+}  // namespace
+}  // namespace sarus::starter
