@@ -135,8 +135,8 @@ void bindAttached(int source, int target, const BindAttributes& wanted) {
     checkErrno(::mount(descriptorPath(source).c_str(), descriptorPath(target).c_str(), nullptr, MS_BIND | MS_REC, nullptr),
                "Failed to attach the mount");
     try {
-        const unsigned long added =
-            (wanted.readonly ? flagOf(MS_RDONLY) : 0) | (wanted.nosuid ? flagOf(MS_NOSUID) : 0) | (wanted.nodev ? flagOf(MS_NODEV) : 0);
+        const unsigned long added = (wanted.readonly ? flagOf(MS_RDONLY) : 0) | (wanted.nosuid ? flagOf(MS_NOSUID) : 0) |
+                                    (wanted.nodev ? flagOf(MS_NODEV) : 0);
         bool found = false;
         for (const auto& mount : readMountInfo()) {
             if (!isBelow(mount.mountPoint, mountPoint)) {

@@ -18,10 +18,10 @@ struct BindAttributes {
     bool nodev = false;
 };
 
-/// Mounts what `source` refers to, with everything that is mounted below it, on what `target` refers to; both are descriptors opened
-/// with O_PATH in this mount namespace. The attributes hold for the whole tree before anybody can see it, and its propagation is private.
-/// Where the kernel refuses open_tree, move_mount or mount_setattr (ENOSYS, EPERM), mount(2) and one remount for each mount
-/// of the tree do the same. Throws Error.
+/// Mounts what `source` refers to, with everything that is mounted below it, on what `target` refers to; both are descriptors
+/// opened with O_PATH in this mount namespace. The attributes hold for the whole tree before anybody can see it, and its
+/// propagation is private. Where the kernel refuses open_tree, move_mount or mount_setattr (ENOSYS, EPERM), mount(2) and one
+/// remount for each mount of the tree do the same. Throws Error.
 void bindMount(int source, int target, const BindAttributes& attributes);
 
 /// The kernel's number of the mount in which the descriptor lies (as in /proc/self/mountinfo).

@@ -40,8 +40,8 @@ UniqueFd callOpenat2(int root, const std::string& path, LastLink lastLink) {
     return UniqueFd();
 }
 
-/// The walk for kernels without openat2, and for creating. Keeps a descriptor of every directory on the way, so that ".." never asks
-/// the filesystem (where a directory could have been moved out of the tree).
+/// The walk for kernels without openat2, and for creating. Keeps a descriptor of every directory on the way, so that ".." never
+/// asks the filesystem (where a directory could have been moved out of the tree).
 class Walk {
 public:
     Walk(int rootDirectory, std::string_view path, LastLink last, const Creation* how, EntryKind wantedKind)
@@ -161,7 +161,8 @@ private:
     }
 
     int makeFile(const std::string& name) const {
-        const UniqueFd file(::openat(here(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, creation->fileMode));
+        const UniqueFd file(
+            ::openat(here(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, creation->fileMode));
         return file ? 0 : -1;
     }
 
@@ -225,7 +226,8 @@ std::string descriptorPath(int fd) {
 
 std::string pathOfDescriptor(int fd) {
     std::array<char, PATH_MAX> path{};
-    const auto length = checkErrno(::readlink(descriptorPath(fd).c_str(), path.data(), path.size()), "Failed to read /proc/self/fd");
+    const auto length =
+        checkErrno(::readlink(descriptorPath(fd).c_str(), path.data(), path.size()), "Failed to read /proc/self/fd");
     return {path.data(), static_cast<std::size_t>(length)};
 }
 

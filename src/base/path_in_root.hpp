@@ -11,8 +11,8 @@
 namespace sarus {
 
 // Paths inside a foreign directory tree (a container's root filesystem), resolved as if that directory were `/`: absolute
-// symbolic links start again at the root, `..` stops there, and at most 40 links are followed. Nothing outside of the tree is ever
-// reached, whatever the tree contains and however it changes meanwhile. The kernel does it (openat2 with RESOLVE_IN_ROOT and
+// symbolic links start again at the root, `..` stops there, and at most 40 links are followed. Nothing outside of the tree is
+// ever reached, whatever the tree contains and however it changes meanwhile. The kernel does it (openat2 with RESOLVE_IN_ROOT and
 // RESOLVE_NO_MAGICLINKS) or, where openat2 gives ENOSYS or EPERM, a walk component by component does. Only differences: the walk
 // takes the text of a magic link (/proc/self/fd/N) as a path inside the tree, the kernel refuses it with ELOOP.
 

@@ -18,12 +18,6 @@ namespace sarus::starter {
 
 namespace {
 
-struct stat statusOf(int fd, std::string_view doing) {
-    struct stat status {};
-    checkErrno(::fstat(fd, &status), doing);
-    return status;
-}
-
 /// "dir/." makes the kernel mount what an automounter offers there; a plain O_PATH of the last component would not.
 UniqueFd openPathWithAutomount(const std::string& path) {
     UniqueFd fd(::open(cat(path, "/.").c_str(), O_PATH | O_CLOEXEC));
@@ -44,21 +38,23 @@ ContainerTree::ContainerTree(const Credentials& theCredentials, const engine::Si
       rootMount(mountIdOf(rootFd)),
       devMount(mountIdOf(devFd)) {}
 
-UniqueFd ContainerTree::openSource(const std::string& path, engine::MountOrigin origin) const {
-    UniqueFd fd;
+ContainerTree::Source ContainerTree::openSource(const std::string& path, engine::MountOrigin origin) const {
+    // Inspected by whom it was opened: on a network or FUSE filesystem root may be refused even what it holds open.
+    const auto open = [&path] {
+        Source source{.fd = openPathWithAutomount(path)};
+        if (source.fd && ::fstat(source.fd.get(), &source.status) != 0) {
+            source.fd = UniqueFd(-1);
+        }
+        source.error = source.fd ? 0 : errno;
+        return source;
+    };
     if (origin == engine::MountOrigin::site) {
-        fd = openPathWithAutomount(path);
-        if (fd || !mayBeUsersAlone(errno)) {
-            return fd;
+        auto source = open();
+        if (source.fd || !mayBeUsersAlone(source.error)) {
+            return source;
         }
     }
-    int error = 0;
-    credentials.asUser([&] {
-        fd = openPathWithAutomount(path);
-        error = errno;
-    });
-    errno = error;
-    return fd;
+    return credentials.asUser(open);
 }
 
 void ContainerTree::requireOwnMount(int directory) const {
@@ -104,10 +100,9 @@ void ContainerTree::checkResolvedDestination(int resolved, const std::string& de
     }
 }
 
-void ContainerTree::bindDescriptor(int source, const std::string& destination, const BindAttributes& attributes,
-                                   engine::MountOrigin origin) const {
-    const auto status = statusOf(source, "Failed to inspect the mount source");
-    const auto kind = S_ISDIR(status.st_mode) ? EntryKind::directory : EntryKind::file;
+void ContainerTree::bindSource(const Source& source, const std::string& destination, const BindAttributes& attributes,
+                               engine::MountOrigin origin) const {
+    const auto kind = S_ISDIR(source.status.st_mode) ? EntryKind::directory : EntryKind::file;
     UniqueFd target;
     try {
         target = openDestination(destination, kind);
@@ -120,18 +115,18 @@ void ContainerTree::bindDescriptor(int source, const std::string& destination, c
         throw;
     }
     checkResolvedDestination(target.get(), destination, origin);
-    bindMount(source, target.get(), attributes);
+    bindMount(source.fd.get(), target.get(), attributes);
 }
 
 void ContainerTree::bind(const engine::PlannedMount& mount) const {
     try {
         const auto source = openSource(mount.source, mount.origin);
-        if (!source) {
-            throwErrno("Failed to find real path for mount source");
+        if (!source.fd) {
+            throw Error::fromErrno("Failed to find real path for mount source", source.error);
         }
         // Devices are what --device and siteDevices are for; without this a user's mount would get around them.
         const bool nodev = mount.origin != engine::MountOrigin::site;
-        bindDescriptor(source.get(), mount.destination, {.readonly = mount.readonly, .nodev = nodev}, mount.origin);
+        bindSource(source, mount.destination, {.readonly = mount.readonly, .nodev = nodev}, mount.origin);
     } catch (Error& error) {
         error.addContext(cat("Failed to bind mount ", printable(mount.source), " on container's ", printable(mount.destination)));
         throw;
@@ -141,15 +136,15 @@ void ContainerTree::bind(const engine::PlannedMount& mount) const {
 DeviceRule ContainerTree::bindDevice(const engine::PlannedDevice& device) const {
     try {
         const auto source = openSource(device.source, device.origin);
-        if (!source) {
+        if (!source.fd) {
             throw Error::fromErrno(
-                cat("Failed to check if file \"", printable(device.source), "\" is a device file. Stat failed"), errno);
+                cat("Failed to check if file \"", printable(device.source), "\" is a device file. Stat failed"), source.error);
         }
-        const auto status = statusOf(source.get(), "Failed to inspect the device file");
+        const auto& status = source.status;
         if (!S_ISCHR(status.st_mode) && !S_ISBLK(status.st_mode)) {
             throw Error(cat("Source path \"", printable(device.source), "\" is not a device file"));
         }
-        bindDescriptor(source.get(), device.destination, {}, device.origin);
+        bindSource(source, device.destination, {}, device.origin);
         return {.type = S_ISCHR(status.st_mode) ? 'c' : 'b',
                 .major = major(status.st_rdev),
                 .minor = minor(status.st_rdev),

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <optional>
+#include <sys/stat.h>
+
+#include <cstdint>
 #include <string>
 
 #include "base/mounts.hpp"
@@ -41,9 +43,16 @@ public:
     void createWorkdir(const std::string& path) const;
 
 private:
-    UniqueFd openSource(const std::string& path, engine::MountOrigin origin) const;
-    void bindDescriptor(int source, const std::string& destination, const BindAttributes& attributes,
-                        engine::MountOrigin origin) const;
+    /// What is to be mounted; without descriptor, why not.
+    struct Source {
+        UniqueFd fd;
+        struct stat status {};
+        int error = 0;
+    };
+
+    Source openSource(const std::string& path, engine::MountOrigin origin) const;
+    void bindSource(const Source& source, const std::string& destination, const BindAttributes& attributes,
+                    engine::MountOrigin origin) const;
     void checkResolvedDestination(int resolved, const std::string& destination, engine::MountOrigin origin) const;
     void requireOwnMount(int directory) const;
 

@@ -25,13 +25,15 @@ bool isNameCharacter(char c) {
 
 /// Names come from the caller's side: nothing may break out of its field.
 std::string safeName(const std::string& name, std::string fallback) {
-    const bool good = !name.empty() && name.size() <= 256 && name.front() != '-' && std::all_of(name.begin(), name.end(), isNameCharacter);
+    const bool good =
+        !name.empty() && name.size() <= 256 && name.front() != '-' && std::all_of(name.begin(), name.end(), isNameCharacter);
     return good ? name : fallback;
 }
 
 std::string safeHome(const std::string& home) {
-    const bool good = home.starts_with('/') && home.size() < 4096 &&
-                      std::none_of(home.begin(), home.end(), [](char c) { return c == ':' || static_cast<unsigned char>(c) < ' '; });
+    const bool good = home.starts_with('/') && home.size() < 4096 && std::none_of(home.begin(), home.end(), [](char c) {
+                          return c == ':' || static_cast<unsigned char>(c) < ' ';
+                      });
     return good ? home : "/";
 }
 
@@ -92,13 +94,14 @@ std::string withGroupEntry(std::string group, gid_t gid, const CallerAccount& ac
 
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
                    const std::optional<CallerAccount>& account) {
-    const auto etc = createInRoot(root, "/etc", EntryKind::directory,
-                                  {.owner = credentials.ownerUid(), .group = credentials.ownerGid()});
-    const std::array<std::pair<const char*, std::string>, 5> sources{{{"hosts", "/etc/hosts"},
-                                                                      {"resolv.conf", "/etc/resolv.conf"},
-                                                                      {"nsswitch.conf", config.prefixDir + "/etc/container/nsswitch.conf"},
-                                                                      {"passwd", config.prefixDir + "/etc/passwd"},
-                                                                      {"group", config.prefixDir + "/etc/group"}}};
+    const auto etc =
+        createInRoot(root, "/etc", EntryKind::directory, {.owner = credentials.ownerUid(), .group = credentials.ownerGid()});
+    const std::array<std::pair<const char*, std::string>, 5> sources{
+        {{"hosts", "/etc/hosts"},
+         {"resolv.conf", "/etc/resolv.conf"},
+         {"nsswitch.conf", config.prefixDir + "/etc/container/nsswitch.conf"},
+         {"passwd", config.prefixDir + "/etc/passwd"},
+         {"group", config.prefixDir + "/etc/group"}}};
     for (const auto& [name, source] : sources) {
         std::string content;
         try {

@@ -9,11 +9,11 @@
 
 namespace sarus::starter {
 
-/// Replaces hosts, resolv.conf, nsswitch.conf, passwd and group in the container's /etc (reference documentation, "Root filesystem"):
-/// the first two come from the host, the others from the installation (`<prefixDir>/etc/container/nsswitch.conf`,
-/// `<prefixDir>/etc/passwd`, `<prefixDir>/etc/group`). The new files belong to the user and have mode 0644. The old ones are unlinked,
-/// never written through; /etc itself may be a symbolic link inside the root.
-/// With `account`, lines for the caller's ids are added to passwd and group where they have none. Throws Error if a source is missing.
+/// Replaces hosts, resolv.conf, nsswitch.conf, passwd and group in the container's /etc (reference documentation, "Root
+/// filesystem"): the first two come from the host, the others from the installation (`<prefixDir>/etc/container/nsswitch.conf`,
+/// `<prefixDir>/etc/passwd`, `<prefixDir>/etc/group`). The new files belong to the user and have mode 0644. The old ones are
+/// unlinked, never written through; /etc itself may be a symbolic link inside the root. With `account`, lines for the caller's
+/// ids are added to passwd and group where they have none. Throws Error if a source is missing.
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
                    const std::optional<CallerAccount>& account);
 

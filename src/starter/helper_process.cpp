@@ -26,7 +26,8 @@ constexpr int firstPassed = 3;
 /// After fork; returns only on failure, with errno.
 class ChildSide {
 public:
-    ChildSide(const HelperProcess::Setup& theSetup, const Credentials& theCredentials, int theChannel, int theOutput, pid_t theParent)
+    ChildSide(const HelperProcess::Setup& theSetup, const Credentials& theCredentials, int theChannel, int theOutput,
+              pid_t theParent)
         : setup(theSetup), credentials(theCredentials), channel(theChannel), output(theOutput), parent(theParent) {
         for (const auto& argument : theSetup.args) {
             argv.push_back(const_cast<char*>(argument.c_str()));  // execve does not write to them

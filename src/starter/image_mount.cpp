@@ -35,8 +35,7 @@ void checkImageDescriptor(int imageFd, const std::string& imagePath) {
 }
 
 MountedImage mountUnpacked(const ImageMountRequest& request, const Credentials& credentials) {
-    auto unpacked =
-        openUnpackedImage(request.imageFd, request.imagePath, request.tempDir, request.imageBuilderPath, credentials);
+    auto unpacked = openUnpackedImage(request.imageFd, request.imagePath, request.tempDir, request.imageBuilderPath, credentials);
     const auto target = openFile(request.target, O_PATH | O_DIRECTORY);
     bindMount(unpacked.directory.get(), target.get(), {.readonly = true, .nosuid = true, .nodev = true});
     return {.helper = Child(), .lock = std::move(unpacked.lock)};

@@ -1,5 +1,6 @@
 #include "starter/loop_device.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
@@ -13,6 +14,8 @@
 
 #include <array>
 #include <cerrno>
+#include <ctime>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -65,11 +68,18 @@ struct stat statusOf(int imageFd, const std::string& imagePath) {
 /// The name of the hint: whatever changes the content of the file changes one of these.
 std::string hintName(const struct stat& image) {
     return cat(static_cast<std::uint64_t>(image.st_dev), '-', static_cast<std::uint64_t>(image.st_ino), '-',
-               static_cast<std::int64_t>(image.st_size), '-', image.st_mtim.tv_sec, '.', image.st_mtim.tv_nsec, '-', image.st_ctim.tv_sec,
-               '.', image.st_ctim.tv_nsec);
+               static_cast<std::int64_t>(image.st_size), '-', image.st_mtim.tv_sec, '.', image.st_mtim.tv_nsec, '-',
+               image.st_ctim.tv_sec, '.', image.st_ctim.tv_nsec);
 }
 
-/// mkdir -p of the registry; every component below the first must be root's and nobody else's to write. Empty if there is none.
+/// Whether only root can put something else in place of what is in the directory.
+bool isRootsAlone(int directory) {
+    struct stat status {};
+    return ::fstat(directory, &status) == 0 && status.st_uid == 0 &&
+           ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0);
+}
+
+/// mkdir -p of the registry, none of whose components may be anybody's but root's. Empty if that is not so.
 UniqueFd openRegistry(const std::string& path) {
     UniqueFd directory(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     const auto components = split(path, '/');
@@ -83,7 +93,7 @@ UniqueFd openRegistry(const std::string& path) {
         if (!next && errno == ENOENT && (::mkdirat(directory.get(), name, mode) == 0 || errno == EEXIST)) {
             next.reset(::openat(directory.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         }
-        directory = std::move(next);
+        directory = next && isRootsAlone(next.get()) ? std::move(next) : UniqueFd();
     }
     struct stat status {};
     if (!directory || ::fstat(directory.get(), &status) != 0 || status.st_uid != 0 || (status.st_mode & 077) != 0) {
@@ -98,23 +108,22 @@ class Hint {
 public:
     /// An empty optional if there is no registry or somebody else keeps the lock.
     static std::optional<Hint> lock(const LoopMountOptions& options, const std::string& name) {
-        const auto registry = openRegistry(options.registryDir);
+        auto registry = openRegistry(options.registryDir);
         if (!registry) {
             return std::nullopt;
         }
-        UniqueFd file(::openat(registry.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-        if (!file) {
-            return std::nullopt;
-        }
         const auto end = Clock::now() + options.lockTimeout;
-        while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-            if (errno != EWOULDBLOCK || Clock::now() >= end) {
+        for (;;) {
+            UniqueFd file(::openat(registry.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+            if (!file || !lockUntil(file.get(), end)) {
                 logInfo(subsystem, "the loop device of the image is locked by another process: using one of our own");
                 return std::nullopt;
             }
-            pause(std::chrono::microseconds(200));
+            struct stat status {};
+            if (::fstat(file.get(), &status) == 0 && status.st_nlink > 0) {  // 0: swept between the open and the lock
+                return Hint(std::move(registry), std::move(file));
+            }
         }
-        return Hint(std::move(file));
     }
 
     std::optional<unsigned> device() const {
@@ -135,8 +144,39 @@ public:
         }
     }
 
+    /// Removes hints which nobody has written for a week. If one is still true, the next start gets a device of its own and
+    /// writes it again. Called only where a new device was bound, which is rare.
+    void sweepOthers() const {
+        const std::unique_ptr<DIR, CloseDir> entries(::fdopendir(::fcntl(registryDirectory.get(), F_DUPFD_CLOEXEC, 0)));
+        const auto oldest = ::time(nullptr) - 7 * 24 * 3600;
+        while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+            struct stat status {};
+            const UniqueFd old(::openat(registryDirectory.get(), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+            if (old && ::fstat(old.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_mtime < oldest &&
+                ::flock(old.get(), LOCK_EX | LOCK_NB) == 0) {
+                ::unlinkat(registryDirectory.get(), entry->d_name, 0);
+            }
+        }
+    }
+
 private:
-    explicit Hint(UniqueFd lockedFile) : file(std::move(lockedFile)) {}
+    struct CloseDir {
+        void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+    };
+
+    Hint(UniqueFd registry, UniqueFd lockedFile) : registryDirectory(std::move(registry)), file(std::move(lockedFile)) {}
+
+    static bool lockUntil(int fd, Clock::time_point end) {
+        while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            if (errno != EWOULDBLOCK || Clock::now() >= end) {
+                return false;
+            }
+            pause(std::chrono::microseconds(200));
+        }
+        return true;
+    }
+
+    UniqueFd registryDirectory;
     UniqueFd file;
 };
 
@@ -167,9 +207,10 @@ std::optional<LoopDevice> openBound(unsigned number, const struct stat& image) {
         return std::nullopt;
     }
     constexpr std::uint64_t sector = 512;
-    const bool same = info.lo_device == image.st_dev && info.lo_inode == image.st_ino && info.lo_offset == 0 && info.lo_sizelimit == 0 &&
-                      info.lo_encrypt_type == 0 && (info.lo_flags & loopFlags) == loopFlags &&
-                      (info.lo_flags & LO_FLAGS_PARTSCAN) == 0 && size == static_cast<std::uint64_t>(image.st_size) / sector * sector;
+    const bool same = info.lo_device == image.st_dev && info.lo_inode == image.st_ino && info.lo_offset == 0 &&
+                      info.lo_sizelimit == 0 && info.lo_encrypt_type == 0 && (info.lo_flags & loopFlags) == loopFlags &&
+                      (info.lo_flags & LO_FLAGS_PARTSCAN) == 0 &&
+                      size == static_cast<std::uint64_t>(image.st_size) / sector * sector;
     return same ? std::optional(std::move(device)) : std::nullopt;
 }
 
@@ -258,7 +299,8 @@ bool mountDevice(const LoopDevice& device, const std::string& target) {
 
 }  // namespace
 
-void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std::string& target, const LoopMountOptions& options) {
+void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std::string& target,
+                            const LoopMountOptions& options) {
     const auto superblock = readSquashfsSuperblock(imageFd, imagePath);
     const SignalBlock noSignals;
     const auto image = statusOf(imageFd, imagePath);
@@ -276,6 +318,7 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
     // A file that was changed meanwhile has another name in the registry; what this one would lead to is not known.
     if (hint && hintName(statusOf(imageFd, imagePath)) == hintName(image)) {
         hint->record(device.number);
+        hint->sweepOthers();
     }
 }
 

@@ -15,12 +15,12 @@ struct LoopMountOptions {
 /// Mounts a squashfs image through the kernel: read-only, nosuid, nodev, on the directory `target`.
 ///
 /// Containers of the same file on a node share one loop device, and through it one superblock with its caches: a hint below
-/// `registryDir`, named by device, inode, size and times of the file, holds the number of the device that was used last, and counts only
-/// if the kernel confirms that this device still holds the same file in the same way. The kernel's reference counts detach the
-/// device after the last unmount; nothing is left after a kill at any point but a hint that is no longer true.
+/// `registryDir`, named by device, inode, size and times of the file, holds the number of the device that was used last, and
+/// counts only if the kernel confirms that this device still holds the same file in the same way. The kernel's reference counts
+/// detach the device after the last unmount; nothing is left after a kill at any point but a hint that is no longer true.
 ///
-/// Needs root in all ids (who holds a lock must not be stopped by the user); blocks all signals meanwhile. Throws Error: for what is not a
-/// sound squashfs, for a compression which the kernel lacks, if there is no loop device.
+/// Needs root in all ids (who holds a lock must not be stopped by the user); blocks all signals meanwhile. Throws Error: for what
+/// is not a sound squashfs, for a compression which the kernel lacks, if there is no loop device.
 void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std::string& target,
                             const LoopMountOptions& options = {});
 

@@ -86,8 +86,9 @@ Child mountFuseOverlay(const OverlayDirectories& directories, const std::string&
     for (int attempt = 0; attempt < attempts && !helper.hasEnded(); ++attempt) {
         const auto now = deviceOf(directories.target);
         if (now != before && now != 0) {
-            checkErrno(::mount(nullptr, directories.target.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV, nullptr),
-                       "Failed to make the overlay nosuid");
+            checkErrno(
+                ::mount(nullptr, directories.target.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV, nullptr),
+                "Failed to make the overlay nosuid");
             return helper.takeChild();
         }
         ::usleep(1000);
@@ -100,8 +101,9 @@ Child mountOverlay(const OverlayDirectories& directories, const Credentials& cre
         if (::access(fuseOverlayProgram, X_OK) == 0 && ::access("/dev/fuse", R_OK | W_OK) == 0) {
             return mountFuseOverlay(directories, fuseOverlayProgram, credentials);
         }
-        logWarn("Rootfs", "directories of the image cannot be replaced in this container: the kernel is older than 6.6 and "
-                          "fuse-overlayfs cannot be used");
+        logWarn("Rootfs",
+                "directories of the image cannot be replaced in this container: the kernel is older than 6.6 and "
+                "fuse-overlayfs cannot be used");
     }
     const WorkingDirectory here(directories.base);
     mountKernelOverlay(directories, credentials);

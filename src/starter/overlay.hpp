@@ -16,10 +16,10 @@ struct OverlayDirectories {
     std::string target;
 };
 
-/// Mounts the overlay on `target`, nosuid and nodev. Redirects and metadata-only copies that an image claims to have are not followed.
-/// Rootless: attributes are kept in user.* xattrs. Where the upper filesystem has none (tmpfs before Linux 6.6) fuse-overlayfs
-/// does it, if it and /dev/fuse can be used, and is returned; else the kernel does it with the limitation that directories of the image
-/// cannot be removed and created again. Changes the working directory to "/". Throws Error.
+/// Mounts the overlay on `target`, nosuid and nodev. Redirects and metadata-only copies that an image claims to have are not
+/// followed. Rootless: attributes are kept in user.* xattrs. Where the upper filesystem has none (tmpfs before Linux 6.6)
+/// fuse-overlayfs does it, if it and /dev/fuse can be used, and is returned; else the kernel does it with the limitation that
+/// directories of the image cannot be removed and created again. Changes the working directory to "/". Throws Error.
 Child mountOverlay(const OverlayDirectories& directories, const Credentials& credentials);
 
 /// The fallback alone.

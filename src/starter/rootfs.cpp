@@ -39,18 +39,21 @@ void makeDirectory(int parent, const std::string& name) {
 void prepareBundle(const RootfsRequest& request) {
     const auto& folder = request.config.rootfsFolder;
     if (folder.empty() || folder == "." || folder == ".." || folder == "overlay" || folder.find('/') != std::string::npos) {
-        throw Error(cat("Failed to prepare the bundle: '", printable(folder), "' cannot be the name of the root filesystem's directory"),
-                    "set \"rootfsFolder\" to a plain name such as \"rootfs\" in sarus.json");
+        throw Error(
+            cat("Failed to prepare the bundle: '", printable(folder), "' cannot be the name of the root filesystem's directory"),
+            "set \"rootfsFolder\" to a plain name such as \"rootfs\" in sarus.json");
     }
     const auto type = ramFilesystem(request);
     mountFilesystem(type, request.bundleDir, type, MS_NOSUID | MS_NODEV, "mode=755");
     const auto bundle = openFile(request.bundleDir, O_PATH | O_DIRECTORY);
-    for (const std::string& name : {folder, std::string("overlay"), std::string(lowerName), std::string(upperName), std::string(workName)}) {
+    for (const std::string& name :
+         {folder, std::string("overlay"), std::string(lowerName), std::string(upperName), std::string(workName)}) {
         makeDirectory(bundle.get(), name);
     }
     const auto owner = request.credentials.ownerUid();
     const auto group = request.credentials.ownerGid();
-    checkErrno(::fchownat(bundle.get(), upperName, owner, group, AT_SYMLINK_NOFOLLOW), "Failed to give the upper layer to the user");
+    checkErrno(::fchownat(bundle.get(), upperName, owner, group, AT_SYMLINK_NOFOLLOW),
+               "Failed to give the upper layer to the user");
 }
 
 /// A directory which the runtime or we mount on. Whatever else an image has there (a symbolic link, a file) gives way.
@@ -111,7 +114,8 @@ Rootfs buildRootfs(const RootfsRequest& request) {
                                .target = cat(request.bundleDir, '/', lowerName)},
                               credentials);
     rootfs.overlayHelper = mountOverlay(
-        {.base = request.bundleDir, .lower = lowerName, .upper = upperName, .work = workName, .target = rootfs.folder}, credentials);
+        {.base = request.bundleDir, .lower = lowerName, .upper = upperName, .work = workName, .target = rootfs.folder},
+        credentials);
 
     rootfs.root = openFile(cat(request.bundleDir, '/', rootfs.folder), O_PATH | O_DIRECTORY | O_NOFOLLOW);
     const auto dev = mountDev(rootfs.root.get(), ramFilesystem(request));

@@ -50,8 +50,8 @@ SquashfsSuperblock readSquashfsSuperblock(int imageFd, const std::string& imageP
     SquashfsSuperblock superblock{.compression = compressionName(littleEndian<std::uint16_t>(&bytes[20])),
                                   .size = littleEndian<std::uint64_t>(&bytes[40])};
     if (superblock.size > static_cast<std::uint64_t>(status.st_size)) {
-        throw Error(cat("Failed to use image ", shown, ": the file is truncated (", static_cast<std::uint64_t>(status.st_size), " of ",
-                        superblock.size, " bytes)"),
+        throw Error(cat("Failed to use image ", shown, ": the file is truncated (", static_cast<std::uint64_t>(status.st_size),
+                        " of ", superblock.size, " bytes)"),
                     std::string(pullAgain));
     }
     return superblock;

@@ -76,7 +76,8 @@ bool serve(const std::string& program, int imageFd, UniqueFd fuse, const std::st
 
 }  // namespace
 
-FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target, const Credentials& credentials) {
+FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target,
+                                 const Credentials& credentials) {
     const auto superblock = readSquashfsSuperblock(imageFd, imagePath);
     FuseMount result;
     const auto programs = installedPrograms();

@@ -14,12 +14,13 @@ struct FuseMount {
     bool mounted = false;
 };
 
-/// Mounts a squashfs image through squashfuse_ll or squashfuse on the directory `target`: read-only, nosuid, nodev. The server runs with
-/// the caller's rights and no_new_privs, in a session (no signals of the terminal) and a mount namespace of its own (it does not
-/// keep the container's namespace alive), and is killed with this process. Ready when the function returns.
+/// Mounts a squashfs image through squashfuse_ll or squashfuse on the directory `target`: read-only, nosuid, nodev. The server
+/// runs with the caller's rights and no_new_privs, in a session (no signals of the terminal) and a mount namespace of its own (it
+/// does not keep the container's namespace alive), and is killed with this process. Ready when the function returns.
 ///
 /// Rootless: every file appears to belong to the caller, the only id that the user namespace knows.
 /// A node which lacks squashfuse or a usable /dev/fuse gives `whyNot`; a bad image gives an Error with squashfuse's own words.
-FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target, const Credentials& credentials);
+FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target,
+                                 const Credentials& credentials);
 
 }  // namespace sarus::starter

@@ -45,6 +45,19 @@ void lockFile(int fd, int operation, const std::string& shown) {
     }
 }
 
+/// Opens and locks (shared) the lock file of an image; again, if a sweep removed it in between.
+UniqueFd lockShared(int cache, const std::string& name, const std::string& shown) {
+    for (;;) {
+        UniqueFd file = openFileAt(cache, name, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+        lockFile(file.get(), LOCK_SH, shown);
+        struct stat status {};
+        checkErrno(::fstat(file.get(), &status), cat("Failed to inspect the lock in ", printable(shown)));
+        if (status.st_nlink > 0) {
+            return file;
+        }
+    }
+}
+
 void unpack(int imageFd, const std::string& imagePath, int cache, const std::string& name, const std::string& imageBuilderPath) {
     // By descriptor: the directory above the cache may be everybody's.
     const auto partial = cat(descriptorPath(cache), '/', name, ".partial");
@@ -56,7 +69,8 @@ void unpack(int imageFd, const std::string& imagePath, int cache, const std::str
     if (!output.status.ok()) {
         removeTree(partial);
         const auto message = trim(output.err);
-        throw Error(cat("Failed to unpack image ", printable(imagePath), ": ", message.empty() ? "sarus-image-builder failed" : message));
+        throw Error(
+            cat("Failed to unpack image ", printable(imagePath), ": ", message.empty() ? "sarus-image-builder failed" : message));
     }
     checkErrno(::renameat(cache, cat(name, ".partial").c_str(), cache, name.c_str()),
                cat("Failed to keep the unpacked image ", printable(imagePath)));
@@ -78,10 +92,11 @@ UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const
                           static_cast<std::int64_t>(image.st_size), '-',
                           static_cast<std::int64_t>(image.st_mtim.tv_sec) * 1000000000 + image.st_mtim.tv_nsec);
     UnpackedImage result;
-    result.lock = openFileAt(cache.get(), cat(name, ".lock"), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    result.lock = lockShared(cache.get(), cat(name, ".lock"), shown);
     ::futimens(result.lock.get(), nullptr);  // only the order in which copies are swept depends on it
-    lockFile(result.lock.get(), LOCK_SH, shown);
-    const auto open = [&] { return UniqueFd(::openat(cache.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)); };
+    const auto open = [&] {
+        return UniqueFd(::openat(cache.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    };
     result.directory = open();
     if (!result.directory) {
         lockFile(result.lock.get(), LOCK_EX, shown);
@@ -91,7 +106,7 @@ UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const
             unpack(imageFd, imagePath, cache.get(), name, imageBuilderPath);
             result.directory = open();
         }
-        // Not atomic, but between the two only a sweep could get in, and the name is looked up again below.
+        // Changing the kind of a lock releases it for a moment, in which a sweep could get in: hence the second look-up.
         lockFile(result.lock.get(), LOCK_SH, shown);
         result.directory = open();
     }

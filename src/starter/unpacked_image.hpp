@@ -13,10 +13,10 @@ struct UnpackedImage {
     UniqueFd lock;       ///< shared flock: as long as it is held, nobody may remove the directory
 };
 
-/// For rootless nodes without FUSE: unpacks the image, once, into `<tempDir>/sarus-<uid>/unpacked/<device>-<inode>-<size>-<mtime in ns>`,
-/// beside which `<the same>.lock` is locked: exclusively while it is unpacked (by `<imageBuilderPath> unpack IMAGE DIRECTORY`) or removed,
-/// shared while it is used. The modification time of the lock file is the time of the last use.
-/// The directories below tempDir belong to the caller and have mode 0700, which is verified on their descriptors. Throws Error.
+/// For rootless nodes without FUSE: unpacks the image, once, into `<tempDir>/sarus-<uid>/unpacked/<device>-<inode>-<size>-<mtime
+/// in ns>`, beside which `<the same>.lock` is locked: exclusively while it is unpacked (by `<imageBuilderPath> unpack IMAGE
+/// DIRECTORY`) or removed, shared while it is used. The modification time of the lock file is the time of the last use. The
+/// directories below tempDir belong to the caller and have mode 0700, which is verified on their descriptors. Throws Error.
 UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const std::string& tempDir,
                                 const std::string& imageBuilderPath, const Credentials& credentials);
 

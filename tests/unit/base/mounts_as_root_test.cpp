@@ -1,5 +1,3 @@
-#include "base/mounts.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -13,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/isolated_process.hpp"
+#include "base/mounts.hpp"
 #include "base/temporary_directory.hpp"
 
 namespace sarus::test {
@@ -81,7 +80,8 @@ TEST_P(BindMount, AttributesHoldForSubmountsAndSourcesKeepTheirs) {
 
 TEST_P(BindMount, AReadonlySourceStaysReadonly) {
     run([&] {
-        ASSERT_EQ(::mount(nullptr, (directory / "source/sub dir").c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), 0);
+        ASSERT_EQ(::mount(nullptr, (directory / "source/sub dir").c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
+                  0);
         bind("source", "target", {});
         EXPECT_TRUE(flags("target/sub dir") & ST_RDONLY);
         EXPECT_FALSE(flags("target") & ST_RDONLY);

@@ -9,7 +9,8 @@ TEST(PasswdEntry, IsAddedOnlyIfTheUidIsMissing) {
     EXPECT_EQ(withPasswdEntry("a:x:1:1::/:/bin/sh\n", 7, 8, {"alice", "users", "/home/alice"}),
               "a:x:1:1::/:/bin/sh\nalice:x:7:8::/home/alice:/bin/sh\n");
     EXPECT_EQ(withPasswdEntry("a:x:7:1::/:/bin/sh\n", 7, 8, {"alice", "users", "/"}), "a:x:7:1::/:/bin/sh\n");
-    EXPECT_EQ(withPasswdEntry("a:x:70:7::/:/bin/sh", 7, 8, {"alice", "users", "/"}), "a:x:70:7::/:/bin/sh\nalice:x:7:8::/:/bin/sh\n");
+    EXPECT_EQ(withPasswdEntry("a:x:70:7::/:/bin/sh", 7, 8, {"alice", "users", "/"}),
+              "a:x:70:7::/:/bin/sh\nalice:x:7:8::/:/bin/sh\n");
 }
 
 TEST(PasswdEntry, ANameOrHomeThatWouldBreakTheFileIsReplaced) {

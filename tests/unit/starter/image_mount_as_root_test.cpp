@@ -1,5 +1,3 @@
-#include "starter/image_mount.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "starter/image_mount.hpp"
 #include "starter/overlay.hpp"
 #include "starter/starter_sandbox.hpp"
 
@@ -32,8 +31,8 @@ protected:
         ASSERT_EQ(::chown((sandbox / "mount").c_str(), userId, groupId), 0);
         // Stands for sarus-image-builder: "unpacks" the tree and counts its runs.
         replaceFile(sandbox / "builder",
-                    cat("#!/bin/sh\n[ \"$1\" = unpack ] || exit 9\n[ -r \"$2\" ] || exit 8\necho run >> ", sandbox / "home/runs", "\nsleep 0.1\n",
-                        "cp -r ", sandbox / "tree", " \"$3\"\n"),
+                    cat("#!/bin/sh\n[ \"$1\" = unpack ] || exit 9\n[ -r \"$2\" ] || exit 8\necho run >> ", sandbox / "home/runs",
+                        "\nsleep 0.1\n", "cp -r ", sandbox / "tree", " \"$3\"\n"),
                     0755);
     }
 
@@ -134,6 +133,8 @@ TEST_F(ImageMount, SquashfuseEndsWithTheStarterEvenIfThatIsKilled) {
             ASSERT_EQ(::pipe(pipe), 0);
             const pid_t starter = ::fork();
             if (starter == 0) {
+                // It is about to be killed; what the test library says about that is of no interest.
+                ASSERT_NE(std::freopen("/dev/null", "w", stdout), nullptr);
                 asStarter(caller, [&](Credentials& credentials) {
                     const auto fd = openFile(image, O_RDONLY);
                     const auto mounted = mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
@@ -162,8 +163,8 @@ TEST_F(ImageMount, SquashfuseGetsNoDescriptorsButItsOwn) {
         ASSERT_EQ(::fcntl(secret.get(), F_SETFD, 0), 0);
         const auto fd = openFile(image, O_RDONLY);
         const auto mounted = mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
-        const auto list =
-            runAndCapture({.path = "/usr/bin/find", .args = {"find", cat("/proc/", mounted.helper.pid(), "/fd"), "-lname", "/etc/shadow"}});
+        const auto list = runAndCapture(
+            {.path = "/usr/bin/find", .args = {"find", cat("/proc/", mounted.helper.pid(), "/fd"), "-lname", "/etc/shadow"}});
         EXPECT_EQ(list.out, "");
     });
 }
@@ -178,7 +179,8 @@ TEST_F(ImageMount, ADamagedImageIsAnErrorInSquashfusesWords) {
             mountImage(request(fd.get(), engine::ImageMountPolicy::fuse), credentials);
             ADD_FAILURE() << "no error";
         } catch (const Error& error) {
-            EXPECT_NE(std::string(error.what()).find(cat("Failed to mount image ", image, " with /usr/bin/squashfuse: ")), std::string::npos)
+            EXPECT_NE(std::string(error.what()).find(cat("Failed to mount image ", image, " with /usr/bin/squashfuse: ")),
+                      std::string::npos)
                 << error.what();
         }
         EXPECT_FALSE(pathExists(sandbox / "mount/hello"));
@@ -322,9 +324,9 @@ TEST(FuseOverlay, ServesWhereTheKernelCannot) {
     inMountNamespace([&] {
         allowFuse(sandbox);
         asStarter(Caller::rootless, [&](Credentials& credentials) {
-            const auto server =
-                mountFuseOverlay({.base = sandbox / "userBundle", .lower = "lower", .upper = "upper", .work = "work", .target = "target"},
-                                 "/usr/bin/fuse-overlayfs", credentials);
+            const auto server = mountFuseOverlay(
+                {.base = sandbox / "userBundle", .lower = "lower", .upper = "upper", .work = "work", .target = "target"},
+                "/usr/bin/fuse-overlayfs", credentials);
             EXPECT_EQ(readFile(sandbox / "userBundle/target/dir/hello"), "world");
             removeTree(sandbox / "userBundle/target/dir");
             EXPECT_EQ(::mkdir((sandbox / "userBundle/target/dir").c_str(), 0755), 0);

@@ -1,5 +1,3 @@
-#include "starter/loop_device.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "starter/loop_device.hpp"
 #include "starter/starter_sandbox.hpp"
 
 namespace sarus::starter {
@@ -192,6 +191,28 @@ TEST_F(LoopDevice, TheRegistryBelongsToRootAlone) {
     });
 }
 
+TEST_F(LoopDevice, ARegistryBelowADirectoryOfSomebodyElseIsNotUsed) {
+    createDirectories(sandbox / "home/own");
+    options.registryDir = sandbox / "home/own/registry";
+    inMountNamespace([&] {
+        mountOn("m1");
+        EXPECT_FALSE(pathExists(options.registryDir));
+    });
+}
+
+TEST_F(LoopDevice, HintsOfLongAgoAreSwept) {
+    createDirectories(options.registryDir, 0700);
+    replaceFile(sandbox / "registry/old", "0\n", 0600);
+    replaceFile(sandbox / "registry/recent", "0\n", 0600);
+    const timespec longAgo[] = {{1000000000, 0}, {1000000000, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, (sandbox / "registry/old").c_str(), longAgo, 0), 0);
+    inMountNamespace([&] {
+        mountOn("m1");
+        EXPECT_FALSE(pathExists(sandbox / "registry/old"));
+        EXPECT_TRUE(pathExists(sandbox / "registry/recent"));
+    });
+}
+
 TEST_F(LoopDevice, WorksOnKernelsWithoutLoopConfigure) {
     inMountNamespace([&] {
         failIoctl(LOOP_CONFIGURE, EINVAL);
@@ -250,9 +271,12 @@ TEST_F(LoopDevice, BadImagesAreRefusedWithAClearMessage) {
     std::fill(damaged.begin() + 60, damaged.begin() + 96, '\xff');  // the positions of all tables
     replaceFile(sandbox / "damaged", damaged, 0644);
     inMountNamespace([&] {
-        EXPECT_NE(std::string(errorOf([&] { mountOn("m1", sandbox / "text"); }).what()).find("not a squashfs file"), std::string::npos);
-        EXPECT_NE(std::string(errorOf([&] { mountOn("m1", sandbox / "short"); }).what()).find("not a squashfs file"), std::string::npos);
-        EXPECT_NE(std::string(errorOf([&] { mountOn("m1", sandbox / "truncated"); }).what()).find("truncated"), std::string::npos);
+        EXPECT_NE(std::string(errorOf([&] { mountOn("m1", sandbox / "text"); }).what()).find("not a squashfs file"),
+                  std::string::npos);
+        EXPECT_NE(std::string(errorOf([&] { mountOn("m1", sandbox / "short"); }).what()).find("not a squashfs file"),
+                  std::string::npos);
+        EXPECT_NE(std::string(errorOf([&] { mountOn("m1", sandbox / "truncated"); }).what()).find("truncated"),
+                  std::string::npos);
         const auto error = errorOf([&] { mountOn("m1", sandbox / "damaged"); });
         EXPECT_NE(std::string(error.what()).find("Failed to mount image"), std::string::npos) << error.what();
         EXPECT_NE(error.hint().find("damaged"), std::string::npos);

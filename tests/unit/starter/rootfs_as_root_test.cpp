@@ -1,16 +1,17 @@
-#include "starter/rootfs.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "starter/rootfs.hpp"
 #include "starter/starter_sandbox.hpp"
 
 namespace sarus::starter {
@@ -38,17 +39,18 @@ protected:
     void build(const std::function<void(const Rootfs&, Credentials&)>& check) {
         const auto image = sandbox.makeImage();
         inMountNamespace([&] {
-            allowFuse(sandbox);
+            prepareNode();
             asStarter(GetParam(), [&](Credentials& credentials) {
                 const auto fd = openFile(image, O_RDONLY);
-                const auto rootfs = buildRootfs({.plan = plan,
-                                                 .config = config,
-                                                 .credentials = credentials,
-                                                 .imageFd = fd.get(),
-                                                 .imagePath = image,
-                                                 .bundleDir = sandbox / (GetParam() == Caller::rootless ? "userBundle" : "bundle"),
-                                                 .imageBuilderPath = "/nonexistent",
-                                                 .account = account});
+                const auto rootfs =
+                    buildRootfs({.plan = plan,
+                                 .config = config,
+                                 .credentials = credentials,
+                                 .imageFd = fd.get(),
+                                 .imagePath = image,
+                                 .bundleDir = sandbox / (GetParam() == Caller::rootless ? "userBundle" : "bundle"),
+                                 .imageBuilderPath = sandbox / "builder",
+                                 .account = account});
                 root = rootfs.bundleDir() + "/" + rootfs.rootFolder();
                 check(rootfs, credentials);
             });
@@ -77,6 +79,25 @@ protected:
         });
     }
 
+    std::string bundleName() const { return bundle ? *bundle : GetParam() == Caller::rootless ? "userBundle" : "bundle"; }
+
+    /// What the node offers, in the calling process's mount namespace.
+    std::function<void()> prepareNode = [this] { allowFuse(sandbox); };
+    std::optional<std::string> bundle;
+
+    /// A FUSE filesystem without allow_root: even root gets EACCES there.
+    void mountFuseForTheUserAlone(const std::string& target) const {
+        const auto image = openFile(sandbox.makeImage("fuse.squashfs"), O_RDONLY);
+        UniqueFd fuse(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+        ASSERT_EQ(::mount("test", target.c_str(), "fuse", MS_NOSUID,
+                          cat("fd=", fuse.get(), ",rootmode=40000,user_id=", userId, ",group_id=", groupId).c_str()),
+                  0);
+        start({.path = "/usr/bin/squashfuse_ll",
+               .args = {"squashfuse_ll", "-f", cat("/proc/self/fd/", image.get()), cat("/dev/fd/", fuse.get())},
+               .keepFds = {image.get(), fuse.get()}})
+            .release();  // dies with this process
+    }
+
     std::string in(const std::string& path) const { return root + path; }
 
     struct stat statusOf(const std::string& path) const {
@@ -92,7 +113,8 @@ protected:
 
     void addMount(const std::string& source, const std::string& destination, bool readonly = false,
                   engine::MountOrigin origin = engine::MountOrigin::user) {
-        plan.mounts.push_back({.source = source, .destination = destination, .readonly = readonly, .origin = origin, .request = ""});
+        plan.mounts.push_back(
+            {.source = source, .destination = destination, .readonly = readonly, .origin = origin, .request = ""});
     }
 
     StarterSandbox sandbox;
@@ -308,25 +330,53 @@ TEST_P(RootfsTest, SourcesAreReachedWithTheUsersRights) {
                     " on container's /dst: Failed to find real path for mount source: Permission denied"));
 }
 
+TEST_P(RootfsTest, SiteMountsAreReachedAsRootOrElseAsTheUser) {
+    if (GetParam() != Caller::setUserId) {
+        GTEST_SKIP() << "only the set-user-ID starter has two identities";
+    }
+    createDirectories(sandbox / "private/inside");
+    ::chmod((sandbox / "private").c_str(), 0700);
+    replaceFile(sandbox / "private/inside/file", "site", 0644);
+    createDirectories(sandbox / "fuseHome");
+    addMount(sandbox / "private/inside", "/site", false, engine::MountOrigin::site);
+    addMount(sandbox / "fuseHome", "/fuse/site", false, engine::MountOrigin::site);
+    addMount(sandbox / "fuseHome", "/fuse/user");
+    inMountNamespace([&] {
+        mountFuseForTheUserAlone(sandbox / "fuseHome");
+        build([&](const Rootfs&, Credentials& credentials) {
+            EXPECT_EQ(readFile(in("/site/file")), "site");
+            EXPECT_EQ(::open(in("/fuse/site/usr/hello").c_str(), O_RDONLY), -1) << "root was not locked out: nothing was tested";
+            credentials.asUser([&] {
+                EXPECT_EQ(readFile(in("/fuse/site/usr/hello")), "world");
+                EXPECT_EQ(readFile(in("/fuse/user/usr/hello")), "world");
+            });
+        });
+    });
+}
+
 TEST_P(RootfsTest, KindsOfSourceAndDestinationMustMatch) {
     addMount("/etc/hosts", "/usr");
     expectError("Failed to bind mount /etc/hosts on container's /usr: the source is a file, but the destination is a directory");
     plan.mounts.clear();
     addMount(sandbox / "home", "/usr/hello");
-    expectError(cat("Failed to bind mount ", sandbox / "home",
-                    " on container's /usr/hello: the source is a directory, but the destination, or a part of its path, is a file"));
+    expectError(
+        cat("Failed to bind mount ", sandbox / "home",
+            " on container's /usr/hello: the source is a directory, but the destination, or a part of its path, is a file"));
 }
 
 TEST_P(RootfsTest, UsersCannotMountOnWhatTheRuntimeMounts) {
     addMount(sandbox / "home", "/proc/self");
-    expectError(cat("Failed to bind mount ", sandbox / "home", " on container's /proc/self: destination cannot be a subdirectory of '/proc'"));
+    expectError(cat("Failed to bind mount ", sandbox / "home",
+                    " on container's /proc/self: destination cannot be a subdirectory of '/proc'"));
     plan.mounts.clear();
     ASSERT_EQ(::symlink("/sys/kernel", (sandbox / "tree/innocent").c_str()), 0);
     addMount(sandbox / "home", "/innocent");
-    expectError(cat("Failed to bind mount ", sandbox / "home", " on container's /innocent: destination cannot be a subdirectory of '/sys'"));
+    expectError(cat("Failed to bind mount ", sandbox / "home",
+                    " on container's /innocent: destination cannot be a subdirectory of '/sys'"));
     plan.mounts.clear();
     addMount(sandbox / "home", "/usr/..");
-    expectError(cat("Failed to bind mount ", sandbox / "home", " on container's /usr/..: the root directory cannot be a mount destination"));
+    expectError(cat("Failed to bind mount ", sandbox / "home",
+                    " on container's /usr/..: the root directory cannot be a mount destination"));
 }
 
 TEST_P(RootfsTest, DestinationRulesHoldForTheResolvedPath) {
@@ -335,10 +385,12 @@ TEST_P(RootfsTest, DestinationRulesHoldForTheResolvedPath) {
     ASSERT_EQ(::symlink("etc", (sandbox / "tree/e").c_str()), 0);
     createDirectories(sandbox / "tree/etcetera");
     addMount(sandbox / "home", "/e/x");
-    expectError(cat("Failed to bind mount ", sandbox / "home", " on container's /e/x: destination cannot be a subdirectory of '/etc'"));
+    expectError(
+        cat("Failed to bind mount ", sandbox / "home", " on container's /e/x: destination cannot be a subdirectory of '/etc'"));
     plan.mounts.clear();
     addMount(sandbox / "home", "/usr/../opt");
-    expectError(cat("Failed to bind mount ", sandbox / "home", " on container's /usr/../opt: '/opt' is not allowed as mount destination"));
+    expectError(cat("Failed to bind mount ", sandbox / "home",
+                    " on container's /usr/../opt: '/opt' is not allowed as mount destination"));
     plan.mounts.clear();
     addMount(sandbox / "home", "/e/x", false, engine::MountOrigin::site);
     addMount(sandbox / "home", "/etcetera");
@@ -355,9 +407,13 @@ TEST_P(RootfsTest, AHundredMountsWork) {
 }
 
 TEST_P(RootfsTest, DevicesAreBoundAndGiveTheirRule) {
-    plan.devices.push_back({.source = "/dev/null", .destination = "/dev/deep/null", .access = "rw", .request = "/dev/null:/dev/deep/null:rw"});
     plan.devices.push_back(
-        {.source = "/dev/loop0", .destination = "/opt/loop", .access = "r", .origin = engine::MountOrigin::site, .request = "/dev/loop0"});
+        {.source = "/dev/null", .destination = "/dev/deep/null", .access = "rw", .request = "/dev/null:/dev/deep/null:rw"});
+    plan.devices.push_back({.source = "/dev/loop0",
+                            .destination = "/opt/loop",
+                            .access = "r",
+                            .origin = engine::MountOrigin::site,
+                            .request = "/dev/loop0"});
     build([&](const Rootfs& rootfs, Credentials&) {
         ASSERT_EQ(rootfs.devices().size(), 2U);
         EXPECT_EQ(rootfs.devices()[0].type, 'c');
@@ -372,9 +428,11 @@ TEST_P(RootfsTest, DevicesAreBoundAndGiveTheirRule) {
 }
 
 TEST_P(RootfsTest, WhatIsNoDeviceHasTheDocumentedMessage) {
-    plan.devices = {{.source = "/dev/non-existing-device", .destination = "/x", .access = "rwm", .request = "/dev/non-existing-device:/x"}};
+    plan.devices = {
+        {.source = "/dev/non-existing-device", .destination = "/x", .access = "rwm", .request = "/dev/non-existing-device:/x"}};
     expectError(
-        "Invalid device request '/dev/non-existing-device:/x': Failed to check if file \"/dev/non-existing-device\" is a device file. "
+        "Invalid device request '/dev/non-existing-device:/x': Failed to check if file \"/dev/non-existing-device\" is a device "
+        "file. "
         "Stat failed: No such file or directory");
     plan.devices = {{.source = "/home", .destination = "/x", .access = "rwm", .request = "/home:/x"}};
     expectError("Invalid device request '/home:/x': Source path \"/home\" is not a device file");
@@ -422,10 +480,56 @@ TEST_P(RootfsTest, AnImageThatIsNoneIsRefused) {
     });
 }
 
+TEST_P(RootfsTest, WorksWithoutFuse) {
+    // Stands for sarus-image-builder, which the rootless starter needs now.
+    replaceFile(sandbox / "builder", cat("#!/bin/sh\ncp -r ", sandbox / "tree", " \"$3\"\n"), 0755);
+    prepareNode = [this] {
+        replaceFile(sandbox / "noFuse", "", 0600);
+        ASSERT_EQ(::mount((sandbox / "noFuse").c_str(), "/dev/fuse", nullptr, MS_BIND, nullptr), 0);
+    };
+    build([&](const Rootfs&, Credentials& credentials) {
+        credentials.asUser([&] {
+            EXPECT_EQ(readFile(in("/usr/hello")), "world");
+            removeTree(in("/usr"));
+            EXPECT_EQ(::mkdir(in("/usr").c_str(), 0755), 0);
+        });
+    });
+    EXPECT_EQ(readFile(sandbox / "tree/usr/hello"), "world");
+}
+
+TEST_P(RootfsTest, TheBundlesPathMayContainWhatOverlayOptionsUse) {
+    bundle = "odd:bundle,lowerdir=x \\y";
+    createDirectories(sandbox / *bundle);
+    ASSERT_EQ(::chown((sandbox / *bundle).c_str(), GetParam() == Caller::rootless ? userId : 0, 0), 0);
+    addMount("/etc/hosts", "/mnt/hosts");
+    build([&](const Rootfs&, Credentials&) { EXPECT_EQ(readFile(in("/mnt/hosts")), readFile("/etc/hosts")); });
+}
+
+TEST_P(RootfsTest, RamfsIsUsedWhereTheSiteAsksForIt) {
+    if (GetParam() == Caller::rootless) {
+        GTEST_SKIP() << "rootless overlays need tmpfs";
+    }
+    config.ramFilesystemType = engine::RamFilesystem::ramfs;
+    build([&](const Rootfs& rootfs, Credentials&) {
+        struct statfs status {};
+        ASSERT_EQ(::statfs(rootfs.bundleDir().c_str(), &status), 0);
+        EXPECT_EQ(status.f_type, RAMFS_MAGIC);
+        EXPECT_EQ(readFile(in("/usr/hello")), "world");
+    });
+}
+
+TEST_P(RootfsTest, TheRootsFolderMustBeAPlainName) {
+    for (const char* name : {"", "..", "a/b", "overlay"}) {
+        config.rootfsFolder = name;
+        expectError(cat("Failed to prepare the bundle: '", name, "' cannot be the name of the root filesystem's directory"));
+    }
+}
+
 TEST_P(RootfsTest, WorksOnKernelsWithoutTheNewMountCalls) {
     replaceFile(sandbox / "home/file", "mine", 0644);
     addMount(sandbox / "home", "/mnt/home");
-    plan.devices.push_back({.source = "/dev/null", .destination = "/dev/other", .access = "rw", .request = "/dev/null:/dev/other"});
+    plan.devices.push_back(
+        {.source = "/dev/null", .destination = "/dev/other", .access = "rw", .request = "/dev/null:/dev/other"});
     inChild([&] {
         failSystemCalls({SYS_openat2, SYS_open_tree, SYS_move_mount, SYS_mount_setattr, SYS_close_range}, ENOSYS);
         build([&](const Rootfs&, Credentials&) { EXPECT_EQ(readFile(in("/mnt/home/file")), "mine"); });
@@ -434,7 +538,9 @@ TEST_P(RootfsTest, WorksOnKernelsWithoutTheNewMountCalls) {
 
 INSTANTIATE_TEST_SUITE_P(Callers, RootfsTest, ::testing::Values(Caller::setUserId, Caller::rootless, Caller::root),
                          [](const auto& caller) {
-                             return caller.param == Caller::setUserId ? "setUserId" : caller.param == Caller::rootless ? "rootless" : "root";
+                             return caller.param == Caller::setUserId  ? "setUserId"
+                                    : caller.param == Caller::rootless ? "rootless"
+                                                                       : "root";
                          });
 
 }  // namespace

@@ -52,7 +52,9 @@ inline void asStarter(Caller caller, const std::function<void(starter::Credentia
         ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 1), 0);
         auto credentials = starter::Credentials::acquire(starter::Mode::rootless);
         ASSERT_EQ(::unshare(CLONE_NEWUSER | CLONE_NEWNS), 0);
-        const auto write = [](const char* path, const std::string& text) { writeAll(openFile(path, O_WRONLY).get(), text, path); };
+        const auto write = [](const char* path, const std::string& text) {
+            writeAll(openFile(path, O_WRONLY).get(), text, path);
+        };
         write("/proc/self/setgroups", "deny");
         write("/proc/self/uid_map", cat("0 ", userId, " 1"));
         write("/proc/self/gid_map", cat("0 ", groupId, " 1"));
@@ -84,8 +86,8 @@ public:
     /// Makes a squashfs of the directory "tree", all files owned by the user as after a pull, and returns its path.
     std::string makeImage(const std::string& name = "image.squashfs", const std::vector<std::string>& more = {}) const {
         const auto image = directory / name;
-        std::vector<std::string> args{"mksquashfs",  directory / "tree", image,           "-noappend", "-quiet", "-no-progress",
-                                      "-force-uid", cat(userId),        "-force-gid",    cat(groupId)};
+        std::vector<std::string> args{"mksquashfs",   directory / "tree", image,       "-noappend",  "-quiet",
+                                      "-no-progress", "-force-uid",       cat(userId), "-force-gid", cat(groupId)};
         args.insert(args.end(), more.begin(), more.end());
         const auto output = runAndCapture({.path = "/usr/bin/mksquashfs", .args = args});
         EXPECT_TRUE(output.status.ok()) << output.out << output.err;
