@@ -81,8 +81,8 @@ void checkRootlessAllowed(const Entry& entry, const engine::SiteConfig& config) 
 }
 
 /// Only what the container is given stays open; the image stays for the root filesystem.
-void keepDescriptors(const Entry& entry, const engine::ContainerPlan& plan, int imageFd) {
-    std::vector<int> kept{imageFd};
+void keepDescriptors(const Entry& entry, const engine::ContainerPlan& plan, const std::vector<int>& internal) {
+    auto kept = internal;  // the request's is closed already, and its number may be in use again
     for (const auto& descriptor : plan.descriptors) {
         kept.push_back(descriptor.from);
     }
@@ -155,7 +155,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
         logWarn(subsystem, warning);
     }
     checkTerminal(plan);
-    keepDescriptors(entry, plan, request.imageFd);
+    keepDescriptors(entry, plan, {requestFd, request.imageFd});
     const auto runtime = findRuntime(config.runcPath);
     const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
     refuseNameInUse(directories.runtimeRoot, plan.name);
