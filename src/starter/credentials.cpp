@@ -116,11 +116,15 @@ Credentials::Assumed::~Assumed() {
     }
 }
 
-void limitToKill(const Credentials& credentials) {
-    if (credentials.privileged()) {
-        constexpr std::uint64_t capKill = std::uint64_t{1} << CAP_KILL;
-        setCapabilities({.effective = capKill, .permitted = capKill});
+void limitCapabilities(const Credentials& credentials, std::initializer_list<int> kept) {
+    if (!credentials.privileged()) {
+        return;
     }
+    std::uint64_t mask = 0;
+    for (const int capability : kept) {
+        mask |= std::uint64_t{1} << static_cast<unsigned>(capability);
+    }
+    setCapabilities({.effective = mask, .permitted = mask});
 }
 
 void dropToMonitor(const Credentials& credentials) {
@@ -133,7 +137,7 @@ void dropToMonitor(const Credentials& credentials) {
         checkErrno(::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "Failed to keep CAP_KILL");
         checkErrno(::setresgid(group, group, group), "Failed to drop root's group");
         checkErrno(::setresuid(user, user, user), "Failed to drop root's identity");
-        limitToKill(credentials);
+        limitCapabilities(credentials, {CAP_KILL});
         const auto left = getCapabilities();
         uid_t real = 0;
         uid_t effective = 0;

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -71,8 +72,9 @@ private:
     mutable int depth = 0;
 };
 
-/// Gives up every capability but CAP_KILL, and keeps the ids. Does nothing in a rootless starter. Throws Error.
-void limitToKill(const Credentials& credentials);
+/// Gives up every capability but `kept` (numbers as in capabilities(7)), and keeps the ids. Does nothing in a rootless starter.
+/// Throws Error.
+void limitCapabilities(const Credentials& credentials, std::initializer_list<int> kept);
 
 /// For the time in which the runtime is watched: all ids become the caller's for good, of the capabilities CAP_KILL alone
 /// stays (the parent-death signal needs it to reach a process of root), and the process is not dumpable. Throws Error.

@@ -1,6 +1,7 @@
 #include "starter/janitor.hpp"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -89,12 +90,13 @@ Janitor Janitor::start(const Credentials& credentials, pid_t runtime, std::strin
     const pid_t pid = checkErrno(::fork(), "Failed to create the janitor process");
     if (pid == 0) {
         ::setpgid(0, 0);
+        ::prctl(PR_SET_NAME, "sarus-janitor", 0, 0, 0);
         std::vector<int> kept{reader.get()};
         if (deviceCgroup) {
             deviceCgroup->appendDescriptors(kept);
         }
         keepOnly(kept);
-        limitToKill(credentials);
+        limitCapabilities(credentials, {CAP_KILL, CAP_DAC_OVERRIDE});  // directories of cgroups are read-only for their owner
         runJanitor(reader.get(), runtime, stateDirectory, deviceCgroup);
     }
     if (deviceCgroup) {

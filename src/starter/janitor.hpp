@@ -11,7 +11,7 @@
 
 namespace sarus::starter {
 
-/// A process which keeps the starter's identity (root, with CAP_KILL alone, where it is privileged) while the starter itself
+/// A process which keeps the starter's identity (root with few capabilities, where it is privileged) while the starter itself
 /// gives it up. When the container has ended, it removes the device cgroup and what a dying runtime left in its state directory.
 /// If the starter was killed, it ends the container first: by the runtime's own means, then by SIGKILL.
 class Janitor {

@@ -184,6 +184,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                  .containerName = plan.name,
                                  .terminal = plan.terminal,
                                  .descriptors = plan.descriptors,
+                                 .keepLog = logLevel() > LogLevel::debug,
                                  .deviceCgroup = -1};
     return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs, timer);
 }

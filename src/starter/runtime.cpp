@@ -195,6 +195,9 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     std::vector<std::string> arguments{crun ? "crun" : "runc", "--root", invocation.runtimeRoot};
     if (crun) {
         arguments.emplace_back("--cgroup-manager=disabled");
+    } else if (invocation.keepLog) {
+        arguments.emplace_back("--log");  // errors still reach the user's stderr
+        arguments.emplace_back(cat(invocation.bundleDir, "/runc.log"));
     }
     arguments.emplace_back("run");
     // The payload keeps the session keyring of the job (Kerberos tickets); keys are a scarce resource with many ranks.

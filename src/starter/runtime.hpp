@@ -48,6 +48,7 @@ struct RuntimeInvocation {
     std::string containerName;
     bool terminal = false;
     std::vector<engine::PreservedDescriptor> descriptors;  ///< `to` counts up from 3
+    bool keepLog = false;                                  ///< runc's warnings go to a file in the bundle, not to the user
     int deviceCgroup = -1;                                 ///< cgroup.procs of a leaf which the runtime enters, or -1
 };
 
