@@ -12,7 +12,7 @@ namespace sarus::image {
 struct LoginOptions {
     bool login = false;
     bool passwordStdin = false;
-    std::optional<std::string> username;
+    std::optional<std::string> username{};
 };
 
 struct Credentials {

@@ -24,7 +24,7 @@ struct SkopeoSettings {
 /// Where an image comes from, as skopeo names it: "docker://...", "docker-archive:...", "oci:...".
 struct ImageSource {
     std::string name;
-    std::optional<std::string> authenticationFile;
+    std::optional<std::string> authenticationFile{};
     int descriptor = -1;            ///< a descriptor which `name` refers to through /proc/self/fd
     bool keepUncompressed = false;  ///< leave layers alone which are plain tar archives
 };

@@ -23,7 +23,7 @@ constexpr std::size_t blockSize = 512;
 constexpr int mostEntries = 100000;
 using Block = std::array<char, blockSize>;
 
-/// Reads a whole block; nullopt at the end of the file.
+/// Reads a block, filled up with zeros at the end of the file; nullopt if nothing is there.
 std::optional<Block> readBlock(int fd, std::uint64_t offset) {
     Block block{};
     std::size_t have = 0;
@@ -34,11 +34,11 @@ std::optional<Block> readBlock(int fd, std::uint64_t offset) {
         }
         checkErrno(count, "Failed to read the image file");
         if (count == 0) {
-            return std::nullopt;
+            break;
         }
         have += static_cast<std::size_t>(count);
     }
-    return block;
+    return have > 0 ? std::optional(block) : std::nullopt;
 }
 
 bool isTarHeader(const Block& block) {
@@ -122,7 +122,7 @@ std::vector<std::string> possibleTransports(const std::string& path) {
     }
     const auto block = readBlock(fd.get(), 0);
     if (!block) {
-        throw Error(cat("The file \"", printable(path), "\" is too short to be an image archive"));
+        throw Error(cat("The file \"", printable(path), "\" is empty"));
     }
     if (isCompressed(*block)) {
         return {"docker-archive", "oci-archive"};

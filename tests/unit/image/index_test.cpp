@@ -50,7 +50,8 @@ const std::string documented = R"({
 })";
 
 std::string entryWith(const std::string& key, const std::string& value) {
-    std::vector<std::pair<std::string, std::string>> members{{"server", "docker.io"}, {"namespace", "library"}, {"image", "a"}, {"tag", "t"}};
+    std::vector<std::pair<std::string, std::string>> members{
+        {"server", "docker.io"}, {"namespace", "library"}, {"image", "a"}, {"tag", "t"}};
     std::string text = R"({"images":[{"uniqueKey":"x")";
     for (auto& [name, content] : members) {
         text += cat(",\"", name, "\":", name == key ? value : cat('"', content, '"'));
@@ -78,7 +79,8 @@ TEST(Index, writesTheDocumentedFormatByteForByte) {
 }
 
 TEST(Index, toleratesMissingIdAndRegistryDigest) {
-    const auto index = parseIndex(R"({"images":[{"uniqueKey":"docker.io/library/a/t","server":"docker.io","namespace":"library","image":"a",
+    const auto index =
+        parseIndex(R"({"images":[{"uniqueKey":"docker.io/library/a/t","server":"docker.io","namespace":"library","image":"a",
         "tag":"t","digest":"","imagePath":"","metadataPath":"","datasize":"1.00KB","created":"2020-01-01T00:00:00"}]})");
     EXPECT_FALSE(index.damaged);
     ASSERT_EQ(index.images.size(), 1U);
@@ -101,7 +103,8 @@ TEST(Index, keyWithADoubleSlashForAnEmptyNamespaceIsUnderstood) {
 }
 
 TEST(Index, saysWhatIsNoIndex) {
-    for (const auto* text : {"", "{", "[]", "null", "{}", R"({"images":{}})", R"({"images":[1]})", R"({"images":"x"})", "\xff\xfe"}) {
+    for (const auto* text :
+         {"", "{", "[]", "null", "{}", R"({"images":{}})", R"({"images":[1]})", R"({"images":"x"})", "\xff\xfe"}) {
         EXPECT_TRUE(parseIndex(text).damaged) << text;
     }
     EXPECT_FALSE(parseIndex(R"({"images":[]})").damaged);
@@ -110,14 +113,14 @@ TEST(Index, saysWhatIsNoIndex) {
 TEST(Index, entriesWhichLeadOutOfTheRepositoryAreNotTaken) {
     EXPECT_EQ(parseIndex(entryWith("", "")).images.size(), 1U);
     for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"server", "\"..\""},
-                                                                                      {"server", "\"\""},
-                                                                                      {"server", "1"},
-                                                                                      {"namespace", "\"../../etc\""},
-                                                                                      {"image", "\"/etc/passwd\""},
-                                                                                      {"image", "\"a/../b\""},
-                                                                                      {"tag", "\"../x\""},
-                                                                                      {"tag", "\"a/b\""},
-                                                                                      {"tag", "null"}}) {
+                                                                                     {"server", "\"\""},
+                                                                                     {"server", "1"},
+                                                                                     {"namespace", "\"../../etc\""},
+                                                                                     {"image", "\"/etc/passwd\""},
+                                                                                     {"image", "\"a/../b\""},
+                                                                                     {"tag", "\"../x\""},
+                                                                                     {"tag", "\"a/b\""},
+                                                                                     {"tag", "null"}}) {
         const auto index = parseIndex(entryWith(key, value));
         EXPECT_TRUE(index.images.empty()) << key << value;
         EXPECT_TRUE(index.damaged) << key << value;

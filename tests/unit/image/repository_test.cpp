@@ -37,7 +37,8 @@ protected:
         repository.publish({parsed, suffix, {{"sh"}, {}, "/", {}, {}}, {digest, id, digest, content.size()}});
     }
 
-    static void writeDraft(Repository& repository, const ImageReference& reference, const std::string& suffix, const std::string& content) {
+    static void writeDraft(Repository& repository, const ImageReference& reference, const std::string& suffix,
+                           const std::string& content) {
         const auto fd = openFile(repository.draftOf(reference, suffix), O_WRONLY | O_CREAT, 0644);
         writeAll(fd.get(), content, "draft");
     }
@@ -166,9 +167,10 @@ TEST_F(RepositoryTest, filesOfAnImageThatIsJustBeingPulledBySarusAreLeftAlone) {
 TEST_F(RepositoryTest, nothingIsRemovedBecauseAPathStandsInTheIndex) {
     auto repository = open();
     const auto precious = scratch.write("precious", "data");
-    scratch.write("user/.sarus/metadata.json",
-                  cat(R"({"images":[{"uniqueKey":"docker.io/library/a/t","server":"docker.io","namespace":"library","image":"a","tag":"t",)",
-                      R"("imagePath":")", precious, R"(","metadataPath":")", scratch.path("missing"), R"("}]})"));
+    scratch.write(
+        "user/.sarus/metadata.json",
+        cat(R"({"images":[{"uniqueKey":"docker.io/library/a/t","server":"docker.io","namespace":"library","image":"a","tag":"t",)",
+            R"("imagePath":")", precious, R"(","metadataPath":")", scratch.path("missing"), R"("}]})"));
     EXPECT_THAT(repository.list(), IsEmpty());
     EXPECT_FALSE(repository.remove(parseReference("a:t")));
     EXPECT_EQ(readFile(precious), "data");
@@ -213,7 +215,8 @@ TEST_F(RepositoryTest, publishingIntoARepositoryWithADamagedIndexKeepsTheOtherIm
 TEST_F(RepositoryTest, repositoryOfSarusIsUsedAsItIs) {
     const auto root = scratch.path("user/.sarus");
     scratch.write("user/.sarus/images/docker.io/library/old/1.squashfs", "old image");
-    scratch.write("user/.sarus/images/docker.io/library/old/1.meta", R"({"Cmd":["sh"],"Entrypoint":[],"WorkingDir":"","Env":[]})");
+    scratch.write("user/.sarus/images/docker.io/library/old/1.meta",
+                  R"({"Cmd":["sh"],"Entrypoint":[],"WorkingDir":"","Env":[]})");
     const auto text = serializeIndex({{parseReference("old:1"), "", "", "9.00B", "2020-01-01T00:00:00"}}, root + "/images");
     scratch.write("user/.sarus/metadata.json", text);
     auto repository = open();

@@ -28,9 +28,11 @@ std::string selected(const std::string& entries, const Platform& platform) {
 
 TEST(ManifestKind, isToldByTheMediaType) {
     EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.oci.image.manifest.v1+json"})"), ManifestKind::imageManifest);
-    EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.docker.distribution.manifest.v2+json"})"), ManifestKind::imageManifest);
+    EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.docker.distribution.manifest.v2+json"})"),
+              ManifestKind::imageManifest);
     EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.oci.image.index.v1+json"})"), ManifestKind::imageIndex);
-    EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.docker.distribution.manifest.list.v2+json"})"), ManifestKind::imageIndex);
+    EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.docker.distribution.manifest.list.v2+json"})"),
+              ManifestKind::imageIndex);
     EXPECT_EQ(manifestKind(R"({"mediaType":"text/plain","config":{}})"), ManifestKind::unknown);
 }
 
@@ -47,8 +49,8 @@ TEST(ManifestKind, rejectsWhatIsNoObject) {
 }
 
 TEST(ImageManifest, keepsTheOrderOfLayers) {
-    const auto manifest = parseImageManifest(cat(R"({"config":)", entry(digestA, ""), R"(,"layers":[)", entry(digestC, ""), ',',
-                                                 entry(digestB, ""), "]}"));
+    const auto manifest = parseImageManifest(
+        cat(R"({"config":)", entry(digestA, ""), R"(,"layers":[)", entry(digestC, ""), ',', entry(digestB, ""), "]}"));
     EXPECT_EQ(manifest.config.digest, digestA);
     ASSERT_EQ(manifest.layers.size(), 2U);
     EXPECT_EQ(manifest.layers[0].digest, digestC);
@@ -91,7 +93,8 @@ TEST(Platform, anEqualVariantWinsOverAnEntryWithoutVariant) {
 }
 
 TEST(Platform, entriesWithoutAPlatformAreSkipped) {
-    EXPECT_EQ(selected(cat(entry(digestA, ""), ',', entry(digestB, R"({"os":"linux","architecture":"amd64"})")), {"linux", "amd64", ""}),
+    EXPECT_EQ(selected(cat(entry(digestA, ""), ',', entry(digestB, R"({"os":"linux","architecture":"amd64"})")),
+                       {"linux", "amd64", ""}),
               digestB);
     EXPECT_EQ(selected(entry(digestA, R"({"os":"unknown","architecture":"unknown"})"), {"linux", "amd64", ""}), "none");
 }

@@ -1,0 +1,62 @@
+#include "image/builder_client.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/error.hpp"
+#include "scratch.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+std::string digestOf(char letter) {
+    return "sha256:" + std::string(64, letter);
+}
+
+const std::string report = cat(R"({"manifestDigest":")", digestOf('a'), R"(","configDigest":")", digestOf('b'),
+                               R"(","squashfsDigest":")", digestOf('c'), R"(","squashfsSize":4096,"entries":3})");
+
+}  // namespace
+
+TEST(BuildResult, isReadFromTheReport) {
+    const auto result = parseBuildResult(report + "\n");
+    EXPECT_EQ(result.manifestDigest, digestOf('a'));
+    EXPECT_EQ(result.configDigest, digestOf('b'));
+    EXPECT_EQ(result.squashfsDigest, digestOf('c'));
+    EXPECT_EQ(result.squashfsSize, 4096U);
+}
+
+TEST(BuildResult, thatIsIncompleteIsAnError) {
+    EXPECT_THROW(parseBuildResult(""), Error);
+    EXPECT_THROW(parseBuildResult("[]"), Error);
+    EXPECT_THROW(parseBuildResult(R"({"manifestDigest":"x"})"), Error);
+    EXPECT_THROW(parseBuildResult(report.substr(0, report.find(",\"squashfsSize")) + "}"), Error);
+}
+
+TEST(Builder, getsTheOptionsOfTheSite) {
+    const test::Scratch scratch;
+    const auto program =
+        scratch.write("builder", cat("#!/bin/sh\nprintf '%s\\n' \"$@\" >", scratch.path("arguments"), "\necho '", report, "'\n"));
+    ::chmod(program.c_str(), 0755);
+    EXPECT_EQ(buildSquashfs({program, "/usr/bin/mksquashfs", "-comp zstd"}, "/layout", "/output").squashfsSize, 4096U);
+    const auto arguments = readFile(scratch.path("arguments"));
+    EXPECT_EQ(arguments.find("build\n/layout\n/output\n"), 0U);
+    EXPECT_NE(arguments.find("--mksquashfs-options\n-comp zstd\n--mksquashfs-path\n/usr/bin/mksquashfs\n"), std::string::npos);
+}
+
+TEST(Builder, failureIsReportedWithItsMessage) {
+    const test::Scratch scratch;
+    const auto program = scratch.write("builder", "#!/bin/sh\necho 'Layer 2 is corrupt' >&2\nexit 1\n");
+    ::chmod(program.c_str(), 0755);
+    testing::internal::CaptureStderr();  // no terminal, whatever runs the tests
+    try {
+        buildSquashfs({program, std::nullopt, ""}, "/layout", "/output");
+        ADD_FAILURE();
+    } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "Failed to make the squashfs image: Layer 2 is corrupt");
+    }
+    testing::internal::GetCapturedStderr();
+}
+
+}  // namespace sarus::image

@@ -1,0 +1,54 @@
+#include "image/prune.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "image/import_session.hpp"
+#include "scratch.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+class PruneTest : public testing::Test {
+protected:
+    PruneTest() : repository(scratch.path("r"), RepositoryAccess::write, {}) {
+        scratch.write("r/cache/blobs/sha256/aaaa", std::string(10000, 'x'));
+        scratch.write("r/cache/blobs/sha256/bbbb", std::string(10000, 'x'));
+        scratch.write("tmp/file", "");
+    }
+
+    test::Scratch scratch;
+    Repository repository;
+};
+
+}  // namespace
+
+TEST_F(PruneTest, removesTheBlobsAndTellsTheirSize) {
+    const auto result = pruneCache(repository, scratch.path("tmp"), false);
+    EXPECT_EQ(result.files, 2U);
+    EXPECT_GE(result.bytes, 20000U);
+    EXPECT_FALSE(pathExists(scratch.path("r/cache/blobs/sha256/aaaa")));
+    EXPECT_EQ(pruneCache(repository, scratch.path("tmp"), false).files, 0U);
+}
+
+TEST_F(PruneTest, dryRunOnlyCounts) {
+    EXPECT_EQ(pruneCache(repository, scratch.path("tmp"), true).files, 2U);
+    EXPECT_TRUE(pathExists(scratch.path("r/cache/blobs/sha256/aaaa")));
+}
+
+TEST_F(PruneTest, isRefusedWhileAnImportNeedsTheBlobs) {
+    const ImportSession session(repository.paths(), scratch.path("tmp"), {});
+    EXPECT_THROW(pruneCache(repository, scratch.path("tmp"), false), Error);
+    EXPECT_TRUE(pathExists(scratch.path("r/cache/blobs/sha256/aaaa")));
+}
+
+TEST_F(PruneTest, removesWhatKilledImportsLeft) {
+    scratch.write("r/cache/ociImages/image-abcdefghijklmnop/lock", "");
+    scratch.write("tmp/sarus-import-abcdefghijklmnop/spool", "");
+    pruneCache(repository, scratch.path("tmp"), false);
+    EXPECT_FALSE(pathExists(scratch.path("r/cache/ociImages/image-abcdefghijklmnop")));
+    EXPECT_FALSE(pathExists(scratch.path("tmp/sarus-import-abcdefghijklmnop")));
+}
+
+}  // namespace sarus::image

@@ -1,0 +1,164 @@
+#include "image/skopeo.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/error.hpp"
+#include "scratch.hpp"
+
+namespace sarus::image {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Policy, enforcedOneIsAlwaysUsed) {
+    const test::Scratch scratch;
+    scratch.write("home/.config/containers/policy.json", "{}");
+    EXPECT_THAT(policyOptions(PolicyChoice{"/site/policy.json", true}, scratch.path("home"), scratch.path("home")),
+                ElementsAre("--policy", "/site/policy.json"));
+}
+
+TEST(Policy, ofTheUserOrTheSystemComesBeforeTheConfiguredOne) {
+    const test::Scratch scratch;
+    const auto system = scratch.write("etc/policy.json", "{}");
+    scratch.write("home/.config/containers/policy.json", "{}");
+    const std::optional<PolicyChoice> configured = PolicyChoice{"/site/policy.json", false};
+    EXPECT_THAT(policyOptions(configured, scratch.path("home"), "/missing"), IsEmpty());
+    EXPECT_THAT(policyOptions(configured, "/missing", system), IsEmpty());
+    EXPECT_THAT(policyOptions(std::nullopt, "", system), IsEmpty());
+}
+
+TEST(Policy, configuredOneIsTheFallback) {
+    EXPECT_THAT(policyOptions(PolicyChoice{"/site/policy.json", false}, "/missing", "/missing"),
+                ElementsAre("--policy", "/site/policy.json"));
+}
+
+TEST(Policy, noneAtAllIsAnError) {
+    EXPECT_THROW(policyOptions(std::nullopt, "/missing", "/missing"), Error);
+    EXPECT_THROW(policyOptions(std::nullopt, "", "/missing"), Error);
+}
+
+namespace {
+
+/// Stands for skopeo: writes down its arguments.
+class FakeSkopeo {
+public:
+    explicit FakeSkopeo(const std::string& body = "") {
+        const auto program =
+            scratch.write("skopeo", cat("#!/bin/sh\nprintf '%s\\n' \"$@\" >", scratch.path("arguments"), '\n', body));
+        ::chmod(program.c_str(), 0755);
+        settings.path = program;
+        settings.policy = PolicyChoice{"/site/policy.json", true};
+        createDirectories(scratch.path("layout"));
+    }
+
+    std::vector<std::string> arguments() const { return split(trim(readFile(scratch.path("arguments"))), '\n'); }
+
+    test::Scratch scratch;
+    SkopeoSettings settings;
+};
+
+}  // namespace
+
+TEST(Skopeo, inspectsWithPolicyRegistriesAndAuthentication) {
+    FakeSkopeo fake("printf manifest; echo noise >&2");
+    fake.settings.registriesDPath = "/site/registries.d";
+    const auto result = Skopeo(fake.settings, "/spool").inspectRaw({"docker://quay.io/a:t", "/auth.json"});
+    EXPECT_EQ(result.out, "manifest");
+    EXPECT_THAT(fake.arguments(),
+                ElementsAre("--tmpdir", "/spool", "--policy", "/site/policy.json", "--registries.d", "/site/registries.d",
+                            "inspect", "--raw", "--authfile", "/auth.json", "docker://quay.io/a:t"));
+}
+
+TEST(Skopeo, copiesIntoALayout) {
+    FakeSkopeo fake("echo trouble >&2; exit 3");
+    const auto layout = fake.scratch.path("layout");
+    const auto result = Skopeo(fake.settings, "/spool").copy({"docker://quay.io/a:t", "/auth.json"}, layout);
+    EXPECT_EQ(result.status.code, 3);
+    EXPECT_EQ(result.err, "trouble\n");
+    EXPECT_THAT(fake.arguments(), ElementsAre("--tmpdir", "/spool", "--policy", "/site/policy.json", "copy", "--src-authfile",
+                                              "/auth.json", "docker://quay.io/a:t", cat("oci:", layout, ":sarus-oci-image")));
+}
+
+TEST(Skopeo, neverSwitchesVerificationOff) {
+    FakeSkopeo fake;
+    const Skopeo skopeo(fake.settings, "/spool");
+    skopeo.copy({"docker://quay.io/a:t", std::nullopt}, fake.scratch.path("layout"));
+    EXPECT_THAT(fake.arguments(),
+                testing::Not(testing::Contains(testing::AnyOf(HasSubstr("insecure"), HasSubstr("tls-verify")))));
+}
+
+TEST(Skopeo, layoutWithAColonInItsPathIsGivenByDescriptor) {
+    FakeSkopeo fake;
+    createDirectories(fake.scratch.path("a:b"));
+    Skopeo(fake.settings, "/spool").copy({"docker://quay.io/a:t", std::nullopt}, fake.scratch.path("a:b"));
+    EXPECT_THAT(fake.arguments().back(), testing::MatchesRegex("oci:/proc/self/fd/[0-9]+:sarus-oci-image"));
+}
+
+TEST(Skopeo, getsTheCallersEnvironment) {
+    ::setenv("HTTPS_PROXY", "http://proxy:3128", 1);
+    FakeSkopeo fake("printf %s \"$HTTPS_PROXY\"");
+    EXPECT_EQ(Skopeo(fake.settings, "/spool").inspectRaw({"docker://quay.io/a:t", std::nullopt}).out, "http://proxy:3128");
+    ::unsetenv("HTTPS_PROXY");
+}
+
+TEST(Skopeo, thatIsMissingIsNamedWithItsPackage) {
+    SkopeoSettings settings;
+    settings.path = "/nowhere/skopeo";
+    settings.policy = PolicyChoice{"/p", true};
+    try {
+        Skopeo(settings, "/spool").inspectRaw({"docker://quay.io/a:t", std::nullopt});
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "The program \"/nowhere/skopeo\" does not exist");
+        EXPECT_THAT(error.hint(), HasSubstr("Debian package skopeo"));
+    }
+}
+
+TEST(SkopeoMessage, isTheTextOfTheLastFatalLine) {
+    EXPECT_EQ(skopeoMessage("time=\"2026-01-01T00:00:00Z\" level=warning msg=\"look out\"\n"
+                            "time=\"2026-01-01T00:00:00Z\" level=fatal msg=\"reading \\\"a\\\": no\\nluck\"\n"),
+              "reading \"a\": no luck");
+    EXPECT_EQ(skopeoMessage("plain text\n"), "plain text");
+    EXPECT_EQ(skopeoMessage(""), "");
+}
+
+TEST(PullFailure, wrongCredentialsAreSaidAlone) {
+    EXPECT_THAT(explainPullFailure(
+                    "Error reading manifest: unable to retrieve auth token: invalid username/password: unauthorized: x", "s"),
+                ElementsAre("Unable to retrieve auth token: invalid username or password provided."));
+}
+
+TEST(PullFailure, privateImagesSuggestALogin) {
+    for (const std::string text : {"Error reading manifest latest in docker.io/x: unauthorized: authentication required",
+                                   "Error reading manifest latest: errors: denied: requested access to the resource is denied"}) {
+        EXPECT_THAT(explainPullFailure(text, "s"), ElementsAre("Error reading manifest from registry.",
+                                                               "The image may be private or not present in the remote registry.",
+                                                               "Did you perform a login with the proper credentials?",
+                                                               "See 'sarus help pull' (--login option)"));
+    }
+}
+
+TEST(PullFailure, unreachableRegistryIsNamed) {
+    const auto lines = explainPullFailure(
+        "pinging container registry h:1: Get \"https://h:1/v2/\": dial tcp: connect: connection refused", "h:1");
+    EXPECT_THAT(lines, ElementsAre(HasSubstr("The registry 'h:1' cannot be reached: connection refused")));
+}
+
+TEST(PullFailure, plainHttpRegistryNamesTheConfiguration) {
+    EXPECT_THAT(explainPullFailure("http: server gave HTTP response to HTTPS client", "h:1"),
+                ElementsAre(HasSubstr("registries.conf.d")));
+}
+
+TEST(PullFailure, missingTagIsSaidAfterTheManifest) {
+    EXPECT_THAT(explainPullFailure("reading manifest nope in h:1/a: manifest unknown: manifest unknown", "h:1"),
+                ElementsAre("Error reading manifest from registry.", HasSubstr("no image with this name and tag")));
+}
+
+TEST(PullFailure, unknownTroubleIsQuoted) {
+    EXPECT_THAT(explainPullFailure("time=\"x\" level=fatal msg=\"the moon is full\"", "s"), ElementsAre("the moon is full"));
+}
+
+}  // namespace sarus::image
