@@ -5,7 +5,8 @@
 namespace sarus::cli {
 
 const std::vector<Command>& commands() {
-    static const std::vector<Command> all{completionCommand(), helpCommand(), runCommand(), versionCommand()};
+    static const std::vector<Command> all{completionCommand(), helpCommand(), imagesCommand(), loadCommand(),   pruneCommand(),
+                                          pullCommand(),       rmiCommand(),  runCommand(),    versionCommand()};
     return all;
 }
 

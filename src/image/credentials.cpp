@@ -68,6 +68,12 @@ private:
     bool active = false;
 };
 
+void rejectEmpty(const std::string& username) {
+    if (username.empty()) {
+        throw Error("Invalid username: empty value provided", "See 'sarus help pull'");
+    }
+}
+
 Credentials promptForCredentials(const std::optional<std::string>& username, int input, int output) {
     Credentials credentials;
     writeAll(output, "username: ", "standard output");
@@ -88,32 +94,26 @@ Credentials promptForCredentials(const std::optional<std::string>& username, int
 
 }  // namespace
 
-std::optional<Credentials> obtainCredentials(const LoginOptions& options, int input, int output) {
+void checkLoginOptions(const LoginOptions& options) {
     if (options.login && options.passwordStdin) {
         throw Error("The options '--password-stdin' and '--login' cannot be used together", "See 'sarus help pull'");
     }
-    if (!options.login && !options.passwordStdin && !options.username) {
-        return std::nullopt;
-    }
-    const auto rejectEmpty = [](const std::string& username) {
-        if (username.empty()) {
-            throw Error("Invalid username: empty value provided", "See 'sarus help pull'");
-        }
-    };
-    if (options.username || !options.login) {
+    if (options.username || options.passwordStdin) {
         rejectEmpty(options.username.value_or(""));
     }
-    Credentials credentials;
+}
+
+std::optional<Credentials> obtainCredentials(const LoginOptions& options, int input, int output) {
+    checkLoginOptions(options);
     if (options.login) {
-        credentials = promptForCredentials(options.username, input, output);
+        auto credentials = promptForCredentials(options.username, input, output);
         rejectEmpty(credentials.username);
-    } else {
-        credentials.username = *options.username;
-        if (options.passwordStdin) {
-            credentials.password = readLine(input, "password");
-        }
+        return credentials;
     }
-    return credentials;
+    if (!options.username) {
+        return std::nullopt;
+    }
+    return Credentials{*options.username, options.passwordStdin ? readLine(input, "password") : ""};
 }
 
 std::string encodeBase64(std::string_view data) {

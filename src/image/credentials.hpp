@@ -20,8 +20,12 @@ struct Credentials {
     std::string password;
 };
 
+/// Throws Error for options that exclude each other and for an empty user name.
+void checkLoginOptions(const LoginOptions& options);
+
 /// nullopt if no option asks for authentication. Prompts on `output` and reads lines from `input` (without echo for the password
-/// if it is a terminal). Throws Error for options that exclude each other and for an empty user name.
+/// if it is a terminal). Throws Error as
+/// checkLoginOptions, and for an empty user name that was typed.
 std::optional<Credentials> obtainCredentials(const LoginOptions& options, int input, int output);
 
 /// The text of a containers-auth.json(5) file which is good for one repository.

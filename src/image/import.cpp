@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -178,6 +181,7 @@ void copyAndStore(Import& import, const PullRequest& request, const std::optiona
 
 void pullImage(Repository& repository, const ImportSettings& settings, const PullRequest& request) {
     const InterruptScope interruptible;
+    checkTemporaryDirectory(settings.tempDir);
     const auto credentials = obtainCredentials(request.login, STDIN_FILENO, STDOUT_FILENO);
     Import import(repository, settings);
     printPullHeader(import, request.reference);
@@ -201,6 +205,11 @@ void pullImage(Repository& repository, const ImportSettings& settings, const Pul
 
 void loadImage(Repository& repository, const ImportSettings& settings, const LoadRequest& request) {
     const InterruptScope interruptible;
+    constexpr std::array<std::string_view, 4> known{"docker-archive", "oci-archive", "oci", "sif"};
+    if (!request.sourceFormat.empty() && std::find(known.begin(), known.end(), request.sourceFormat) == known.end()) {
+        throw Error(cat("Invalid source format '", printable(request.sourceFormat), "'"),
+                    "Supported formats: docker-archive, oci-archive, oci, sif");
+    }
     const auto transports =
         request.sourceFormat.empty() ? possibleTransports(request.file) : std::vector<std::string>{request.sourceFormat};
     Import import(repository, settings);

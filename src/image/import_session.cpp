@@ -74,13 +74,15 @@ void removeQuietly(const std::string& path) noexcept {
 
 }  // namespace
 
-ImportSession::ImportSession(const RepositoryPaths& paths, const std::string& tempDir, const LockTimings& timings)
-    : letters(randomLetters()), marker(paths.layout(letters)), work(cat(tempDir, '/', workPrefix, letters)) {
+void checkTemporaryDirectory(const std::string& tempDir) {
     if (!isDirectory(tempDir)) {
-        work.clear();
-        marker.clear();
         throw Error(cat("Invalid temporary directory \"", printable(tempDir), "\""));
     }
+}
+
+ImportSession::ImportSession(const RepositoryPaths& paths, const std::string& tempDir, const LockTimings& timings)
+    : letters(randomLetters()), marker(paths.layout(letters)), work(cat(tempDir, '/', workPrefix, letters)) {
+    checkTemporaryDirectory(tempDir);
     try {
         create(paths, tempDir, timings);
     } catch (...) {

@@ -10,11 +10,14 @@
 
 namespace sarus::image {
 
+/// Throws Error 'Invalid temporary directory "<dir>"' if it is no directory.
+void checkTemporaryDirectory(const std::string& tempDir);
+
 /// Everything temporary of one pull or load. While it lives, `cache/ociImages/image-SUFFIX/lock` is locked, so that other
 /// commands can tell what belongs to a running import from what a killed one has left behind. The destructor removes it all.
 class ImportSession {
 public:
-    /// Throws Error 'Invalid temporary directory "<dir>"' if `tempDir` is no directory.
+    /// Throws Error as checkTemporaryDirectory does.
     ImportSession(const RepositoryPaths& paths, const std::string& tempDir, const LockTimings& timings);
     ~ImportSession();
     ImportSession(const ImportSession&) = delete;

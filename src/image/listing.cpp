@@ -92,4 +92,23 @@ Integrity verifyImage(const RepositoryPaths& paths, const ImageReference& refere
     return digest == info->squashfsDigest ? Integrity::intact : Integrity::damaged;
 }
 
+VerificationReport verifyImages(const RepositoryPaths& paths, const std::vector<ImageRecord>& images) {
+    VerificationReport report;
+    for (const auto& image : images) {
+        std::string finding;
+        try {
+            const auto integrity = verifyImage(paths, image.reference);
+            finding = integrity == Integrity::intact    ? "intact"
+                      : integrity == Integrity::damaged ? "DAMAGED"
+                                                        : "unknown (no digest was recorded when it was stored)";
+            report.allIntact = report.allIntact && integrity != Integrity::damaged;
+        } catch (const Error& error) {
+            finding = cat("DAMAGED (", error.what(), ')');
+            report.allIntact = false;
+        }
+        report.text += cat(image.reference.full(), ": ", finding, '\n');
+    }
+    return report;
+}
+
 }  // namespace sarus::image

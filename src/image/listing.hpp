@@ -16,4 +16,12 @@ enum class Integrity { intact, damaged, unknown };
 /// Compares a stored image with the digest that was recorded when it was made. Reads the whole file.
 Integrity verifyImage(const RepositoryPaths& paths, const ImageReference& reference);
 
+struct VerificationReport {
+    std::string text;  ///< a line for each image
+    bool allIntact = true;
+};
+
+/// verifyImage of all; an image that cannot be read counts as damaged, one without a recorded digest does not.
+VerificationReport verifyImages(const RepositoryPaths& paths, const std::vector<ImageRecord>& images);
+
 }  // namespace sarus::image

@@ -1,0 +1,45 @@
+#include "cli/repository_access.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace sarus::cli {
+
+image::Repository openRepository(Context& context, const Arguments& arguments, image::RepositoryAccess access) {
+    const bool centralized = arguments.has("centralized-repository");
+    auto directory = context.repositoryDirectory(centralized);
+    if (centralized) {
+        if (access == image::RepositoryAccess::write && ::geteuid() != 0) {
+            logWarn("CLI", "The centralized repository is meant to be changed by root only");
+        }
+        ::umask(022);  // everybody reads it
+    }
+    return {std::move(directory), access, {context.config().lockTimeoutMs, context.config().lockWarningMs}};
+}
+
+image::ImportSettings importSettings(Context& context, const Arguments& arguments) {
+    const auto& config = context.config();
+    image::ImportSettings settings{
+        .skopeo = {.path = config.skopeoPath, .policy = std::nullopt, .registriesDPath = config.containersRegistriesDPath},
+        .builder = {.path = cat(context.prefix(), "/libexec/sarus-image-builder"),
+                    .mksquashfsPath = config.mksquashfsPath,
+                    .mksquashfsOptions = config.mksquashfsOptions},
+        .tempDir = arguments.has("temp-dir") ? arguments.value("temp-dir") : config.tempDir};
+    if (config.containersPolicy) {
+        settings.skopeo.policy = image::PolicyChoice{config.containersPolicy->path, config.containersPolicy->enforce};
+    }
+    return settings;
+}
+
+Option centralizedRepositoryOption() {
+    return {.longName = "centralized-repository", .help = "Use centralized repository instead of the local one"};
+}
+
+Option temporaryDirectoryOption() {
+    return {.longName = "temp-dir", .takesValue = true, .help = "Temporary directory where the image is unpacked"};
+}
+
+}  // namespace sarus::cli
