@@ -1,0 +1,242 @@
+"""configure_installation.sh: permissions, caches, sarus.json and its output, as the administrator's documentation describes them."""
+
+import json
+import os
+import pathlib
+import stat
+import subprocess
+
+import pytest
+from helpers import system
+from helpers.installation import copy_tree
+
+pytestmark = pytest.mark.asroot
+
+
+@pytest.fixture
+def prefix(installed, opt, request):
+    path = opt / "configured"
+    yield copy_tree(installed, path)
+    subprocess.run(["rm", "-rf", str(path)], check=True)
+
+
+def configure(prefix, *options, user=None, path=system.PATH, **variables):
+    identity = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+    environment = {"PATH": path, "HOME": str(user.home) if user else "/root", **variables}
+    return subprocess.run([f"{prefix}/configure_installation.sh", *options], capture_output=True, text=True, env=environment, **identity)
+
+
+def privileged_files(prefix):
+    """Every file below prefix with a set-user-ID or set-group-ID bit, with its mode."""
+    return {str(path.relative_to(prefix)): stat.S_IMODE(path.lstat().st_mode) for path in pathlib.Path(prefix).rglob("*")
+            if path.is_file() and path.lstat().st_mode & (stat.S_ISUID | stat.S_ISGID)}
+
+
+def only_programs(tmp_path, *names):
+    """A PATH in which the tools of the script exist and, of the optional programs, `names` alone."""
+    directory = tmp_path / "path"
+    directory.mkdir()
+    tools = "dirname basename id find chown chmod mkdir mktemp cat mv cp rm sed grep cut getent sync stat sh".split()
+    for name in [*tools, *names]:
+        (directory / name).symlink_to(system.program(name))
+    return str(directory)
+
+
+def test_documented_output(prefix):
+    result = configure(prefix)
+    assert result.returncode == 0 and result.stderr == ""
+    assert result.stdout.splitlines() == [
+        "Setting Sarus as SUID root",
+        "Successfully set Sarus as SUID root",
+        "Creating cached passwd database",
+        "Successfully created cached passwd database",
+        "Creating cached group database",
+        "Successfully created cached group database",
+        "Setting ownership of etc/sarus.schema.json",
+        "Successfully set ownership of etc/sarus.schema.json",
+        "Configuring etc/sarus.json",
+        "Found skopeo: /usr/bin/skopeo",
+        "Found umoci: /usr/bin/umoci",
+        "Found mksquashfs: /usr/bin/mksquashfs",
+        "Found init program: /usr/bin/tini-static",
+        "Found crun: /usr/bin/crun",
+        "Setting local repository base directory to: /home",
+        "Setting centralized repository directory to: /var/sarus/centralized_repository",
+        "Successfully configured etc/sarus.json.",
+        "To execute sarus commands run first:",
+        f"export PATH={prefix}/bin:${{PATH}}",
+        "To persist that for future sessions, consider adding the previous line to your .bashrc or equivalent file",
+    ]
+
+
+def test_only_the_starter_becomes_set_user_id(prefix):
+    (prefix / "bin/sarus").chmod(0o6755)
+    (prefix / "libexec/sarus-starter").chmod(0o6755)
+    assert configure(prefix).returncode == 0
+    assert privileged_files(prefix) == {"libexec/sarus-starter": 0o4755}
+
+
+def test_everything_belongs_to_root_and_is_writable_by_root_alone(prefix):
+    for path in [prefix, *prefix.rglob("*")]:
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+        path.chmod(path.stat().st_mode | 0o022)
+    assert configure(prefix).returncode == 0
+    for path in [prefix, *prefix.rglob("*")]:
+        if path.relative_to(prefix).parts[:1] == ("share",):
+            continue
+        status = path.lstat()
+        assert (status.st_uid, status.st_gid) == (0, 0) and not status.st_mode & 0o022, path
+
+
+def test_bundle_directory_is_created(prefix):
+    subprocess.run(["rm", "-rf", str(prefix / "var")], check=True)
+    (prefix / "var").mkdir()
+    assert configure(prefix).returncode == 0
+    assert stat.S_IMODE((prefix / "var/OCIBundleDir").stat().st_mode) == 0o755
+
+
+def test_caches_hold_the_nodes_databases(prefix):
+    assert configure(prefix).returncode == 0
+    for database in ("passwd", "group"):
+        expected = subprocess.run(["getent", database], capture_output=True, text=True, check=True).stdout
+        cache = prefix / "etc" / database
+        assert cache.read_text() == expected and stat.S_IMODE(cache.stat().st_mode) == 0o644
+
+
+def test_repository_directories_from_the_environment(prefix):
+    result = configure(prefix, SARUS_LOCAL_REPO_BASE_DIR="/users", SARUS_CENTRALIZED_REPO_DIR="/sarus & | x")
+    assert result.returncode == 0, result.stderr
+    configuration = json.loads((prefix / "etc/sarus.json").read_text())
+    assert configuration["localRepositoryBaseDir"] == "/users"
+    assert configuration["centralizedRepositoryDir"] == "/sarus & | x"
+    assert "Setting local repository base directory to: /users" in result.stdout
+
+
+@pytest.mark.parametrize("value", ["relative", 'a"b', "/quote\"", "/back\\slash", "/line\nbreak"])
+def test_a_path_that_json_cannot_hold_is_refused(prefix, value):
+    result = configure(prefix, SARUS_LOCAL_REPO_BASE_DIR=value)
+    assert result.returncode == 1 and result.stderr.startswith("ERROR: ")
+    assert not (prefix / "etc/sarus.json").exists()
+
+
+def test_an_existing_configuration_is_backed_up(prefix):
+    assert configure(prefix).returncode == 0
+    (prefix / "etc/sarus.json").write_text('{"mine": true}')
+    assert configure(prefix).returncode == 0
+    assert json.loads((prefix / "etc/sarus.json.bak").read_text()) == {"mine": True}
+    assert json.loads((prefix / "etc/sarus.json").read_text())["prefixDir"] == str(prefix)
+
+
+def test_configuration_values(prefix):
+    assert configure(prefix).returncode == 0
+    configuration = json.loads((prefix / "etc/sarus.json").read_text())
+    assert configuration["securityChecks"] is True
+    assert configuration["OCIBundleDir"] == f"{prefix}/var/OCIBundleDir"
+    assert configuration["hooksDir"] == f"{prefix}/etc/hooks.d"
+    assert configuration["containersPolicy"] == {"path": f"{prefix}/etc/policy.json", "enforce": False}
+    assert configuration["runcPath"] == "/usr/bin/crun" and configuration["skopeoPath"] == "/usr/bin/skopeo"
+
+
+def test_missing_umoci_mksquashfs_and_init_are_no_errors(prefix, tmp_path):
+    if pathlib.Path("/usr/local/bin/umoci").exists():
+        pytest.fail("this test needs a node without /usr/local/bin/umoci")
+    result = configure(prefix, path=only_programs(tmp_path, "skopeo", "runc"))
+    assert result.returncode == 0, result.stderr
+    configuration = json.loads((prefix / "etc/sarus.json").read_text())
+    assert not {"umociPath", "mksquashfsPath", "initPath"} & configuration.keys()
+
+
+@pytest.mark.parametrize("present, missing", [(("runc",), "skopeo"), (("skopeo",), "crun")])
+def test_a_missing_needed_program_is_named_with_its_package(prefix, tmp_path, present, missing):
+    result = configure(prefix, path=only_programs(tmp_path, *present))
+    assert result.returncode == 1 and f"'{missing}'" in result.stderr
+    assert not (prefix / "etc/sarus.json").exists()
+
+
+def test_programs_of_the_installation_come_first(prefix):
+    for name in ("skopeo", "umoci", "runc.amd64", "tini-static-amd64"):
+        (prefix / "bin" / name).write_bytes(b"#!/bin/sh\n")
+        (prefix / "bin" / name).chmod(0o755)
+    assert configure(prefix).returncode == 0
+    configuration = json.loads((prefix / "etc/sarus.json").read_text())
+    assert configuration["skopeoPath"] == f"{prefix}/bin/skopeo" and configuration["umociPath"] == f"{prefix}/bin/umoci"
+    assert configuration["runcPath"] == f"{prefix}/bin/runc.amd64" and configuration["initPath"] == f"{prefix}/bin/tini-static-amd64"
+
+
+def test_the_runtime_can_be_chosen(prefix):
+    assert "Found runc: /usr/bin/runc" in configure(prefix, SARUS_OCI_RUNTIME="runc").stdout
+    assert configure(prefix, SARUS_OCI_RUNTIME="/no/such").returncode == 1
+
+
+def test_hook_templates_are_rendered(prefix):
+    (prefix / "etc/hooks.d/07-x.json.in").write_text('{"path": "@INSTALL_PATH@/bin/x", "env": ["BASE=@HOOK_BASE_DIR@"]}')
+    result = configure(prefix, SARUS_LOCAL_REPO_BASE_DIR="/users")
+    assert "Configuring etc/hooks.d/07-x.json" in result.stdout.splitlines()
+    assert json.loads((prefix / "etc/hooks.d/07-x.json").read_text()) == {"path": f"{prefix}/bin/x", "env": ["BASE=/users"]}
+
+
+def test_a_writable_parent_is_reported(installed, opt):
+    parent = opt / "writable"
+    parent.mkdir()
+    parent.chmod(0o777)
+    result = configure(copy_tree(installed, parent / "sarus"))
+    assert result.returncode == 0 and f"WARNING: {parent} is not owned by root alone" in result.stderr
+    subprocess.run(["rm", "-rf", str(parent)], check=True)
+
+
+def test_needs_root(prefix, user):
+    result = configure(prefix, user=user)
+    assert result.returncode == 1 and result.stderr.startswith("ERROR: ") and result.stdout == ""
+
+
+def test_needs_an_installation(opt, prefix):
+    elsewhere = opt / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "configure_installation.sh").write_bytes((prefix / "configure_installation.sh").read_bytes())
+    (elsewhere / "configure_installation.sh").chmod(0o755)
+    result = configure(elsewhere)
+    assert result.returncode == 1 and "is not an installation of Sarus" in result.stderr
+    subprocess.run(["rm", "-rf", str(elsewhere)], check=True)
+
+
+def test_rootless_installation_has_no_privileged_file(installed, user):
+    prefix = copy_tree(installed, user.home / "rootless", user)
+    (prefix / "libexec/sarus-starter").chmod(0o4755)
+    result = configure(prefix, "--rootless", user=user)
+    assert result.returncode == 0, result.stderr
+    assert privileged_files(prefix) == {}
+    assert {path.stat().st_uid for path in prefix.rglob("*")} == {user.uid}
+    assert json.loads((prefix / "etc/sarus.json").read_text())["localRepositoryBaseDir"] == str(user.home.parent)
+    assert f"{user.name}:" in (prefix / "etc/passwd").read_text()
+    subprocess.run(["rm", "-rf", str(prefix)], check=True)
+
+
+# The refresh script
+
+
+def update(prefix, *arguments, path=system.PATH):
+    return subprocess.run([f"{prefix}/libexec/update-passwd-cache", *arguments], capture_output=True, text=True, env={"PATH": path})
+
+
+def test_refresh_replaces_both_caches_at_once(prefix):
+    configure(prefix)
+    for database in ("passwd", "group"):
+        (prefix / "etc" / database).write_text("old")
+    before = (prefix / "etc/passwd").stat().st_ino
+    assert update(prefix).returncode == 0
+    assert "root:" in (prefix / "etc/passwd").read_text() and "root:" in (prefix / "etc/group").read_text()
+    assert (prefix / "etc/passwd").stat().st_ino != before  # published by rename: a reader has the old file or the new one
+
+
+def test_refresh_keeps_the_old_cache_where_the_name_services_fail(prefix, tmp_path):
+    configure(prefix)
+    path = only_programs(tmp_path)
+    getent = pathlib.Path(path) / "getent"
+    getent.unlink()
+    getent.write_text("#!/bin/sh\nexit 2\n")
+    getent.chmod(0o755)
+    (prefix / "etc/passwd").write_text("old")
+    result = update(prefix, "passwd", path=path)
+    assert result.returncode == 1 and "passwd" in result.stderr
+    assert (prefix / "etc/passwd").read_text() == "old"
+    assert {entry.name for entry in (prefix / "etc").iterdir() if entry.name.startswith(".")} == set()
