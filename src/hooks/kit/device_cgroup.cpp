@@ -1,0 +1,163 @@
+#include "hooks/kit/device_cgroup.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+namespace sarus::hooks {
+
+namespace {
+
+/// Undoes the octal escapes of /proc/<pid>/mountinfo.
+std::string unescaped(std::string_view text) {
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto isOctal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
+        if (text[i] == '\\' && i + 3 < text.size() && isOctal(i + 1) && isOctal(i + 2) && isOctal(i + 3)) {
+            result += static_cast<char>(((text[i + 1] - '0') << 6) | ((text[i + 2] - '0') << 3) | (text[i + 3] - '0'));
+            i += 3;
+        } else {
+            result += text[i];
+        }
+    }
+    return result;
+}
+
+bool listHolds(std::string_view list, std::string_view word) {
+    const auto words = split(list, ',');
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+struct Mount {
+    std::string root;
+    std::string point;
+    std::string type;
+    std::string superOptions;
+};
+
+/// mountinfo(5): id parent major:minor root mountpoint options [fields...] - type source super-options
+std::optional<Mount> parseMount(std::string_view line) {
+    const auto words = splitWords(line);
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    if (words.size() < 6 || words.end() - dash < 4) {
+        return std::nullopt;
+    }
+    return Mount{unescaped(words[3]), unescaped(words[4]), *(dash + 1), *(dash + 3)};
+}
+
+/// The path in the hierarchy of the device controller, from /proc/<pid>/cgroup ("4:devices:/path").
+std::optional<std::string> devicePathOf(std::string_view cgroups) {
+    for (const auto& line : split(cgroups, '\n')) {
+        const auto first = line.find(':');
+        const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+        if (second != std::string::npos && listHolds(std::string_view(line).substr(first + 1, second - first - 1), "devices")) {
+            return line.substr(second + 1);
+        }
+    }
+    return std::nullopt;
+}
+
+std::string processFile(pid_t pid, std::string_view name) {
+    return pid <= 1 ? cat("/proc/self/", name) : cat("/proc/", pid, '/', name);
+}
+
+/// Identity of a process's mount namespace; nullopt if the process is gone.
+std::optional<std::pair<dev_t, ino_t>> mountNamespaceOf(pid_t pid) {
+    struct stat status {};
+    if (::stat(processFile(pid, "ns/mnt").c_str(), &status) != 0) {
+        return std::nullopt;
+    }
+    return std::pair(status.st_dev, status.st_ino);
+}
+
+/// A cgroup is the container's own if all of its processes see the container's mounts. The runtime, the workload manager's
+/// step and other containers do not.
+bool isOwnCgroup(const DeviceCgroup& cgroup, pid_t containerPid) {
+    const auto expected = mountNamespaceOf(containerPid);
+    for (const auto& word : splitWords(readFile(cat(cgroup.directory, "/cgroup.procs")))) {
+        const auto member = parseNumber(word);
+        if (!member || *member == 0) {
+            return false;  // 0: a process outside of our pid namespace
+        }
+        const auto its = mountNamespaceOf(static_cast<pid_t>(*member));
+        if (its && its != expected) {
+            return false;
+        }
+    }
+    return expected.has_value();
+}
+
+}  // namespace
+
+std::optional<DeviceCgroup> findDeviceCgroup(std::string_view mountinfo, std::string_view cgroups) {
+    const auto path = devicePathOf(cgroups);
+    if (!path) {
+        return std::nullopt;
+    }
+    for (const auto& line : split(mountinfo, '\n')) {
+        const auto mount = parseMount(line);
+        if (!mount || mount->type != "cgroup" || !listHolds(mount->superOptions, "devices")) {
+            continue;
+        }
+        // The mounted part of the hierarchy must contain the cgroup: compare whole components.
+        const auto& root = mount->root;
+        const bool inside = root == "/" || *path == root || path->starts_with(cat(root, '/'));
+        if (!inside || root.starts_with("/..") || path->starts_with("/..") || path->find("/../") != std::string::npos) {
+            throw Error(
+                cat("The container's device cgroup ", printable(*path), " is not below the mounted hierarchy ", printable(root)),
+                "the hook runs in another cgroup namespace than the container");
+        }
+        return DeviceCgroup{cat(mount->point, root == "/" ? (*path == "/" ? "" : *path) : path->substr(root.size()))};
+    }
+    return std::nullopt;
+}
+
+DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string_view access) {
+    if ((type != 'c' && type != 'b') || access.empty() || access.find_first_not_of("rwm") != std::string_view::npos) {
+        throw Error(cat("Not a device rule: type '", type, "', access '", printable(access), "'"));
+    }
+    const auto cgroups = readFile(processFile(containerPid, "cgroup"));
+    const auto cgroup = findDeviceCgroup(readFile("/proc/self/mountinfo"), cgroups);
+    if (!cgroup) {
+        const bool unified = ("\n" + cgroups).find("\n0::") != std::string::npos;
+        return unified ? DeviceGrant::unifiedCgroups : DeviceGrant::noCgroups;
+    }
+    const auto rules = readFile(cat(cgroup->directory, "/devices.list"));
+    if (rules.starts_with("a ")) {
+        return DeviceGrant::alreadyAllowed;
+    }
+    if (!isOwnCgroup(*cgroup, containerPid)) {
+        return DeviceGrant::notOwnCgroup;
+    }
+    const auto rule = cat(type, ' ', major(device), ':', minor(device), ' ', access);
+    const auto file = openFile(cat(cgroup->directory, "/devices.allow"), O_WRONLY);
+    writeAll(file.get(), rule, cat("the rule '", rule, "' to ", printable(cgroup->directory), "/devices.allow"));
+    return DeviceGrant::granted;
+}
+
+std::string explainGrant(DeviceGrant grant, std::string_view devicePath) {
+    switch (grant) {
+        case DeviceGrant::granted:
+        case DeviceGrant::alreadyAllowed:
+        case DeviceGrant::noCgroups:
+            return {};
+        case DeviceGrant::notOwnCgroup:
+            return cat("The container has no device cgroup of its own; access to ", printable(devicePath),
+                       " is as the job step's cgroup allows it");
+        case DeviceGrant::unifiedCgroups:
+            return cat("On cgroup version 2 a hook cannot amend the device rules; access to ", printable(devicePath),
+                       " must be requested when the container is created");
+    }
+    return {};
+}
+
+}  // namespace sarus::hooks
