@@ -49,7 +49,8 @@ public:
 
 template <typename Number>
 Number unsignedNumber(const Json& value, const std::string& file, std::string_view key) {
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::numeric_limits<Number>::max()) {
+    const bool isNatural = value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+    if (!isNatural || value.get<std::uint64_t>() > std::numeric_limits<Number>::max()) {
         wrongType(file, key, "a number in range");
     }
     return static_cast<Number>(value.get<std::uint64_t>());

@@ -1,0 +1,150 @@
+#include "oci/bundle_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+
+namespace sarus::oci {
+namespace {
+
+BundleConfig config(std::string_view json) {
+    return BundleConfig::parse(json, "config.json");
+}
+
+TEST(BundleConfig, keepsUnknownKeysTheirOrderAndNumbers) {
+    for (const char* text : {
+             R"({"zeta":{"b":1,"a":[null,true,false,"x"]},"alpha":18446744073709551615})",
+             R"({"n":[-9223372036854775808,9223372036854775807,9223372036854775808,0]})",
+             R"({"linux":{"seccomp":{"syscalls":[{"args":[{"value":18446744073709551614,"valueTwo":2080505856}]}]}}})",
+             R"({"text":"tab\t quote\" back\\ slash/ umlaut ü euro € clef 𝄞"})",
+             R"({"ratio":0.1,"tiny":1e-300,"third":0.3333333333333333})",
+         }) {
+        EXPECT_EQ(config(text).serialize(), text);
+    }
+}
+
+TEST(BundleConfig, refusesIntegersThatWouldLoseDigits) {
+    EXPECT_THROW(config(R"({"n":18446744073709551616})"), Error);
+    EXPECT_THROW(config(R"({"n":[-9223372036854775809]})"), Error);
+}
+
+TEST(BundleConfig, refusesWhatIsNotOneObject) {
+    for (const char* text :
+         {"", "[]", "null", "{} {}", "{\"a\":1e400}", "{\"a\":\"\xc3\"}", R"({"a":"\ud800"})", "{,}", "\x00"}) {
+        EXPECT_THROW(config(text), Error) << text;
+    }
+    EXPECT_THROW(config(R"({"x":)" + std::string(500000, '[')), Error);
+}
+
+constexpr const char* kConfig = R"({
+  "root": {"path": "rootfs"},
+  "process": {"user": {"uid": 1000, "gid": 100, "additionalGids": [4, 24]}, "args": ["sh", "-c", "x"],
+              "env": ["A=1", "PATH=/bin", "A=2", 7, "AB=3", "EMPTY="]},
+  "annotations": {"k": "v"},
+  "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}, {"destination": "/d", "source": "/s", "options": ["rbind"], "x": 1}],
+  "linux": {"uidMappings": [{"containerID": 0, "hostID": 100000, "size": 65536}], "cgroupsPath": "/a/b",
+            "namespaces": [{"type": "mount"}, {"type": "pid", "path": "/proc/1/ns/pid"}],
+            "devices": [{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 438, "uid": 0, "gid": 0}]}
+})";
+
+TEST(BundleConfig, readsWhatHooksNeed) {
+    const auto c = config(kConfig);
+    EXPECT_EQ(c.rootPath(), "rootfs");
+    EXPECT_EQ(c.user().uid, 1000U);
+    EXPECT_EQ(c.user().gid, 100U);
+    EXPECT_EQ(c.user().additionalGids, (std::vector<gid_t>{4, 24}));
+    EXPECT_EQ(c.arguments(), (std::vector<std::string>{"sh", "-c", "x"}));
+    EXPECT_EQ(c.environment(), (std::vector<std::string>{"A=1", "PATH=/bin", "A=2", "AB=3", "EMPTY="}));
+    EXPECT_EQ(c.annotations().at("k"), "v");
+    EXPECT_EQ(c.cgroupsPath(), "/a/b");
+    EXPECT_TRUE(c.hasNamespace("pid"));
+    EXPECT_FALSE(c.hasNamespace("user"));
+    ASSERT_EQ(c.uidMappings().size(), 1U);
+    EXPECT_EQ(c.uidMappings()[0].hostId, 100000U);
+    EXPECT_TRUE(c.gidMappings().empty());
+    ASSERT_EQ(c.mounts().size(), 2U);
+    EXPECT_EQ(c.mounts()[0].type, "proc");
+    EXPECT_EQ(c.mounts()[1].options, (std::vector<std::string>{"rbind"}));
+    ASSERT_EQ(c.devices().size(), 1U);
+    EXPECT_EQ(c.devices()[0].minor, 229);
+    EXPECT_EQ(c.devices()[0].fileMode, 0666U);
+}
+
+TEST(BundleConfig, givesTheLastVariableOfAName) {
+    const auto c = config(kConfig);
+    EXPECT_EQ(c.variable("A"), "2");
+    EXPECT_EQ(c.variable("EMPTY"), "");
+    EXPECT_EQ(c.variable("B"), std::nullopt);
+    EXPECT_EQ(c.variable("PAT"), std::nullopt);
+}
+
+TEST(BundleConfig, readsAbsentKeysAsEmpty) {
+    const auto c = config("{}");
+    EXPECT_EQ(c.rootPath(), "");
+    EXPECT_TRUE(c.environment().empty());
+    EXPECT_TRUE(c.mounts().empty());
+    EXPECT_EQ(c.user().uid, 0U);
+}
+
+TEST(BundleConfig, namesTheKeyOfAWrongType) {
+    try {
+        config(R"({"process":{"user":{"uid":"root"}}})").user();
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("process.user.uid"), std::string::npos) << error.what();
+    }
+    EXPECT_THROW(config(R"({"process":[]})").environment(), Error);
+    EXPECT_THROW(config(R"({"process":{"env":{}}})").environment(), Error);
+    EXPECT_THROW(config(R"({"root":{"path":1}})").rootPath(), Error);
+    EXPECT_THROW(config(R"({"process":{"user":{"uid":4294967296}}})").user(), Error);
+    EXPECT_THROW(config(R"({"process":{"env":"A=1"}})").setVariable("A", "2"), Error);
+    EXPECT_THROW(config(R"({"mounts":{}})").appendMount({"/d", "/s", {}, {}}), Error);
+}
+
+TEST(BundleConfig, replacesTheLastVariableInItsPlaceOrAppends) {
+    auto c = config(R"({"process":{"env":["A=1","B=2","A=3","C=4"]}})");
+    c.setVariable("A", "new=x");
+    c.setVariable("D", "");
+    EXPECT_EQ(c.serialize(), R"({"process":{"env":["A=1","B=2","A=new=x","C=4","D="]}})");
+}
+
+TEST(BundleConfig, createsWhatIsMissingOnTheWay) {
+    auto c = config(R"({"first":1})");
+    c.setVariable("A", "1");
+    c.appendMount({"/d", "/s", "bind", std::vector<std::string>{"rbind", "ro"}});
+    c.setDevice({"/dev/x", 'c', 1, 2, 0600, 0U, 0U});
+    c.appendDeviceRule({true, 'c', 1, 2, "rw"});
+    c.addAdditionalGid(44);
+    c.addAdditionalGid(44);
+    c.appendHook("createContainer", {"/h", {"h", "x"}, {"E=1"}, 5});
+    c.setAnnotation("k", "v");
+    EXPECT_EQ(
+        c.serialize(),
+        R"({"first":1,"process":{"env":["A=1"],"user":{"additionalGids":[44]}},)"
+        R"("mounts":[{"destination":"/d","type":"bind","source":"/s","options":["rbind","ro"]}],)"
+        R"("linux":{"devices":[{"path":"/dev/x","type":"c","major":1,"minor":2,"fileMode":384,"uid":0,"gid":0}],)"
+        R"("resources":{"devices":[{"allow":true,"type":"c","major":1,"minor":2,"access":"rw"}]}},)"
+        R"("hooks":{"createContainer":[{"path":"/h","args":["h","x"],"env":["E=1"],"timeout":5}]},"annotations":{"k":"v"}})");
+}
+
+TEST(BundleConfig, leavesOutTypeAndOptionsThatAreAbsentAndKeepsEmptyOnes) {
+    auto c = config("{}");
+    c.appendMount({"/a", "/s", std::nullopt, std::nullopt});
+    c.appendMount({"/b", "/s", "", std::vector<std::string>{}});
+    EXPECT_EQ(c.serialize(),
+              R"({"mounts":[{"destination":"/a","source":"/s"},{"destination":"/b","type":"","source":"/s","options":[]}]})");
+}
+
+TEST(BundleConfig, replacesADeviceOfTheSamePathAndRemovesMountsByDestination) {
+    auto c = config(kConfig);
+    c.setDevice({"/dev/fuse", 'c', 1, 3, {}, {}, {}});
+    ASSERT_EQ(c.devices().size(), 1U);
+    EXPECT_EQ(c.devices()[0].major, 1);
+    EXPECT_EQ(c.removeMounts("/d"), 1U);
+    EXPECT_EQ(c.removeMounts("/d"), 0U);
+    EXPECT_EQ(c.mounts().size(), 1U);
+    EXPECT_EQ(config("{}").removeMounts("/d"), 0U);
+}
+
+}  // namespace
+}  // namespace sarus::oci
