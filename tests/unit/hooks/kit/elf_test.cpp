@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "hooks/kit/elf_builder.hpp"
 #include "base/temporary_directory.hpp"
+#include "hooks/kit/elf_builder.hpp"
 
 namespace sarus::hooks {
 namespace {

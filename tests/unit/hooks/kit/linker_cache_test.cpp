@@ -1,0 +1,248 @@
+#include "hooks/kit/linker_cache.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "base/text.hpp"
+#include "hooks/kit/root_fixture.hpp"
+
+namespace sarus::hooks {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+std::vector<std::string> namesOf(const std::vector<LibraryDirectory>& directories) {
+    std::vector<std::string> names;
+    for (const auto& directory : directories) {
+        names.push_back(directory.path);
+    }
+    return names;
+}
+
+std::vector<std::string> librariesOf(const test::Root& root) {
+    std::vector<std::string> lines;
+    for (const auto& record : scanLibraries(root.fd(), librarySearchDirectories(root.fd(), findDynamicLinkers(root.fd())))) {
+        lines.push_back(cat(record.name, " => ", record.path));
+    }
+    return lines;
+}
+
+TEST(LibraryDirectories, readsIncludesWithWildcardsInOrder) {
+    const test::Root root;
+    root.write("etc/ld.so.conf",
+               "# first\ninclude ld.so.conf.d/*.conf other/exact\n/opt/last/  # with a comment\nhwcap 1 nosegneg\nrelative\n");
+    root.write("etc/ld.so.conf.d/b.conf", "/opt/b\n/opt/b2=libc5\n");
+    root.write("etc/ld.so.conf.d/a.conf", "/opt/a");
+    root.write("etc/ld.so.conf.d/.hidden.conf", "/opt/hidden\n");
+    root.write("etc/ld.so.conf.d/c.txt", "/opt/c\n");
+    root.write("etc/other/exact", "/opt/exact dir\n");
+    EXPECT_THAT(configuredLibraryDirectories(root.fd()),
+                ElementsAre("/opt/a", "/opt/b", "/opt/b2", "/opt/exact dir", "/opt/last"));
+}
+
+TEST(LibraryDirectories, endsOnIncludesOfThemselvesAndMissingFiles) {
+    const test::Root root;
+    EXPECT_THAT(configuredLibraryDirectories(root.fd()), IsEmpty());
+    root.write("etc/ld.so.conf", "include /etc/ld.so.conf\ninclude /etc/./ld.so.conf\ninclude /etc/none\n/a\n");
+    EXPECT_THAT(configuredLibraryDirectories(root.fd()), Contains("/a"));
+}
+
+TEST(LibraryDirectories, neverReadsFilesOutsideOfTheRoot) {
+    const test::TemporaryDirectory outside;
+    replaceFile(outside / "secret.conf", "/leaked\n", 0644);
+    const test::Root root;
+    root.link("etc/ld.so.conf.d", outside.path());
+    root.write("etc/ld.so.conf", cat("include ld.so.conf.d/*.conf\ninclude /../../../../", outside.path(), "/*.conf\n"));
+    EXPECT_THAT(configuredLibraryDirectories(root.fd()), Not(Contains("/leaked")));
+}
+
+TEST(LibraryDirectories, refusesAConfigurationWithoutEnd) {
+    const test::Root root;
+    std::string lines;
+    for (int i = 0; i < 2000; ++i) {
+        lines += cat("/d", i, '\n');
+    }
+    root.write("etc/ld.so.conf", lines);
+    EXPECT_THROW(configuredLibraryDirectories(root.fd()), Error);
+}
+
+TEST(LibraryDirectories, doesNotWaitForAFifoInPlaceOfTheConfiguration) {
+    const test::Root root;
+    createDirectories(root / "etc");
+    ASSERT_EQ(::mkfifo((root / "etc/ld.so.conf").c_str(), 0644), 0);
+    EXPECT_THAT(configuredLibraryDirectories(root.fd()), IsEmpty());
+}
+
+TEST(LibraryDirectories, listsConfiguredDirectoriesFirstAndEachDirectoryOnce) {
+    const test::Root root;
+    root.library("usr/lib64/ld-linux-x86-64.so.2", "ld-linux-x86-64.so.2");
+    root.link("lib64", "usr/lib64");
+    root.link("lib", "usr/lib");
+    createDirectories(root / "usr/lib/x86_64-linux-gnu");
+    createDirectories(root / "opt/x");
+    root.write("etc/ld.so.conf", "/opt/x\n/lib/x86_64-linux-gnu\n/missing\n");
+    const auto directories = librarySearchDirectories(root.fd(), findDynamicLinkers(root.fd()));
+    EXPECT_THAT(namesOf(directories), ElementsAre("/opt/x", "/lib/x86_64-linux-gnu", "/lib", "/lib64"));
+}
+
+TEST(LibraryDirectories, usesTheDirectoriesOfTheRootsMachineNotOfTheHosts) {
+    const test::Root root;
+    root.library("lib/ld-linux-aarch64.so.1", "ld-linux-aarch64.so.1", machine::aarch64);
+    root.library("usr/lib/aarch64-linux-gnu/libm.so.6", "libm.so.6", machine::aarch64);
+    EXPECT_THAT(librariesOf(root), Contains("libm.so.6 => /usr/lib/aarch64-linux-gnu/libm.so.6"));
+}
+
+TEST(LibraryDirectories, readsAndExtendsMuslsPathFile) {
+    const test::Root root;
+    root.library("lib/ld-musl-x86_64.so.1", "");
+    createDirectories(root / "etc");
+    EXPECT_THAT(muslLibraryDirectories(root.fd(), "x86_64"), ElementsAre("/lib", "/usr/local/lib", "/usr/lib"));
+    addMuslLibraryDirectories(root.fd(), "x86_64", {"/usr/lib", "/opt/host"});
+    EXPECT_EQ(readFile(root / "etc/ld-musl-x86_64.path"), "/lib\n/usr/local/lib\n/usr/lib\n/opt/host\n");
+    root.write("etc/ld-musl-x86_64.path", "/a:/b\n/c\n\nrelative\n");
+    EXPECT_THAT(muslLibraryDirectories(root.fd(), "x86_64"), ElementsAre("/a", "/b", "/c"));
+    EXPECT_THROW(addMuslLibraryDirectories(root.fd(), "x86_64", {"/x:/y"}), Error);
+}
+
+TEST(LinkerCache, listsLibrariesBySonameAndDevelopmentLinksByTheirName) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1.2.3", "libx.so.1");
+    root.link("usr/lib/libx.so.1", "libx.so.1.2.3");
+    root.link("usr/lib/libx.so.1.2", "libx.so.1.2.3");
+    root.link("usr/lib/libx.so", "libx.so.1");
+    root.library("usr/lib/libplugin.so", "");
+    root.library("usr/lib/notalib.so.1", "notalib.so.1");
+    root.library("usr/lib/libx.so.1.dpkg-new", "libx.so.1");
+    root.write("usr/lib/libscript.so", "INPUT(libx.so.1)");
+    root.link("usr/lib/libdangling.so.1", "nowhere");
+    EXPECT_THAT(librariesOf(root), UnorderedElementsAre("libx.so.1 => /usr/lib/libx.so.1", "libx.so => /usr/lib/libx.so",
+                                                        "libplugin.so => /usr/lib/libplugin.so",
+                                                        "ld-linux-x86-64.so.2 => /lib64/ld-linux-x86-64.so.2"));
+}
+
+TEST(LinkerCache, leadsToTheNewestFileWhereTheLinkNamedLikeTheSonameIsMissing) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1.9.0", "libx.so.1");
+    root.library("usr/lib/libx.so.1.10.0", "libx.so.1");
+    EXPECT_THAT(librariesOf(root), Contains("libx.so.1 => /usr/lib/libx.so.1.10.0"));
+    EXPECT_FALSE(pathExists(root / "usr/lib/libx.so.1")) << "a scan changes nothing";
+}
+
+TEST(LinkerCache, followsLinksOnlyInsideTheRoot) {
+    const test::TemporaryDirectory outside;
+    replaceFile(
+        outside / "libhost.so.1",
+        [] {
+            test::ElfBuilder b;
+            b.soname = "libhost.so.1";
+            return b.build();
+        }(),
+        0644);
+    const test::Root root;
+    root.glibc();
+    root.link("usr/lib/libhost.so.1", outside / "libhost.so.1");
+    root.library("opt/lib/libin.so.1.0", "libin.so.1");
+    root.link("usr/lib/libin.so.1", "/opt/lib/libin.so.1.0");
+    root.link("usr/lib/libloop.so.1", "libloop.so.1");
+    EXPECT_THAT(librariesOf(root),
+                UnorderedElementsAre("libin.so.1 => /usr/lib/libin.so.1", "ld-linux-x86-64.so.2 => /lib64/ld-linux-x86-64.so.2"));
+}
+
+TEST(LinkerCache, survivesHostileLibraryDirectories) {
+    const test::Root root;
+    root.glibc();
+    root.write("usr/lib/libtruncated.so.1", std::string("\x7f"
+                                                        "ELF\x02\x01\x01",
+                                                        7));
+    root.write("usr/lib/libempty.so.1", "");
+    root.library("usr/lib/libescape.so.1", "../../etc/passwd");
+    root.library("usr/lib/lib a;$(x)\n.so.1", "lib a;$(x)\n.so.1");
+    ASSERT_EQ(::mkfifo((root / "usr/lib/libfifo.so.1").c_str(), 0644), 0);
+    createDirectories(root / "usr/lib/libdirectory.so.1");
+    EXPECT_THAT(librariesOf(root), UnorderedElementsAre("lib a;$(x)\n.so.1 => /usr/lib/lib a;$(x)\n.so.1",
+                                                        "ld-linux-x86-64.so.2 => /lib64/ld-linux-x86-64.so.2"));
+}
+
+TEST(LinkerCache, listsGlibcHwcapsVariants) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    root.library("usr/lib/glibc-hwcaps/x86-64-v3/libx.so.1", "libx.so.1");
+    ASSERT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    const auto cache = LdCache::parse(readFile(root / "etc/ld.so.cache"));
+    ASSERT_GE(cache.entries().size(), 2U);
+    EXPECT_EQ(cache.entries()[0].path, "/usr/lib/glibc-hwcaps/x86-64-v3/libx.so.1");
+    EXPECT_EQ(cache.entries()[0].hwcapsSubdirectory, "x86-64-v3");
+    EXPECT_EQ(cache.entries()[1].path, "/usr/lib/libx.so.1");
+}
+
+TEST(LinkerCache, isWrittenOnceAndAgainOnlyAfterAChange) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::unchanged);
+    root.library("usr/lib/liby.so.1", "liby.so.1");
+    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::unchanged);
+    root.library("opt/z/libz.so.1", "libz.so.1");
+    root.write("etc/ld.so.conf", "/opt/z\n");
+    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    root.write("etc/ld.so.cache", "damaged");
+    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_EQ(containerLibraries(root.fd()).size(), 4U);
+}
+
+TEST(LinkerCache, replacesASymbolicLinkInsteadOfWritingThroughIt) {
+    const test::TemporaryDirectory outside;
+    replaceFile(outside / "victim", "precious", 0644);
+    const test::Root root;
+    root.glibc();
+    root.link("etc/ld.so.cache", outside / "victim");
+    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_EQ(readFile(outside / "victim"), "precious");
+    struct stat status {};
+    ASSERT_EQ(::lstat((root / "etc/ld.so.cache").c_str(), &status), 0);
+    EXPECT_TRUE(S_ISREG(status.st_mode));
+    EXPECT_EQ(status.st_mode & 07777U, 0644U);
+}
+
+TEST(LinkerCache, isNotNeededWithoutGlibcOrWithoutEtc) {
+    const test::Root empty;
+    EXPECT_EQ(updateLinkerCache(empty.fd()), LinkerCacheUpdate::notNeeded);
+    const test::Root musl;
+    musl.library("lib/ld-musl-x86_64.so.1", "");
+    createDirectories(musl / "etc");
+    EXPECT_EQ(updateLinkerCache(musl.fd()), LinkerCacheUpdate::notNeeded);
+    const test::Root withoutEtc;
+    withoutEtc.library("lib64/ld-linux-x86-64.so.2", "ld-linux-x86-64.so.2");
+    EXPECT_EQ(updateLinkerCache(withoutEtc.fd()), LinkerCacheUpdate::notNeeded);
+}
+
+TEST(LinkerCache, leavesTheOldCacheAndNoTemporaryFileIfItCannotBeReplaced) {
+    const test::Root root;
+    root.glibc();
+    createDirectories(root / "etc/ld.so.cache/directory");
+    EXPECT_THROW(updateLinkerCache(root.fd()), Error);
+    EXPECT_EQ(::rmdir((root / "etc/ld.so.cache/directory").c_str()), 0);
+    EXPECT_EQ(::rmdir((root / "etc/ld.so.cache").c_str()), 0);
+    EXPECT_EQ(::rmdir((root / "etc").c_str()), 0) << "something was left behind";
+}
+
+TEST(LinkerCache, findsTheLibrariesOfImagesWithoutACache) {
+    const test::Root root;
+    root.library("lib/ld-musl-x86_64.so.1", "");
+    root.library("usr/lib/libmpi.so.12.1.8", "libmpi.so.12");
+    root.link("usr/lib/libmpi.so.12", "libmpi.so.12.1.8");
+    EXPECT_THAT(containerLibraries(root.fd()),
+                Contains(LdCacheRecord{"libmpi.so.12", "/usr/lib/libmpi.so.12", ld_cache_flags::x86_64, ""}));
+}
+
+}  // namespace
+}  // namespace sarus::hooks
