@@ -160,8 +160,9 @@ bool HelperProcess::hasEnded() const noexcept {
 
 std::string HelperProcess::endAndGetOutput() {
     // A server whose mount failed is about to end by itself and to say why.
-    for (int attempt = 0; attempt < 200 && !hasEnded(); ++attempt) {
-        ::usleep(1000);
+    constexpr int attempts = 2000;
+    for (int attempt = 0; attempt < attempts && !hasEnded(); ++attempt) {
+        ::usleep(100);
     }
     child = Child();
     std::array<char, 1024> text{};

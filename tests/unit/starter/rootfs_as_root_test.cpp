@@ -79,11 +79,13 @@ protected:
         });
     }
 
-    std::string bundleName() const { return bundle ? *bundle : GetParam() == Caller::rootless ? "userBundle" : "bundle"; }
+    std::string bundleName() const {
+        return otherBundle ? *otherBundle : GetParam() == Caller::rootless ? "userBundle" : "bundle";
+    }
 
     /// What the node offers, in the calling process's mount namespace.
     std::function<void()> prepareNode = [this] { allowFuse(sandbox); };
-    std::optional<std::string> bundle;
+    std::optional<std::string> otherBundle;
 
     /// A FUSE filesystem without allow_root: even root gets EACCES there.
     void mountFuseForTheUserAlone(const std::string& target) const {
@@ -498,9 +500,9 @@ TEST_P(RootfsTest, WorksWithoutFuse) {
 }
 
 TEST_P(RootfsTest, TheBundlesPathMayContainWhatOverlayOptionsUse) {
-    bundle = "odd:bundle,lowerdir=x \\y";
-    createDirectories(sandbox / *bundle);
-    ASSERT_EQ(::chown((sandbox / *bundle).c_str(), GetParam() == Caller::rootless ? userId : 0, 0), 0);
+    otherBundle = "odd:bundle,lowerdir=x \\y";
+    createDirectories(sandbox / *otherBundle);
+    ASSERT_EQ(::chown((sandbox / *otherBundle).c_str(), GetParam() == Caller::rootless ? userId : 0, 0), 0);
     addMount("/etc/hosts", "/mnt/hosts");
     build([&](const Rootfs&, Credentials&) { EXPECT_EQ(readFile(in("/mnt/hosts")), readFile("/etc/hosts")); });
 }
