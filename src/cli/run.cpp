@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -91,6 +92,10 @@ engine::LaunchRequest makeRequest(const Arguments& arguments) {
     request.init = arguments.has("init");
     request.tty = arguments.has("tty");
     request.privatePid = parsePid(arguments);
+    rlimit stack{};
+    if (::getrlimit(RLIMIT_STACK, &stack) == 0) {
+        request.stackLimit = stack.rlim_cur;
+    }
     request.logLevel = logLevel();
     checkOptions(request);
     return request;

@@ -26,6 +26,10 @@ public:
         }
     }
     void field(std::same_as<bool> auto flag) { out += flag ? '\1' : '\0'; }
+    void field(std::uint64_t number) {
+        field(static_cast<std::uint32_t>(number));
+        field(static_cast<std::uint32_t>(number >> 32U));
+    }
     void field(int number) { field(static_cast<std::uint32_t>(number)); }
     void field(LogLevel level) { field(static_cast<std::uint32_t>(level)); }
 
@@ -92,6 +96,14 @@ public:
             number |= static_cast<std::uint32_t>(static_cast<unsigned char>(byte)) << shift;
             shift += 8;
         }
+    }
+
+    void field(std::uint64_t& number) {
+        std::uint32_t low = 0;
+        std::uint32_t high = 0;
+        field(low);
+        field(high);
+        number = std::uint64_t{high} << 32U | low;
     }
 
     void field(std::same_as<bool> auto& flag) {
@@ -204,6 +216,7 @@ void transfer(Archive& archive, Request& request) {
     archive.field(request.init);
     archive.field(request.tty);
     archive.field(request.privatePid);
+    archive.field(request.stackLimit);
     archive.field(request.logLevel);
 }
 

@@ -50,7 +50,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         detectCgroupLayout() == CgroupLayout::unified) {
         inputs.cgroupsPath = runcCgroupsPath(request.plan.name);
     }
-    inputs.rlimits = callerLimits(request.entry.limits);
+    inputs.rlimits = callerLimits(request.limits);
     inputs.hostHasMqueue = isDirectory("/dev/mqueue");
     return inputs;
 }

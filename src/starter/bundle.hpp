@@ -13,7 +13,7 @@ namespace sarus::starter {
 
 /// What config.json is made of.
 struct BundleRequest {
-    const Entry& entry;
+    std::vector<CallerLimit> limits;  ///< what the payload gets back
     const engine::ContainerPlan& plan;
     const engine::SiteConfig& config;
     const Credentials& credentials;

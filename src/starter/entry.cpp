@@ -181,6 +181,18 @@ bool raiseLimit(int resource, const std::string& name, rlim_t needed, rlimit& li
     return true;
 }
 
+std::optional<CallerLimit> stackLimit(std::optional<std::uint64_t> wanted) {
+    rlimit limit{};
+    checkErrno(::getrlimit(RLIMIT_STACK, &limit), "Failed to read RLIMIT_STACK");
+    if (!wanted || *wanted == limit.rlim_cur) {
+        return std::nullopt;
+    }
+    return CallerLimit{.resource = RLIMIT_STACK,
+                       .name = "RLIMIT_STACK",
+                       .soft = std::min<rlim_t>(*wanted, limit.rlim_max),
+                       .hard = limit.rlim_max};
+}
+
 void closeInherited(const std::vector<int>& inherited, const std::vector<int>& kept) {
     for (const int fd : inherited) {
         if (fd > STDERR_FILENO && std::find(kept.begin(), kept.end(), fd) == kept.end()) {

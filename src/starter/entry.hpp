@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ bool isIdentityMap(const std::string& uidMap);
 /// Raises a soft limit to `hard`, or both to `needed` where the process may, and says if that changed `limit`.
 /// Throws Error which names the limit if less than `needed` can be had.
 bool raiseLimit(int resource, const std::string& name, rlim_t needed, rlimit& limit);
+
+/// The stack limit to give back to the payload: `wanted` (bytes, RLIM_INFINITY for none) as soft limit, if the hard one allows
+/// it.
+std::optional<CallerLimit> stackLimit(std::optional<std::uint64_t> wanted);
 
 /// Keeps `kept` and closes the other descriptors of the caller from 3 on.
 void closeInherited(const std::vector<int>& inherited, const std::vector<int>& kept);

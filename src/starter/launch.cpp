@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -59,6 +60,14 @@ std::optional<std::string> callerVariable(const engine::LaunchRequest& request, 
         }
     }
     return std::nullopt;
+}
+
+std::vector<CallerLimit> payloadLimits(const Entry& entry, const engine::LaunchRequest& request) {
+    auto limits = entry.limits;
+    if (auto stack = stackLimit(request.stackLimit)) {
+        limits.push_back(std::move(*stack));
+    }
+    return limits;
 }
 
 /// The runtimes' own message for this is one that users cannot make sense of.
@@ -169,7 +178,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     if (runtime.kind == engine::OciRuntime::crun && detectCgroupLayout() == CgroupLayout::hybrid) {
         hideUnifiedHierarchy();
     }
-    writeBundle({.entry = entry,
+    writeBundle({.limits = payloadLimits(entry, request),
                  .plan = plan,
                  .config = config,
                  .credentials = credentials,

@@ -33,6 +33,7 @@ LaunchRequest fullRequest() {
     request.name = "name";
     request.mpiType = "mpich";
     request.mpi = request.ssh = request.tty = true;
+    request.stackLimit = 0x1122334455667788;
     request.logLevel = LogLevel::debug;
     return request;
 }
@@ -53,6 +54,7 @@ TEST(LaunchRequest, EveryFieldSurvivesTheCrossing) {
     EXPECT_EQ(copy.imagePath, original.imagePath);
     EXPECT_EQ(copy.imageReference, original.imageReference);
     EXPECT_EQ(copy.metadata, original.metadata);
+    EXPECT_EQ(copy.stackLimit, original.stackLimit);
     EXPECT_EQ(copy.command, original.command);
     EXPECT_EQ(copy.entrypoint, original.entrypoint);
     EXPECT_EQ(copy.hostEnvironment, original.hostEnvironment);
