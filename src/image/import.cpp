@@ -203,32 +203,54 @@ void pullImage(Repository& repository, const ImportSettings& settings, const Pul
     copyAndStore(import, request, authenticationPath, digest);
 }
 
+namespace {
+
+/// The file itself, or a decompressed copy in the work directory: not all versions of skopeo can read compressed archives.
+UniqueFd openUncompressed(const std::string& file, const std::string& workDirectory) {
+    const auto decompressor = decompressorOf(file);
+    auto source = openFile(file, O_RDONLY | O_NONBLOCK);
+    if (!decompressor) {
+        return source;
+    }
+    const auto copyPath = cat(workDirectory, "/archive");
+    auto copy = openFile(copyPath, O_RDWR | O_CREAT | O_EXCL, 0600);
+    const Command command{.path = findProgram(*decompressor).value_or(cat("/usr/bin/", *decompressor)),
+                          .args = {*decompressor, "-dc"},
+                          .stdinFd = source.get(),
+                          .stdoutFd = copy.get()};
+    const auto package = *decompressor == "xz" ? "xz-utils" : *decompressor;
+    const auto result = runTool(command, ToolStreams::captureErrors, package);
+    if (!result.status.ok()) {
+        throw Error(cat("Failed to decompress '", printable(file), "': ", printable(trim(result.err))));
+    }
+    return copy;
+}
+
+}  // namespace
+
 void loadImage(Repository& repository, const ImportSettings& settings, const LoadRequest& request) {
-    const InterruptScope interruptible;
     constexpr std::array<std::string_view, 4> known{"docker-archive", "oci-archive", "oci", "sif"};
     if (!request.sourceFormat.empty() && std::find(known.begin(), known.end(), request.sourceFormat) == known.end()) {
         throw Error(cat("Invalid source format '", printable(request.sourceFormat), "'"),
                     "Supported formats: docker-archive, oci-archive, oci, sif");
     }
-    const auto transports =
-        request.sourceFormat.empty() ? possibleTransports(request.file) : std::vector<std::string>{request.sourceFormat};
+    if (!decompressorOf(request.file) && request.sourceFormat.empty()) {
+        transportOf(request.file, request.file);  // what is no image is refused before anything is made for it
+    }
+    const InterruptScope interruptible;
     Import import(repository, settings);
     // Skopeo gets the file by descriptor: a colon in the path would mean something else to it.
-    const auto file = openFile(request.file, O_RDONLY | O_NONBLOCK);
+    const auto file = openUncompressed(request.file, import.session.workDirectory());
+    const auto opened = cat("/proc/self/fd/", file.get());
+    const auto transport = request.sourceFormat.empty() ? transportOf(opened, request.file) : request.sourceFormat;
     const auto layout = import.session.privateLayout();
-    ToolResult result;
-    for (const auto& transport : transports) {
-        removeTree(layout);
-        createDirectories(layout, 0700);
-        const bool plainLayers = transport == "docker-archive";
-        result =
-            import.skopeo.copy({cat(transport, ":/proc/self/fd/", file.get()), std::nullopt, file.get(), plainLayers}, layout);
-        if (result.status.ok()) {
-            import.store(layout, request.reference, "");
-            return;
-        }
+    createDirectories(layout, 0700);
+    const bool plainLayers = transport == "docker-archive";
+    const auto result = import.skopeo.copy({cat(transport, ':', opened), std::nullopt, file.get(), plainLayers}, layout);
+    if (!result.status.ok()) {
+        throw Error(cat("Failed to load image '", printable(request.file), "'"), skopeoMessage(result.err));
     }
-    throw Error(cat("Failed to load image '", printable(request.file), "'"), skopeoMessage(result.err));
+    import.store(layout, request.reference, "");
 }
 
 }  // namespace sarus::image

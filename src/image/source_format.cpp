@@ -70,7 +70,7 @@ std::string_view entryName(const Block& block) {
     return name;
 }
 
-std::vector<std::string> transportsOfTar(int fd, const std::string& path) {
+std::string transportOfTar(int fd, std::string_view shown) {
     bool oci = false;
     std::uint64_t offset = 0;
     for (int entry = 0; entry < mostEntries; ++entry) {
@@ -80,7 +80,7 @@ std::vector<std::string> transportsOfTar(int fd, const std::string& path) {
         }
         const auto name = entryName(*block);
         if (name == "manifest.json") {
-            return {"docker-archive"};  // recent versions of docker save write both kinds at once
+            return "docker-archive";  // recent versions of docker save write both kinds at once
         }
         oci = oci || name == "oci-layout";
         const auto size = entrySize(*block);
@@ -90,51 +90,56 @@ std::vector<std::string> transportsOfTar(int fd, const std::string& path) {
         offset += blockSize + (size + blockSize - 1) / blockSize * blockSize;
     }
     if (oci) {
-        return {"oci-archive"};
+        return "oci-archive";
     }
-    throw Error(cat("The file \"", printable(path), "\" is no image archive: it has neither manifest.json nor oci-layout"),
+    throw Error(cat("The file \"", printable(shown), "\" is no image archive: it has neither manifest.json nor oci-layout"),
                 "Make one with 'docker save', 'podman save' or 'skopeo copy'; an archive that is cut off looks like this, too");
-}
-
-bool isCompressed(const Block& block) {
-    using namespace std::string_view_literals;
-    const std::string_view start(block.data(), 6);
-    return start.starts_with("\x1f\x8b"sv) || start.starts_with("\x28\xb5\x2f\xfd"sv) || start.starts_with("BZh"sv) ||
-           start.starts_with(
-               "\xfd"
-               "7zXZ"sv);
 }
 
 }  // namespace
 
-std::vector<std::string> possibleTransports(const std::string& path) {
+std::optional<std::string> decompressorOf(const std::string& path) {
+    using namespace std::string_view_literals;
     const auto fd = openFile(path, O_RDONLY | O_NONBLOCK);
     struct stat status {};
-    checkErrno(::fstat(fd.get(), &status), cat("Failed to examine ", printable(path)));
+    const bool regular = ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode);
+    const auto block = regular ? readBlock(fd.get(), 0) : std::nullopt;
+    if (!block) {
+        return std::nullopt;
+    }
+    const std::string_view start(block->data(), 6);
+    return start.starts_with("\x1f\x8b"sv)           ? std::optional<std::string>("gzip")
+           : start.starts_with("\x28\xb5\x2f\xfd"sv) ? std::optional<std::string>("zstd")
+           : start.starts_with("\xfd\x37zXZ"sv)      ? std::optional<std::string>("xz")
+           : start.starts_with("BZh"sv)              ? std::optional<std::string>("bzip2")
+                                                     : std::nullopt;
+}
+
+std::string transportOf(const std::string& path, std::string_view shown) {
+    const auto fd = openFile(path, O_RDONLY | O_NONBLOCK);
+    struct stat status {};
+    checkErrno(::fstat(fd.get(), &status), cat("Failed to examine ", printable(shown)));
     if (S_ISDIR(status.st_mode)) {
         if (pathExists(cat(path, "/oci-layout"))) {
-            return {"oci"};
+            return "oci";
         }
-        throw Error(cat("The directory \"", printable(path), "\" is no OCI image layout: it has no file oci-layout"));
+        throw Error(cat("The directory \"", printable(shown), "\" is no OCI image layout: it has no file oci-layout"));
     }
     if (!S_ISREG(status.st_mode)) {
-        throw Error(cat("The image file \"", printable(path), "\" is not a regular file"));
+        throw Error(cat("The image file \"", printable(shown), "\" is not a regular file"));
     }
     const auto block = readBlock(fd.get(), 0);
     if (!block) {
-        throw Error(cat("The file \"", printable(path), "\" is empty"));
-    }
-    if (isCompressed(*block)) {
-        return {"docker-archive", "oci-archive"};
+        throw Error(cat("The file \"", printable(shown), "\" is empty"));
     }
     if (std::memcmp(block->data() + 32, "SIF_MAGIC", 9) == 0) {
-        return {"sif"};
+        return "sif";
     }
     if (!isTarHeader(*block)) {
-        throw Error(cat("The file \"", printable(path), "\" is no image archive"),
+        throw Error(cat("The file \"", printable(shown), "\" is no image archive"),
                     "Make one with 'docker save', 'podman save' or 'skopeo copy'");
     }
-    return transportsOfTar(fd.get(), path);
+    return transportOfTar(fd.get(), shown);
 }
 
 }  // namespace sarus::image

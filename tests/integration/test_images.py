@@ -1,0 +1,572 @@
+"""sarus pull, load, images, rmi and prune, with a real registry."""
+
+import concurrent.futures
+import gzip
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import tarfile
+
+import pytest
+from helpers import system
+from helpers.images import Image, architecture, busybox_layer, digest
+
+pytestmark = pytest.mark.asroot
+
+COLUMNS = ["REPOSITORY", "TAG", "DIGEST", "IMAGE ID", "CREATED", "SIZE", "SERVER"]
+
+
+@pytest.fixture
+def sarus(setuid_engine):
+    """sarus(*arguments, status=0) as the user; returns the finished process."""
+
+    def run(*arguments, status=0, **keywords):
+        result = setuid_engine.sarus(*arguments, **keywords)
+        assert result.returncode == status, f"{arguments}: {result.returncode}\n{result.stdout}{result.stderr}"
+        return result
+
+    run.engine = setuid_engine
+    return run
+
+
+@pytest.fixture
+def repository(user):
+    """The user's repository, without images before and after the test."""
+    path = user.home / ".sarus"
+
+
+    def clear():
+        shutil.rmtree(path / "images", ignore_errors=True)
+        (path / "metadata.json").unlink(missing_ok=True)
+
+    clear()
+    yield path
+    clear()
+
+
+@pytest.fixture
+def variant(images):
+    """variant(text): a busybox image which has `text` in /variant."""
+    return lambda text: images.busybox(extra=lambda layer: layer.file("variant", text))
+
+
+def rubbish(repository, temp_dir):
+    """Everything temporary that is left."""
+    found = [path for path in repository.rglob("*") if re.search(r"-[a-z]{16}(\.json)?$", path.name)]
+    return found + list(temp_dir.glob("sarus-import-*"))
+
+
+def stored_names(repository):
+    index = json.loads((repository / "metadata.json").read_text())
+    return [entry["uniqueKey"] for entry in index["images"]]
+
+
+def wrapped_skopeo(workspace, name, body):
+    """A program which runs `body` (shell; "$@" are skopeo's arguments) instead of skopeo."""
+    path = workspace / f"skopeo-{name}"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+# Pulling
+
+
+def test_pull_prints_what_is_documented(sarus, repository, registry, variant, temp_dir):
+    image = variant("documented")
+    reference = registry.push(image, "library/documented:1.0")
+    lines = sarus("pull", reference).stdout.splitlines()
+    assert lines[:5] == [f"# image            : {reference}", f'# cache directory  : "{repository}/cache"', f'# temp directory   : "{temp_dir}"',
+                         f'# images directory : "{repository}/images"', f"# image digest     : {image.manifest_digest()}"]
+    assert lines[-2:] == ["> unpacking OCI image", f'> making squashfs image: "{repository}/images/{registry.host}/library/documented/1.0.squashfs"']
+
+
+def test_pulled_image_is_listed_run_and_removed(sarus, repository, registry, variant):
+    image = variant("cycle")
+    reference = registry.push(image, "library/cycle:1.0")
+    sarus("pull", reference)
+    titles, row = sarus("images", "--digests").stdout.splitlines()
+    assert re.split(r"   +", titles.strip()) == COLUMNS
+    name, tag, registry_digest, image_id, created, size, server = row.split()
+    assert (name, tag, server) == (f"{registry.host}/library/cycle", "1.0", registry.host)
+    assert registry_digest == image.manifest_digest()
+    assert image_id == digest(json.dumps(image.configuration, sort_keys=True, separators=(",", ":")).encode())[7:19] or len(image_id) == 12
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", created) and re.fullmatch(r"\d+\.\d\d[KMGT]?B", size)
+    assert sarus.engine.output(reference, "cat", "/variant") == "cycle"
+    assert sarus("rmi", reference).stdout == f"removed image {reference}\n"
+    assert sarus("images").stdout.count("\n") == 1
+    assert sarus("run", reference, "true", status=1).stderr.splitlines()[0] == f"Image {reference} is not available"
+
+
+def test_second_pull_finds_the_image_up_to_date(sarus, repository, registry, variant):
+    reference = registry.push(variant("up to date"), "library/uptodate:latest")
+    sarus("pull", reference)
+    again = sarus("pull", reference.removesuffix(":latest")).stdout.splitlines()
+    assert again[-1] == f"Image for {reference} is already available and up to date"
+
+
+def test_changed_image_is_pulled_again(sarus, repository, registry, variant):
+    reference = registry.push(variant("first"), "library/changing:1")
+    sarus("pull", reference)
+    registry.push(variant("second"), "library/changing:1")
+    sarus("pull", reference)
+    assert sarus.engine.output(reference, "cat", "/variant") == "second"
+    assert sarus("images").stdout.count("library/changing") == 1
+
+
+def test_pull_by_digest_ignores_the_tag(sarus, repository, registry, variant):
+    image = variant("by digest")
+    registry.push(image, "library/bydigest:1")
+    by_digest = f"{registry.host}/library/bydigest@{image.manifest_digest()}"
+    both = by_digest.replace("@", ":nonsense@")
+    lines = sarus("pull", both).stdout.splitlines()
+    assert lines[0] == f"# image            : {both}"
+    assert lines[-1].endswith(f'/library/bydigest/{image.manifest_digest().replace(":", "-")}.squashfs"')
+    assert sarus("images").stdout.splitlines()[1].split()[1] == "<none>"
+    assert sarus("pull", both).stdout.splitlines()[-1] == f"Image for {both} is already available and up to date"
+    assert sarus.engine.output(both, "cat", "/variant") == "by digest"
+    assert sarus("rmi", both).stdout == f"removed image {by_digest}\n"
+
+
+def test_image_for_this_machine_is_chosen_from_an_index(sarus, repository, registry, workspace):
+    layout = workspace / "multi-platform"
+    entries = []
+    for arch in ("ppc64le", architecture(), "s390x"):
+        image = Image([busybox_layer(extra=lambda layer: layer.file("variant", arch))])
+        image.configuration["architecture"] = arch
+        image.write_oci_layout(layout)
+        entry = json.loads((layout / "index.json").read_text())["manifests"][0]
+        del entry["annotations"]
+        entries.append({**entry, "platform": {"os": "linux", "architecture": arch}})
+    index = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": entries}).encode()
+    (layout / "blobs/sha256" / digest(index)[7:]).write_bytes(index)
+    top = {"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest(index), "size": len(index),
+           "annotations": {"org.opencontainers.image.ref.name": "latest"}}
+    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [top]}))
+    reference = f"{registry.host}/library/multi:1"
+    subprocess.run(["skopeo", "copy", "--quiet", "--all", "--insecure-policy", "--dest-tls-verify=false", f"oci:{layout}:latest", f"docker://{reference}"],
+                   check=True, capture_output=True)
+    lines = sarus("pull", reference).stdout.splitlines()
+    assert lines[4] == f"# image digest     : {entries[1]['digest']}"
+    assert sarus.engine.output(reference, "cat", "/variant") == architecture()
+
+
+def test_layers_are_downloaded_once(sarus, repository, registry, variant):
+    image = variant("shared")
+    sarus("pull", registry.push(image, "library/shared:1"))
+    reference = registry.push(image, "library/shared:2")
+    before = len(registry.requests())
+    sarus("pull", reference)
+    downloads = [line for line in registry.requests()[before:] if '"GET /v2/library/shared/blobs/' in line]
+    layer = digest(gzip.compress(image.layers[0], mtime=0))
+    assert not any(layer in line for line in downloads)
+
+
+def test_two_pulls_of_one_image_at_once_succeed(sarus, repository, registry, variant, temp_dir):
+    reference = registry.push(variant("at once"), "library/atonce:1")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: sarus.engine.sarus("pull", reference), range(4)))
+    assert [result.returncode for result in results] == [0] * 4, [result.stderr for result in results]
+    assert stored_names(repository) == [f"{registry.host}/library/atonce/1"]
+    assert sarus.engine.output(reference, "cat", "/variant") == "at once"
+    assert rubbish(repository, temp_dir) == []
+
+
+def test_damaged_file_in_the_cache_is_downloaded_again(sarus, repository, registry, variant, temp_dir):
+    image = variant("damaged cache")
+    reference = registry.push(image, "library/damaged:1")
+    sarus("pull", reference)
+    sarus("rmi", reference)
+    layer = repository / "cache/blobs/sha256" / digest(gzip.compress(image.layers[0], mtime=0))[7:]
+    content = layer.read_bytes()
+    layer.write_bytes(content[:1000] + b"damaged!" + content[1008:])
+    result = sarus("pull", reference)
+    assert f'Removing damaged file "' in result.stderr
+    assert sarus.engine.output(reference, "cat", "/variant") == "damaged cache"
+    assert rubbish(repository, temp_dir) == []
+
+
+# Failures of a pull
+
+
+@pytest.mark.parametrize("name", ["library/missing:1", "library/uptodate:missing"])
+def test_pull_of_a_missing_image_fails_in_documented_lines(sarus, repository, registry, temp_dir, name):
+    lines = sarus("pull", f"{registry.host}/{name}", status=1).stderr.splitlines()
+    assert lines[:2] == [f"Failed to pull image '{registry.host}/{name}'", "Error reading manifest from registry."]
+    assert rubbish(repository, temp_dir) == []
+
+
+def test_unreachable_registry_is_named(sarus, repository):
+    lines = sarus("pull", "127.0.0.1:1/library/x", status=1).stderr.splitlines()
+    assert lines[0] == "Failed to pull image '127.0.0.1:1/library/x:latest'"
+    assert "'127.0.0.1:1' cannot be reached" in lines[1]
+
+
+def test_malformed_reference_is_refused(sarus, repository):
+    assert sarus("pull", "///", status=1).stderr.splitlines()[0] == "Invalid image reference '///'"
+
+
+def test_temporary_directory_must_exist(sarus, repository, registry):
+    assert sarus("pull", "--temp-dir=/invalid-dir", f"{registry.host}/x/y", status=1).stderr == 'Invalid temporary directory "/invalid-dir"\n'
+
+
+def test_image_that_cannot_be_built_leaves_the_old_one(sarus, repository, registry, variant, temp_dir):
+    reference = registry.push(variant("good"), "library/breaking:1")
+    sarus("pull", reference)
+    registry.push(Image([b"this is no tar archive" * 100], {}), "library/breaking:1")
+    error = sarus("pull", reference, status=1).stderr
+    assert error.startswith("Failed to make the squashfs image: ") and error.count("\n") == 1
+    assert sarus.engine.output(reference, "cat", "/variant") == "good"
+    assert rubbish(repository, temp_dir) == []
+
+
+def test_plain_http_needs_the_users_configuration(sarus, repository, workspace, variant, user):
+    from helpers.registry import Registry, allow_plain_http
+    server = Registry(workspace / "plain-registry")
+    try:
+        reference = server.push(variant("plain"), "library/plain:1")
+        # localhost counts as a normal registry: without configuration only TLS is tried.
+        assert "registries.conf.d" in sarus("pull", reference, status=1).stderr
+        allow_plain_http(user, server)
+        sarus("pull", reference)
+    finally:
+        server.stop()
+
+
+def test_missing_skopeo_is_named_with_its_package(make_setuid_prefix, user, sarus, repository):
+    prefix = make_setuid_prefix("no-skopeo", skopeoPath="/nowhere/skopeo")
+    engine = sarus.engine.variant(prefix=prefix)
+    result = engine.sarus("pull", "quay.io/a/b")
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[0] == 'The program "/nowhere/skopeo" does not exist'
+    assert "Debian package skopeo" in result.stderr
+
+
+def test_enforced_policy_decides(make_setuid_prefix, sarus, repository, registry, variant, workspace):
+    policy = workspace / "reject.json"
+    policy.write_text('{"default": [{"type": "reject"}]}')
+    reference = registry.push(variant("policy"), "library/policy:1")
+    strict = sarus.engine.variant(prefix=make_setuid_prefix("strict", containersPolicy={"path": str(policy), "enforce": True}))
+    result = strict.sarus("pull", reference)
+    assert result.returncode == 1 and "does not accept this image" in result.stderr
+    lenient = sarus.engine.variant(prefix=make_setuid_prefix("lenient", containersPolicy={"path": str(policy), "enforce": False}))
+    home_policy = sarus.engine.user.home / ".config/containers/policy.json"
+    home_policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+    try:
+        assert lenient.sarus("pull", reference).returncode == 0
+    finally:
+        home_policy.unlink()
+
+
+# Credentials
+
+
+def test_private_image_suggests_a_login(sarus, repository, private_registry, variant):
+    reference = private_registry.push(variant("private"), "library/private:1")
+    lines = sarus("pull", reference, status=1).stderr.splitlines()
+    assert lines[-3:] == ["The image may be private or not present in the remote registry.", "Did you perform a login with the proper credentials?",
+                          "See 'sarus help pull' (--login option)"]
+
+
+@pytest.mark.parametrize("options, text", [
+    (["--login"], "tester\nlet me in"),
+    (["--login", "-u", "tester"], "let me in\n"),
+    (["--username", "tester", "--password-stdin"], "let me in\n"),
+    (["--user", "tester", "--password-stdin"], "let me in"),
+    (["-utester", "--password-stdin"], "let me in"),
+])
+def test_credentials_give_access(sarus, repository, private_registry, variant, options, text):
+    reference = private_registry.push(variant("private"), "library/private:1")
+    sarus("pull", *options, reference, input=text)
+    assert sarus.engine.output(reference, "cat", "/variant") == "private"
+
+
+def test_wrong_password_is_refused(sarus, repository, private_registry, variant):
+    reference = private_registry.push(variant("private"), "library/private:1")
+    assert f"Failed to pull image '{reference}'" in sarus("pull", "--login", reference, input="tester\nwrong\n", status=1).stderr
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--login", "--password-stdin"], "The options '--password-stdin' and '--login' cannot be used together"),
+    (["--username", "", "--password-stdin"], "Invalid username: empty value provided"),
+    (["--login"], "Invalid username: empty value provided"),
+])
+def test_impossible_credentials_are_refused(sarus, repository, options, message):
+    assert sarus("pull", *options, "quay.io/a/b", input="\n\n", status=1).stderr.splitlines()[0] == message
+
+
+@pytest.mark.parametrize("runtime_directory", [True, False])
+def test_authentication_file_is_private_and_removed(make_setuid_prefix, sarus, repository, private_registry, variant, workspace, user, runtime_directory):
+    log = user.home / "auth.log"
+    name = f"auth-{runtime_directory}"
+    spy = wrapped_skopeo(workspace, name, f"""
+for argument; do case "$argument" in */sarus-auth-*) ls -l "$argument" >>{log}; cat "$argument" >>{log}; esac; done
+exec /usr/bin/skopeo "$@" """)
+    engine = sarus.engine.variant(prefix=make_setuid_prefix(name, skopeoPath=str(spy)))
+    directory = user.home / "runtime"
+    directory.mkdir(exist_ok=True)
+    os.chown(directory, user.uid, user.gid)
+    reference = private_registry.push(variant("private"), "library/private:1")
+    variables = {"XDG_RUNTIME_DIR": directory if runtime_directory else directory / "missing"}
+    result = engine.sarus("pull", "--login", reference, input="tester\nlet me in\n", env=variables)
+    text = log.read_text()
+    log.unlink()
+    assert result.returncode == 0, result.stderr
+    expected = directory / "sarus" if runtime_directory else repository
+    assert re.match(rf"-rw------- 1 {user.name} .* {expected}/sarus-auth-[a-z]{{16}}\.json\n", text)
+    assert f'"{private_registry.host}/library/private":{{"auth":' in text
+    assert not list(directory.rglob("sarus-auth-*")) and not list(repository.glob("sarus-auth-*"))
+
+
+# Signals and death
+
+
+@pytest.fixture
+def stuck(make_setuid_prefix, sarus, workspace):
+    """An engine whose skopeo never ends a copy, and the file by which it says that it has begun."""
+    started = sarus.engine.user.home / "copy-started"
+    started.unlink(missing_ok=True)
+    prefix = sarus.engine.prefix.parent / "stuck"
+    if not prefix.exists():
+        skopeo = wrapped_skopeo(workspace, "stuck", f"""
+case " $* " in *" copy "*) touch {started}; exec sleep 100;; esac
+exec /usr/bin/skopeo "$@" """)
+        make_setuid_prefix("stuck", skopeoPath=str(skopeo))
+    return sarus.engine.variant(prefix=prefix), started
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_during_a_pull_leaves_nothing(stuck, sarus, repository, private_registry, variant, temp_dir, number):
+    engine, started = stuck
+    reference = private_registry.push(variant("private"), "library/private:1")
+    process = engine.start("pull", "--login", reference)
+    process.stdin.write("tester\nlet me in\n")
+    process.stdin.flush()
+    assert system.eventually(started.exists, 20)
+    assert list(repository.glob("sarus-auth-*")) and rubbish(repository, temp_dir)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 128 + number, errors
+    assert rubbish(repository, temp_dir) == []
+    assert stored_names(repository) == []
+
+
+def test_next_command_removes_what_a_killed_pull_left(stuck, sarus, repository, private_registry, variant, temp_dir):
+    engine, started = stuck
+    reference = private_registry.push(variant("private"), "library/private:1")
+    process = engine.start("pull", "--login", reference)
+    process.stdin.write("tester\nlet me in\n")
+    process.stdin.flush()
+    assert system.eventually(started.exists, 20)
+    process.kill()
+    process.communicate(timeout=10)
+    assert rubbish(repository, temp_dir)
+    sarus("images")
+    assert rubbish(repository, temp_dir) == []
+
+
+# Proxies
+
+
+def test_pull_goes_through_the_proxy(sarus, repository, registry, variant, workspace):
+    port = system.free_port()
+    log = workspace / "proxy.log"
+    configuration = workspace / "proxy.conf"
+    configuration.write_text(f'Port {port}\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nLogFile "{log}"\nLogLevel Info\n')
+    process = subprocess.Popen([system.program("tinyproxy"), "-d", "-c", str(configuration)], stdout=subprocess.DEVNULL)
+    try:
+        system.wait_for_port(port, process)
+        # Programs in Go never use a proxy for loopback addresses, but they do for a name that only the proxy resolves to one.
+        host = f"{os.uname().nodename}.sarus-test.invalid:{registry.port}"
+        proxy = {"http_proxy": f"http://127.0.0.1:{port}", "https_proxy": f"http://127.0.0.1:{port}"}
+        sarus("pull", f"{host}/library/x:1", status=1, env=proxy)
+        assert host.split(":")[0] in log.read_text()
+        size = log.stat().st_size
+        sarus("pull", f"{host}/library/x:1", status=1, env={**proxy, "no_proxy": ".sarus-test.invalid"})
+        assert log.stat().st_size == size
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+# Loading
+
+
+def docker_archive(images, variant, name):
+    return images.archive(variant(name), name)
+
+
+def test_load_prints_two_lines_after_skopeos(sarus, repository, images, variant):
+    lines = sarus("load", docker_archive(images, variant, "loaded"), "loaded").stdout.splitlines()
+    assert lines[-2:] == ["> unpacking OCI image", f'> making squashfs image: "{repository}/images/load/library/loaded/latest.squashfs"']
+    assert not any(line.startswith("#") for line in lines)
+    row = sarus("images").stdout.splitlines()[1].split()
+    assert (row[0], row[1], row[-1]) == ("load/library/loaded", "latest", "load")
+    assert sarus("images", "--digests").stdout.splitlines()[1].split()[2] == "<none>"
+    assert sarus.engine.output("load/library/loaded", "cat", "/variant") == "loaded"
+    assert sarus("rmi", "load/library/loaded").stdout == "removed image load/library/loaded:latest\n"
+
+
+def oci_archive(layout, path, mode="w"):
+    with tarfile.open(path, mode) as archive:
+        for file in sorted(layout.rglob("*")):
+            archive.add(file, file.relative_to(layout), recursive=False)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["docker-archive", "docker-archive.gz", "oci-archive", "oci-archive.gz", "oci-layout", "odd:name.tar"])
+def test_load_finds_out_the_format(sarus, repository, images, variant, workspace, kind):
+    directory = workspace / f"load-{kind}"
+    directory.mkdir()
+    plain = docker_archive(images, variant, "format")
+    layout = variant("format").write_oci_layout(directory / "layout")
+    if kind == "docker-archive":
+        source = plain
+    elif kind == "docker-archive.gz":
+        source = directory / "archive"
+        source.write_bytes(gzip.compress(plain.read_bytes(), 1))
+    elif kind == "odd:name.tar":
+        source = shutil.copy(plain, directory / kind)
+    elif kind == "oci-layout":
+        source = layout
+    else:
+        source = oci_archive(layout, directory / "archive", "w:gz" if kind.endswith("gz") else "w")
+    sarus("load", source, "format:1")
+    assert sarus.engine.output("load/library/format:1", "cat", "/variant") == "format"
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive" * 1000, gzip.compress(os.urandom(5000))[:3000]], ids=["empty", "text", "cut off"])
+def test_load_of_something_else_fails_in_one_piece(sarus, repository, workspace, temp_dir, content):
+    file = workspace / "no-image"
+    file.write_bytes(content)
+    assert sarus("load", file, "x", status=1).stderr.strip()
+    assert rubbish(repository, temp_dir) == []
+    assert stored_names(repository) == []
+
+
+def test_load_of_a_missing_file_names_it(sarus, repository):
+    assert sarus("load", "/nowhere/image.tar", "x", status=1).stderr == "Failed to open /nowhere/image.tar: No such file or directory\n"
+
+
+def test_load_takes_no_digest(sarus, repository):
+    lines = sarus("load", "/nowhere/image.tar", "x@sha256:" + 64 * "a", status=1).stderr.splitlines()
+    assert lines == ["Destination image reference must not contain a digest when loading the image from a file", "See 'sarus help load'"]
+
+
+# The repository
+
+
+def test_repository_belongs_to_the_user(sarus, repository, images, variant, user):
+    sarus("load", docker_archive(images, variant, "owned"), "owned")
+    for path in [repository, *repository.rglob("*")]:
+        assert path.lstat().st_uid == user.uid, path
+    assert stat.S_IMODE((repository / "metadata.json").stat().st_mode) & 0o022 == 0
+
+
+def test_rmi_of_an_unknown_image(sarus, repository):
+    assert sarus("rmi", "quay.io/a/b", status=1).stderr == "Cannot find image 'quay.io/a/b:latest'\n"
+
+
+def test_list_heals_a_lost_file(sarus, repository, images, variant):
+    sarus("load", docker_archive(images, variant, "lost"), "lost")
+    (repository / "images/load/library/lost/latest.squashfs").unlink()
+    assert sarus("images").stdout.count("\n") == 1
+    assert not (repository / "images/load/library/lost/latest.meta").exists()
+    assert sarus("run", "load/library/lost", "true", status=1).stderr.startswith("Image load/library/lost:latest is not available\n")
+
+
+def test_images_survive_a_damaged_index(sarus, repository, images, variant):
+    sarus("load", docker_archive(images, variant, "survivor"), "survivor")
+    before = sarus("images").stdout
+    (repository / "metadata.json").write_text('{"images": [')
+    result = sarus("images")
+    assert result.stdout == before
+    assert "is damaged" in result.stderr
+    assert [path.read_text() for path in repository.glob("metadata.json.damaged-*")] == ['{"images": [']
+    for path in repository.glob("metadata.json.damaged-*"):
+        path.unlink()
+
+
+def test_repository_of_sarus_1_7_is_used(sarus, repository, images, variant, user):
+    """As that engine leaves it: no additional member in .meta, absolute paths in the index."""
+    sarus("load", docker_archive(images, variant, "old"), "old")
+    directory = repository / "images/docker.io/library/old"
+    shutil.copytree(repository / "images/load/library/old", directory)
+    sarus("rmi", "load/library/old")
+    (directory / "latest.meta").write_text('{"Cmd":["cat","/variant"],"Entrypoint":[],"WorkingDir":"","Env":["PATH=/bin"]}')
+    entry = {"uniqueKey": "docker.io/library/old/latest", "server": "docker.io", "namespace": "library", "image": "old", "tag": "latest", "digest": "",
+             "registryDigest": "sha256:" + 64 * "a", "id": 64 * "b", "imagePath": f"{directory}/latest.squashfs",
+             "metadataPath": f"{directory}/latest.meta", "datasize": "1016.00KB", "created": "2022-03-15T17:24:08"}
+    text = json.dumps({"images": [entry]}, indent=3)
+    (repository / "metadata.json").write_text(text)
+    subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(repository)], check=True)
+    row = sarus("images").stdout.splitlines()[1]
+    assert row == "old          latest       bbbbbbbbbbbb   2022-03-15T17:24:08   1016.00KB    docker.io"
+    assert (repository / "metadata.json").read_text() == text
+    assert sarus.engine.output("old") == "old"
+    assert "unknown" in sarus("images", "--verify").stdout
+
+
+def test_verify_finds_a_damaged_image(sarus, repository, images, variant):
+    sarus("load", docker_archive(images, variant, "verified"), "verified")
+    assert sarus("images", "--verify").stdout == "load/library/verified:latest: intact\n"
+    path = repository / "images/load/library/verified/latest.squashfs"
+    with open(path, "r+b") as file:
+        file.seek(5000)
+        file.write(b"damage")
+    assert sarus("images", "--verify", status=1).stdout == "load/library/verified:latest: DAMAGED\n"
+
+
+def test_centralized_repository_is_filled_by_root_and_read_by_users(sarus, repository, root, images, variant):
+    central = sarus.engine.prefix / "var/centralized"
+    archive = docker_archive(images, variant, "central")
+    as_root = sarus.engine.variant(user=root, mode="root")
+    result = as_root.sarus("load", "--centralized-repository", archive, "central")
+    assert result.returncode == 0 and result.stderr == ""
+    assert sarus("images", "--centralized-repository").stdout.splitlines()[1].startswith("load/library/central")
+    assert sarus.engine.output("load/library/central", "cat", "/variant", options=["--centralized-repository"]) == "central"
+    assert sarus("images").stdout.count("\n") == 1
+    denied = sarus("rmi", "--centralized-repository", "load/library/central", status=1).stderr
+    assert "meant to be changed by root only" in denied and "Permission denied" in denied
+    assert (central / "images/load/library/central/latest.squashfs").exists()
+    assert as_root.sarus("rmi", "--centralized-repository", "load/library/central").returncode == 0
+    shutil.rmtree(central)
+
+
+def test_centralized_repository_must_be_configured(make_setuid_prefix, sarus, repository):
+    engine = sarus.engine.variant(prefix=make_setuid_prefix("decentral", centralizedRepositoryDir=None))
+    result = engine.sarus("images", "--centralized-repository")
+    assert result.returncode == 1 and result.stderr.splitlines()[0] == "There is no centralized repository on this system"
+
+
+def test_full_disk_leaves_the_old_image(sarus, repository, registry, variant, images, user, home_base, make_setuid_prefix, workspace):
+    base = workspace / "small-disk"
+    base.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=8m,uid={user.uid},mode=0755", "tmpfs", str(base)], check=True)
+    try:
+        engine = sarus.engine.variant(prefix=make_setuid_prefix("small-disk", localRepositoryBaseDir=str(base)))
+        reference = registry.push(variant("small"), "library/small:1")
+        assert engine.sarus("pull", reference).returncode == 0
+        noise = os.urandom(6 << 20)
+        registry.push(images.busybox(extra=lambda layer: layer.file("noise", noise)), "library/small:1")
+        result = engine.sarus("pull", reference)
+        assert result.returncode == 1 and "no space left" in result.stderr.lower(), result.stderr
+        assert engine.output(reference, "cat", "/variant") == "small"
+        assert rubbish(base / user.name / ".sarus", pathlib.Path("/nonexistent")) == []
+    finally:
+        subprocess.run(["umount", "-l", str(base)], check=True)
+
+
+def test_prune_empties_the_cache(sarus, repository, registry, variant):
+    reference = registry.push(variant("pruned"), "library/pruned:1")
+    sarus("pull", reference)
+    assert re.fullmatch(rf'would remove \d+ files \(.*B\) from the cache "{repository}/cache"\n', sarus("prune", "--dry-run").stdout)
+    assert any((repository / "cache/blobs/sha256").iterdir())
+    assert sarus("prune").stdout.startswith("removed ")
+    assert not any((repository / "cache/blobs/sha256").iterdir())
+    assert sarus.engine.output(reference, "cat", "/variant") == "pruned"
