@@ -240,9 +240,11 @@ std::vector<Layer> readLayers(const Layout& layout, const Json& manifest, const 
     return result;
 }
 
+/// Configurations often lack the variant that their index names, so only what they have to say is compared.
 void checkPlatform(const Json& config, const Platform& wanted) {
-    const Platform offered{stringMember(config, "os"), stringMember(config, "architecture"), stringMember(config, "variant")};
-    if (!offered.os.empty() && !offered.architecture.empty() && suitability(wanted, offered) < 0) {
+    const Platform offered{stringMember(config, "os"), stringMember(config, "architecture"), ""};
+    const bool known = !offered.os.empty() && !offered.architecture.empty();
+    if (known && (offered.os != wanted.os || offered.architecture != wanted.architecture)) {
         throw Error(cat("The image is for the platform ", printable(offered.text()), ", not for ", wanted.text()));
     }
 }

@@ -38,7 +38,7 @@ public:
             }
         }
         if (dictionaryPercent != 0) {
-            options.dictionarySize = options.blockSize / 100 * dictionaryPercent;
+            options.dictionarySize = static_cast<std::uint32_t>(std::uint64_t{options.blockSize} * dictionaryPercent / 100);
         }
         return options;
     }

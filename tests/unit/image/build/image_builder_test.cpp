@@ -1,0 +1,229 @@
+// The conversion as a whole: reproducible bytes, limits, failures that leave nothing behind.
+
+#include "image/build/image_builder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <random>
+
+#include "base/error.hpp"
+#include "image/build/layer_fixture.hpp"
+
+namespace sarus::image::build {
+namespace {
+
+using test::LayoutWriter;
+using test::TarWriter;
+using testing::HasSubstr;
+
+std::string noise(std::size_t size, unsigned int seed) {
+    std::mt19937 random(seed);
+    std::string data(size, '\0');
+    for (auto& byte : data) {
+        byte = static_cast<char>(random() % 64);
+    }
+    return data;
+}
+
+std::vector<std::string> layersOfManySizes() {
+    TarWriter lower;
+    TarWriter upper;
+    for (unsigned int i = 0; i < 120; ++i) {
+        lower.file(cat("d", i % 7, "/f", i), noise(i * i * 171 % 400000, i % 100));
+        upper.file(cat("d", i % 3, "/f", i * 2), noise(i * 311, i));
+    }
+    upper.file("d1/.wh.f1", "").hardLink("link", "d1/f8");
+    return {lower.finish(), upper.finish()};
+}
+
+std::string problemOf(const BuildRequest& request) {
+    try {
+        buildImage(request);
+    } catch (const Error& error) {
+        return cat(error.what(), " | ", error.hint());
+    }
+    return "no error";
+}
+
+TEST(ImageBuilder, TheBytesDoNotDependOnTheNumberOfThreads) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage(layersOfManySizes()));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    std::string expected;
+    for (const unsigned int workers : {1U, 2U, 4U, 16U}) {
+        request.squashfs.workers = workers;
+        const auto result = buildImage(request);
+        expected = expected.empty() ? result.squashfsDigest : expected;
+        EXPECT_EQ(result.squashfsDigest, expected) << workers;
+    }
+}
+
+TEST(ImageBuilder, TheBytesDoNotDependOnTheLayersCompression) {
+    LayoutWriter layout;
+    std::string expected;
+    for (const auto pack : {test::gzip, test::zstd}) {
+        layout.writeIndex(layout.addImage(layersOfManySizes(), pack));
+        const auto result = buildImage(test::requestFor(layout, layout.scratch("out")));
+        expected = expected.empty() ? result.squashfsDigest : expected;
+        EXPECT_EQ(result.squashfsDigest, expected);
+    }
+}
+
+TEST(ImageBuilder, TheOwnerIsAnInputOfTheBytes) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({TarWriter().file("a", "x").finish()}));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    const auto first = buildImage(request).squashfsDigest;
+    request.owner.uid = 77;
+    EXPECT_NE(buildImage(request).squashfsDigest, first);
+}
+
+TEST(ImageBuilder, ReportsDigestSizeAndEntriesOfTheFile) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({TarWriter().file("d/a", "x").file("b", "y").finish()}));
+    const auto result = buildImage(test::requestFor(layout, layout.scratch("out")));
+    const auto bytes = readFile(layout.scratch("out"));
+    EXPECT_EQ(result.squashfsDigest, test::sha256(bytes));
+    EXPECT_EQ(result.squashfsSize, bytes.size());
+    EXPECT_EQ(bytes.size() % 4096, 0U);
+    EXPECT_EQ(result.entries, 3U);
+}
+
+TEST(ImageBuilder, EqualContentsAreStoredOnce) {
+    LayoutWriter layout;
+    const auto content = noise(3000000, 1);
+    layout.writeIndex(layout.addImage({TarWriter().file("a", content).finish()}));
+    const auto once = buildImage(test::requestFor(layout, layout.scratch("out"))).squashfsSize;
+    layout.writeIndex(layout.addImage({TarWriter().file("a", content).file("b", content).file("c/d", content).finish()}));
+    EXPECT_LT(buildImage(test::requestFor(layout, layout.scratch("out"))).squashfsSize, once + 8192);
+    EXPECT_EQ(test::readTree(layout.scratch("out")).at("c/d").content, content);
+}
+
+TEST(ImageBuilder, HiddenContentsAreNotStored) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage(
+        {TarWriter().file("a", noise(2000000, 1)).file("d/b", noise(2000000, 2)).file("e/c", noise(2000000, 3)).finish(),
+         TarWriter().file("a", "new").file(".wh.d", "").file("e/.wh..wh..opq", "").finish()}));
+    EXPECT_LT(buildImage(test::requestFor(layout, layout.scratch("out"))).squashfsSize, 8193U);
+}
+
+TEST(ImageBuilder, HolesAndZerosTakeNoSpace) {
+    TarWriter tar;
+    tar.addPax('x', {{"GNU.sparse.size", "50000000"}, {"GNU.sparse.name", "hole"}, {"GNU.sparse.map", "30000000,3"}});
+    tar.addRaw({.name = "hole", .content = "abc"}, 3);
+    tar.file("zeros", std::string(5000000, '\0'));
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({tar.finish()}));
+    EXPECT_LT(buildImage(test::requestFor(layout, layout.scratch("out"))).squashfsSize, 8193U);
+    const auto tree = test::readTree(layout.scratch("out"));
+    EXPECT_EQ(tree.at("hole").content.size(), 50000000U);
+    EXPECT_EQ(tree.at("hole").content.substr(30000000, 4), std::string("abc\0", 4));
+    EXPECT_EQ(tree.at("zeros").content, std::string(5000000, '\0'));
+}
+
+TEST(ImageBuilder, FilesOfAllSizesAroundTheBlockSize) {
+    TarWriter tar;
+    for (const std::size_t size : {1U, 511U, 512U, 131071U, 131072U, 131073U, 262144U, 500000U}) {
+        tar.file(cat("f", size), noise(size, static_cast<unsigned int>(size)));
+    }
+    const auto tree = test::convert({tar.finish()});
+    for (const auto& [name, seen] : tree) {
+        if (name != "/") {
+            EXPECT_EQ(seen.content, noise(seen.content.size(), static_cast<unsigned int>(seen.content.size()))) << name;
+            EXPECT_EQ(name, cat("f", seen.content.size()));
+        }
+    }
+}
+
+TEST(ImageBuilder, WithoutXattrsNoneAreStored) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({TarWriter().add({.name = "f", .pax = {{"SCHILY.xattr.user.x", "v"}}}).finish()}));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    request.squashfs = parseMksquashfsOptions("-no-xattrs");
+    buildImage(request);
+    EXPECT_TRUE(test::readTree(layout.scratch("out")).at("f").xattrs.empty());
+}
+
+TEST(ImageBuilder, TheEntryLimitHolds) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({TarWriter().file("a", "").file("b", "").finish(), TarWriter().file("a", "").finish()}));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    request.limits.entries = 3;
+    EXPECT_EQ(problemOf(request), "no error");
+    request.limits.entries = 2;
+    EXPECT_THAT(problemOf(request), HasSubstr("more than 2 entries"));
+    EXPECT_FALSE(pathExists(layout.scratch("out"))) << "a failed conversion leaves no output";
+}
+
+TEST(ImageBuilder, TheSizeLimitHolds) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({TarWriter().file("zeros", std::string(20U << 20U, '\0')).finish()}));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    request.limits.unpackedBytes = 10U << 20U;
+    EXPECT_THAT(problemOf(request), HasSubstr("unpack to more than 10.00MB"));
+    EXPECT_FALSE(pathExists(layout.scratch("out")));
+}
+
+TEST(ImageBuilder, DamageInAnyLayerLeavesNoOutput) {
+    for (const std::size_t damaged : {0U, 1U}) {
+        LayoutWriter layout;
+        layout.writeIndex(layout.addImage(layersOfManySizes()));
+        auto request = test::requestFor(layout, layout.scratch("out"));
+        auto blob = readFile(request.image.layers[damaged].path);
+        blob[blob.size() / 2] = static_cast<char>(blob[blob.size() / 2] ^ 1);
+        LayoutWriter::write(request.image.layers[damaged].path, blob);
+        EXPECT_NE(problemOf(request), "no error");
+        EXPECT_FALSE(pathExists(layout.scratch("out")));
+    }
+}
+
+TEST(ImageBuilder, AMissingBlobIsNamed) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage(layersOfManySizes()));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    ASSERT_EQ(::unlink(request.image.layers[0].path.c_str()), 0);
+    EXPECT_THAT(problemOf(request), HasSubstr(request.image.layers[0].path));
+}
+
+TEST(ImageBuilder, AFileSizeLimitIsAClearErrorAndLeavesNoOutput) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({TarWriter().file("a", noise(3000000, 1)).finish()}));
+    const auto request = test::requestFor(layout, layout.scratch("out"));
+    struct rlimit old {};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+    const auto oldHandler = ::signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit small { 500000, old.rlim_max };
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    const auto problem = problemOf(request);
+    ::setrlimit(RLIMIT_FSIZE, &old);
+    ::signal(SIGXFSZ, oldHandler);
+    EXPECT_THAT(problem, testing::AllOf(HasSubstr("File too large"), HasSubstr("free some space")));
+    EXPECT_FALSE(pathExists(layout.scratch("out")));
+}
+
+TEST(ImageBuilder, AnOutputThatIsASymlinkIsRefused) {
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({}));
+    LayoutWriter::write(layout.scratch("precious"), "data");
+    ASSERT_EQ(::symlink(layout.scratch("precious").c_str(), layout.scratch("out").c_str()), 0);
+    EXPECT_NE(problemOf(test::requestFor(layout, layout.scratch("out"))), "no error");
+    EXPECT_EQ(readFile(layout.scratch("precious")), "data");
+}
+
+TEST(Progress, LineShowsBytesRateAndRemainingTime) {
+    EXPECT_EQ(progressLine("Converting", 50U << 20U, 200U << 20U, 2.0), "Converting: 50.00MB of 200.00MB, 25.00MB/s, 7 s left");
+    EXPECT_EQ(progressLine("Converting", 4U << 20U, 4U << 20U, 2.0), "Converting: 4.00MB of 4.00MB, 2.00MB/s");
+}
+
+TEST(Progress, KnowsItsStyles) {
+    EXPECT_EQ(parseProgressStyle("none"), ProgressStyle::none);
+    EXPECT_EQ(parseProgressStyle("plain"), ProgressStyle::plain);
+    EXPECT_THROW(parseProgressStyle("fancy"), Error);
+}
+
+}  // namespace
+}  // namespace sarus::image::build
