@@ -47,9 +47,9 @@ struct RuntimeInvocation {
     std::string bundleDir;
     std::string containerName;
     bool terminal = false;
-    std::vector<engine::PreservedDescriptor> descriptors;  ///< `to` counts up from 3
-    bool keepLog = false;                                  ///< runc's warnings go to a file in the bundle, not to the user
-    int deviceCgroup = -1;                                 ///< cgroup.procs of a leaf which the runtime enters, or -1
+    std::vector<engine::PreservedDescriptor> descriptors{};  ///< `to` counts up from 3
+    bool keepLog = false;                                    ///< runc's warnings go to a file in the bundle, not to the user
+    int deviceCgroup = -1;                                   ///< cgroup.procs of a leaf which the runtime enters, or -1
 };
 
 /// argv of the runtime, in its dialect. crun never chooses a cgroup.

@@ -1,0 +1,43 @@
+#include "starter/cgroups.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sarus::starter {
+namespace {
+
+constexpr const char* hybridCgroups =
+    "9:name=systemd:/\n5:devices:/slurm/uid_1000/job_7/step_0\n2:cpu,cpuacct:/slurm\n0::/user.slice/a:b\n";
+
+TEST(OwnCgroup, IsFoundByController) {
+    EXPECT_EQ(findOwnCgroup(hybridCgroups, "devices"), "/slurm/uid_1000/job_7/step_0");
+    EXPECT_EQ(findOwnCgroup(hybridCgroups, "cpuacct"), "/slurm");
+    EXPECT_EQ(findOwnCgroup(hybridCgroups, "memory"), std::nullopt);
+    EXPECT_EQ(findOwnCgroup(hybridCgroups, "device"), std::nullopt);
+}
+
+TEST(OwnCgroup, OfTheUnifiedHierarchyHasNoController) {
+    EXPECT_EQ(findOwnCgroup(hybridCgroups, ""), "/user.slice/a:b");
+    EXPECT_EQ(findOwnCgroup("5:devices:/x\n", ""), std::nullopt);
+}
+
+constexpr const char* mountInfo =
+    "25 1 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+    "26 25 0:23 / /sys/fs/cgroup/memory rw,relatime shared:5 - cgroup cgroup rw,memory\n"
+    "27 25 0:24 / /sys/fs/cgroup/devices rw,relatime shared:6 master:1 - cgroup cgroup rw,devices\n"
+    "28 25 0:25 /job /mnt/a\\040b rw - cgroup cgroup rw,freezer\n";
+
+TEST(CgroupDirectory, IsTheMountPointAndThePath) {
+    EXPECT_EQ(findCgroupDirectory(mountInfo, "devices", "/"), "/sys/fs/cgroup/devices");
+    EXPECT_EQ(findCgroupDirectory(mountInfo, "devices", "/job/step"), "/sys/fs/cgroup/devices/job/step");
+    EXPECT_EQ(findCgroupDirectory(mountInfo, "pids", "/"), std::nullopt);
+}
+
+TEST(CgroupDirectory, OfAPartlyMountedHierarchyIsRelativeToItsRoot) {
+    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job"), "/mnt/a b");
+    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job/step"), "/mnt/a b/step");
+    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/jobs"), std::nullopt);
+    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace sarus::starter

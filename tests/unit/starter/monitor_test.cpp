@@ -1,0 +1,129 @@
+#include "starter/monitor.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/error.hpp"
+#include "starter/isolated.hpp"
+#include "starter/process_tree.hpp"
+
+namespace sarus::starter {
+namespace {
+
+using test::isolated;
+using testing::HasSubstr;
+
+void blockAllSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+}
+
+/// Stands for the runtime.
+Child startShell(const std::string& script) {
+    return start({.path = "/bin/sh", .args = {"sh", "-c", script}});
+}
+
+void ignore(pid_t) {}
+
+TEST(Monitor, PassesTheExitStatusOn) {
+    EXPECT_EQ(0, isolated([] {
+                  blockAllSignals();
+                  const auto end = watchRuntime(startShell("exit 42"), ignore);
+                  return exitStatusOf(end, "runtime") == 42 ? 0 : 1;
+              }));
+}
+
+TEST(Monitor, ForwardsSignalsToTheRuntime) {
+    for (const auto& [number, name] : {std::pair{SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGINT, "INT"}}) {
+        EXPECT_EQ(0, isolated([number = number, name = name] {
+                      blockAllSignals();
+                      auto runtime = startShell(std::string("trap 'exit 7' ") + name + "; kill -s " + name +
+                                                " $PPID; i=0; while [ $i -lt 100 ]; do sleep 0.05; i=$((i+1)); done");
+                      const auto end = watchRuntime(std::move(runtime), ignore);
+                      return exitStatusOf(end, "runtime") == 7 && end.lastForwarded == number ? 0 : 1;
+                  }))
+            << name;
+    }
+}
+
+TEST(Monitor, TellsAboutOtherChildrenThatEnd) {
+    EXPECT_EQ(0, isolated([] {
+                  blockAllSignals();
+                  const pid_t other = startShell("exit 0").release();
+                  pid_t reported = 0;
+                  watchRuntime(startShell("sleep 0.3"), [&](pid_t pid) { reported = pid; });
+                  return reported == other ? 0 : 1;
+              }));
+}
+
+TEST(Monitor, ARuntimeThatIsKilledIsAnErrorUnlessTheSignalCameThroughTheStarter) {
+    try {
+        exitStatusOf({.status = {.code = 0, .signal = SIGSEGV}, .lastForwarded = SIGTERM}, "/usr/bin/crun");
+        FAIL() << "no error";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("/usr/bin/crun was killed by signal 11"));
+        EXPECT_EQ(error.exitStatus(), 1);
+    }
+    EXPECT_EQ(exitStatusOf({.status = {.code = 0, .signal = SIGTERM}, .lastForwarded = SIGTERM}, "crun"), 143);
+    EXPECT_EQ(exitStatusOf({.status = {.code = 137, .signal = 0}}, "crun"), 137);
+}
+
+TEST(Monitor, ASignalThatCameBeforeTheStartIsSeen) {
+    EXPECT_EQ(0, isolated([] {
+                  blockAllSignals();
+                  if (takePendingTermination() != 0) {
+                      return 1;
+                  }
+                  ::kill(::getpid(), SIGTERM);
+                  return takePendingTermination() == SIGTERM && takePendingTermination() == 0 ? 0 : 2;
+              }));
+}
+
+TEST(Monitor, WhatTheContainerLeavesBehindIsEnded) {
+    EXPECT_EQ(0, isolated([] {
+                  blockAllSignals();
+                  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+                  // A daemon with a child, both of which outlive the payload.
+                  watchRuntime(startShell("(trap '' HUP TERM; sleep 60 & sleep 60) & exit 0"), ignore);
+                  if (childrenOf(::getpid()).empty()) {
+                      return 1;
+                  }
+                  reapLeftovers(ignore);
+                  return childrenOf(::getpid()).empty() ? 0 : 2;
+              }));
+}
+
+TEST(ProcessTree, DescendantsAreKilledAndTheProcessItselfIsNot) {
+    EXPECT_EQ(0, isolated([] {
+                  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+                  auto runtime = startShell("sh -c 'sleep 60; true' & wait; sleep 60; true");
+                  while (childrenOf(runtime.pid()).empty()) {
+                      ::usleep(1000);
+                  }
+                  const pid_t payload = childrenOf(runtime.pid()).front();
+                  killDescendants(runtime.pid(), 1);
+                  for (int i = 0; i < 1000 && isRunning(payload); ++i) {
+                      ::usleep(1000);
+                  }
+                  return !isRunning(payload) && isRunning(runtime.pid()) ? 0 : 1;
+              }));
+}
+
+TEST(ProcessTree, AZombieIsNotRunning) {
+    EXPECT_EQ(0, isolated([] {
+                  const pid_t child = startShell("exit 0").release();
+                  for (int i = 0; i < 1000 && isRunning(child); ++i) {
+                      ::usleep(1000);
+                  }
+                  return isRunning(::getpid()) && !isRunning(child) && !isRunning(999999999) ? 0 : 1;
+              }));
+}
+
+}  // namespace
+}  // namespace sarus::starter
