@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -149,16 +150,17 @@ std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerNam
     }
     DeviceCgroup cgroup;
     cgroup.name = cat(leafPrefix, containerName);
-    cgroup.parent = openFile(*path, O_PATH | O_DIRECTORY);
-    sweep(cgroup.parent.get());
+    UniqueFd parent = openFile(*path, O_PATH | O_DIRECTORY);
+    sweep(parent.get());
     const std::string shown = cat(*path, '/', cgroup.name);
     do {  // until the locked directory is the one that has the name: another start may have swept it in between
-        if (::mkdirat(cgroup.parent.get(), cgroup.name.c_str(), 0755) != 0) {
+        if (::mkdirat(parent.get(), cgroup.name.c_str(), 0755) != 0) {
             throwErrno(cat("Failed to create the device cgroup ", printable(shown)));
         }
-        cgroup.leaf = openFileAt(cgroup.parent.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        cgroup.leaf = openFileAt(parent.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
         checkErrno(::flock(cgroup.leaf.get(), LOCK_SH), cat("Failed to lock ", printable(shown)));
-    } while (!sameDirectory(cgroup.parent.get(), cgroup.name, cgroup.leaf.get()));
+    } while (!sameDirectory(parent.get(), cgroup.name, cgroup.leaf.get()));
+    cgroup.parent = std::move(parent);  // from here on the destructor removes the leaf: it is ours
     if (!writeRule(cgroup.leaf.get(), "devices.deny", "a")) {
         throwErrno(cat("Failed to restrict the device cgroup ", printable(shown)));
     }

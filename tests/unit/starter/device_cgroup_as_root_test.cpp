@@ -1,0 +1,77 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "starter/cgroups.hpp"
+
+namespace sarus::starter {
+namespace {
+
+std::optional<std::string> ownDirectory() {
+    const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), "devices");
+    return own ? findCgroupDirectory(readFile("/proc/self/mountinfo"), "devices", *own) : std::nullopt;
+}
+
+class DeviceCgroupTest : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!ownDirectory()) {
+            GTEST_SKIP() << "this machine has no device cgroup of version 1";
+        }
+        name = "test-" + std::to_string(::getpid());
+        leaf = *ownDirectory() + "/sarus-" + name;
+    }
+
+    /// 'y' where a process in the leaf can open the device, 'n' where the cgroup forbids it.
+    static char canOpen(const DeviceCgroup& cgroup, const char* device, int flags) {
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            const bool entered = ::write(cgroup.processes(), "0", 1) == 1;
+            ::_exit(!entered ? 2 : ::open(device, flags | O_CLOEXEC) >= 0 ? 0 : errno == EPERM ? 1 : 3);
+        }
+        int status = 0;
+        ::waitpid(pid, &status, 0);
+        return status == 0 ? 'y' : WEXITSTATUS(status) == 1 ? 'n' : '?';
+    }
+
+    std::string name;
+    std::string leaf;
+};
+
+TEST_F(DeviceCgroupTest, AllowsTheUsualDevicesAndThoseAskedForAlone) {
+    const auto cgroup = DeviceCgroup::create(name, {{.type = 'c', .major = 1, .minor = 11, .access = "r"}});
+    ASSERT_TRUE(cgroup);
+    EXPECT_EQ(canOpen(*cgroup, "/dev/null", O_RDWR), 'y');
+    EXPECT_EQ(canOpen(*cgroup, "/dev/kmsg", O_RDONLY), 'y');
+    EXPECT_EQ(canOpen(*cgroup, "/dev/kmsg", O_WRONLY), 'n');
+    EXPECT_EQ(canOpen(*cgroup, "/dev/loop-control", O_RDWR), 'n');
+}
+
+TEST_F(DeviceCgroupTest, IsRemovedWithTheObject) {
+    {
+        const auto cgroup = DeviceCgroup::create(name, {});
+        EXPECT_TRUE(isDirectory(leaf));
+    }
+    EXPECT_FALSE(isDirectory(leaf));
+}
+
+TEST_F(DeviceCgroupTest, LeftoversOfADeadStarterAreSweptAndThoseInUseAreNot) {
+    const auto dead = leaf + "-dead";
+    createDirectories(dead);
+    const auto alive = DeviceCgroup::create(name + "-alive", {});
+    EXPECT_FALSE(isDirectory(dead));
+    const auto second = DeviceCgroup::create(name, {});
+    EXPECT_TRUE(isDirectory(leaf + "-alive"));
+}
+
+TEST_F(DeviceCgroupTest, ANameInUseIsAnError) {
+    const auto first = DeviceCgroup::create(name, {});
+    EXPECT_THROW(DeviceCgroup::create(name, {}), Error);
+    EXPECT_TRUE(isDirectory(leaf));
+}
+
+}  // namespace
+}  // namespace sarus::starter
