@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "image/repository_location.hpp"
 
 namespace sarus::cli {
 
@@ -16,6 +17,8 @@ image::Repository openRepository(Context& context, const Arguments& arguments, i
             logWarn("CLI", "The centralized repository is meant to be changed by root only");
         }
         ::umask(022);  // everybody reads it
+    } else {
+        image::ensureUserDirectory(directory, cat(context.prefix(), "/libexec/sarus-starter"));
     }
     return {std::move(directory), access, {context.config().lockTimeoutMs, context.config().lockWarningMs}};
 }

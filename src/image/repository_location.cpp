@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 
 namespace sarus::image {
@@ -80,6 +82,25 @@ std::string localRepositoryDirectory(const RepositorySettings& settings) {
     checkOwner(userDirectory);
     checkOwner(repository);
     return repository;
+}
+
+void ensureUserDirectory(const std::string& repository, const std::string& starter) {
+    const auto userDirectory = repository.substr(0, repository.find_last_of('/'));
+    try {
+        createDirectories(userDirectory);
+        return;
+    } catch (const Error& error) {
+        if (error.errnum() != EACCES && error.errnum() != EPERM) {
+            throw;
+        }
+    }
+    const Command command{
+        .path = starter, .args = {"sarus-starter", "create-repository"}, .environment = std::vector<std::string>{}};
+    const auto output = runAndCapture(command);
+    if (!output.status.ok()) {
+        const auto lines = split(trim(output.err), '\n');
+        throw Error(printable(lines.front()), join(std::span(lines).subspan(1), "\n"));
+    }
 }
 
 std::string centralizedRepositoryDirectory(const RepositorySettings& settings) {

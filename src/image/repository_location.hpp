@@ -25,6 +25,10 @@ std::string userName(const std::string& prefixDir, uid_t uid);
 /// caller or root, who could put images of their own there.
 std::string localRepositoryDirectory(const RepositorySettings& settings);
 
+/// Makes sure that the directory above a local repository exists. Where the caller may not create it, the set-user-ID program
+/// `starter` does so. Throws Error if that fails, too.
+void ensureUserDirectory(const std::string& repository, const std::string& starter);
+
 /// Throws Error if none is configured.
 std::string centralizedRepositoryDirectory(const RepositorySettings& settings);
 

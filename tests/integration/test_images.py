@@ -186,7 +186,7 @@ def test_damaged_file_in_the_cache_is_downloaded_again(sarus, repository, regist
     content = layer.read_bytes()
     layer.write_bytes(content[:1000] + b"damaged!" + content[1008:])
     result = sarus("pull", reference)
-    assert f'Removing damaged file "' in result.stderr
+    assert 'Removing damaged file "' in result.stderr
     assert sarus.engine.output(reference, "cat", "/variant") == "damaged cache"
     assert rubbish(repository, temp_dir) == []
 
@@ -466,6 +466,32 @@ def test_repository_belongs_to_the_user(sarus, repository, images, variant, user
     for path in [repository, *repository.rglob("*")]:
         assert path.lstat().st_uid == user.uid, path
     assert stat.S_IMODE((repository / "metadata.json").stat().st_mode) & 0o022 == 0
+
+
+def test_starter_creates_the_users_directory_where_he_may_not(make_setuid_prefix, sarus, opt, images, variant, user):
+    base = opt / "repositories"
+    base.mkdir(mode=0o755)
+    engine = sarus.engine.variant(prefix=make_setuid_prefix("repositories-of-root", localRepositoryBaseDir=str(base)))
+    result = engine.sarus("load", docker_archive(images, variant, "created"), "created")
+    assert result.returncode == 0, result.stderr
+    status = (base / user.name).stat()
+    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (user.uid, 0o700)
+    assert engine.output("load/library/created", "cat", "/variant") == "created"
+
+
+def test_unwritable_repositories_without_the_starter_are_explained(make_rootless_prefix, rootless_engine, opt):
+    base = opt / "unwritable"
+    base.mkdir(mode=0o755)
+    engine = rootless_engine.variant(prefix=make_rootless_prefix("unwritable", localRepositoryBaseDir=str(base)))
+    result = engine.sarus("images")
+    assert result.returncode == 1
+    assert str(base) in result.stderr and "localRepositoryBaseDir" in result.stderr
+
+
+def test_load_works_without_a_home_directory(sarus, repository, images, variant):
+    archive = docker_archive(images, variant, "homeless")
+    assert sarus("load", archive, "homeless", env={"HOME": None})
+    assert sarus.engine.output("load/library/homeless", "cat", "/variant") == "homeless"
 
 
 def test_rmi_of_an_unknown_image(sarus, repository):

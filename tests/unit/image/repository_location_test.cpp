@@ -54,6 +54,13 @@ TEST(LocalRepository, isBelowTheUsersDirectory) {
     EXPECT_EQ(localRepositoryDirectory({scratch.path("base"), std::nullopt, scratch.path()}), scratch.path("base/cached/.sarus"));
 }
 
+TEST(UserDirectory, isCreatedWithoutHelpWherePossible) {
+    const test::Scratch scratch;
+    ensureUserDirectory(scratch.path("base/user/.sarus"), "/nowhere/starter");
+    EXPECT_TRUE(isDirectory(scratch.path("base/user")));
+    EXPECT_FALSE(pathExists(scratch.path("base/user/.sarus")));
+}
+
 TEST(CentralizedRepository, mustBeConfigured) {
     EXPECT_EQ(centralizedRepositoryDirectory({"/home", "/central", "/prefix"}), "/central");
     EXPECT_THROW(centralizedRepositoryDirectory({"/home", std::nullopt, "/prefix"}), Error);
