@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import tarfile
+import time
 
 import pytest
 from helpers import system
@@ -373,25 +374,69 @@ def test_next_command_removes_what_a_killed_pull_left(stuck, sarus, repository, 
 # Proxies
 
 
-def test_pull_goes_through_the_proxy(sarus, repository, registry, variant, workspace):
+def test_pull_killed_at_any_moment_leaves_the_old_image_or_the_new_one(sarus, repository, registry, variant, temp_dir):
+    versions = [variant("zero"), variant("one")]
+    reference = registry.push(versions[0], "library/killed:1")
+    sarus("pull", reference)
+    for attempt in range(8):
+        registry.push(versions[(attempt + 1) % 2], "library/killed:1")
+        process = sarus.engine.start("pull", reference)
+        time.sleep(0.02 + attempt * 0.03)
+        process.kill()
+        process.communicate()
+        assert system.eventually(lambda: not any(uid == sarus.engine.user.uid for _, uid, _ in system.processes()))
+        digests = {version.manifest_digest(): text for version, text in zip(versions, ("zero", "one"))}
+        found = sarus.engine.output(reference, "cat", "/variant")
+        row = sarus("images", "--digests").stdout.splitlines()[1].split()
+        assert found == digests[row[2]]
+        assert sarus("images", "--verify").stdout == f"{reference}: intact\n"
+        assert rubbish(repository, temp_dir) == []
+
+
+def test_running_container_survives_the_removal_of_its_image(sarus, repository, images, variant):
+    sarus("load", docker_archive(images, variant, "removed"), "removed")
+    process = sarus.engine.start("run", "load/library/removed", "sh", "-c", "echo ready; read line; cat /variant")
+    assert process.stdout.readline() == "ready\n"
+    sarus("rmi", "load/library/removed")
+    output, errors = process.communicate("go\n", timeout=20)
+    assert output == "removed", errors
+
+
+@pytest.fixture
+def proxy(workspace):
+    """(environment, log file) of a running proxy."""
     port = system.free_port()
     log = workspace / "proxy.log"
     configuration = workspace / "proxy.conf"
     configuration.write_text(f'Port {port}\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nLogFile "{log}"\nLogLevel Info\n')
     process = subprocess.Popen([system.program("tinyproxy"), "-d", "-c", str(configuration)], stdout=subprocess.DEVNULL)
+    system.wait_for_port(port, process)
+    yield {"http_proxy": f"http://127.0.0.1:{port}", "https_proxy": f"http://127.0.0.1:{port}"}, log
+    process.terminate()
+    process.wait(10)
+
+
+def test_pull_goes_through_the_proxy_unless_the_server_is_excepted(sarus, repository, registry, variant, user, proxy):
+    variables, log = proxy
+    # Programs in Go never use a proxy for "localhost", but they do for this way of writing it.
+    server = f"LOCALHOST:{registry.port}"
+    configuration = user.home / ".config/containers/registries.conf.d/proxy.conf"
+    configuration.write_text(f'[[registry]]\nlocation = "{server}"\ninsecure = true\n')
     try:
-        system.wait_for_port(port, process)
-        # Programs in Go never use a proxy for loopback addresses, but they do for a name that only the proxy resolves to one.
-        host = f"{os.uname().nodename}.sarus-test.invalid:{registry.port}"
-        proxy = {"http_proxy": f"http://127.0.0.1:{port}", "https_proxy": f"http://127.0.0.1:{port}"}
-        sarus("pull", f"{host}/library/x:1", status=1, env=proxy)
-        assert host.split(":")[0] in log.read_text()
+        registry.push(variant("proxy"), "library/proxy:1")
+        sarus("pull", f"{server}/library/proxy:1", env=variables)
+        assert "LOCALHOST" in log.read_text()
+        sarus("rmi", f"{server}/library/proxy:1")
         size = log.stat().st_size
-        sarus("pull", f"{host}/library/x:1", status=1, env={**proxy, "no_proxy": ".sarus-test.invalid"})
+        sarus("pull", f"{server}/library/proxy:1", env={**variables, "no_proxy": "localhost"})
         assert log.stat().st_size == size
     finally:
-        process.terminate()
-        process.wait(10)
+        configuration.unlink()
+
+
+def test_unreachable_proxy_is_an_error(sarus, repository):
+    result = sarus("pull", "registry.sarus-test.invalid/x/y", status=1, env={"https_proxy": "http://127.0.0.1:1"})
+    assert "'registry.sarus-test.invalid' cannot be reached" in result.stderr
 
 
 # Loading
