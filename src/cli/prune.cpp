@@ -15,6 +15,10 @@ int run(Context& context, const Arguments& arguments) {
     const auto result = image::pruneCache(repository, context.config().tempDir, dryRun);
     printLine(cat(dryRun ? "would remove " : "removed ", result.files, result.files == 1 ? " file (" : " files (",
                   formatSize(result.bytes), ") from the cache \"", repository.paths().cache(), '"'));
+    if (const auto copies = image::pruneUnpackedImages(context.config().tempDir, dryRun); copies > 0) {
+        printLine(cat(dryRun ? "would remove " : "removed ", copies, copies == 1 ? " unpacked image" : " unpacked images",
+                      " from \"", context.config().tempDir, '"'));
+    }
     return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -62,6 +63,39 @@ PruneResult pruneCache(Repository& repository, const std::string& tempDir, bool 
         }
     }
     return result;
+}
+
+std::uint64_t pruneUnpackedImages(const std::string& tempDir, bool dryRun) {
+    const auto owned = cat(tempDir, "/sarus-", ::geteuid());
+    const auto cache = cat(owned, "/unpacked");
+    for (const auto& directory : {owned, cache}) {
+        struct stat status {};
+        if (::lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()) {
+            return 0;  // there is none, or it is not ours to touch
+        }
+    }
+    constexpr std::string_view ending = ".lock";
+    std::uint64_t count = 0;
+    const std::unique_ptr<DIR, CloseDir> entries(::opendir(cache.c_str()));
+    while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+        const std::string name = entry->d_name;
+        if (!name.ends_with(ending)) {
+            continue;
+        }
+        const auto lockPath = cat(cache, '/', name);
+        const auto copy = lockPath.substr(0, lockPath.size() - ending.size());
+        const auto lock = openFile(lockPath, O_RDWR | O_NOFOLLOW);
+        if (!tryLock(lock.get(), LockMode::exclusive)) {
+            continue;
+        }
+        count += pathExists(copy) ? 1 : 0;
+        if (!dryRun) {
+            removeTree(copy);
+            removeTree(cat(copy, ".partial"));
+            removeTree(lockPath);  // last: users of the name look for it again once they have the lock
+        }
+    }
+    return count;
 }
 
 }  // namespace sarus::image

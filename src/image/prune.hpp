@@ -16,4 +16,9 @@ struct PruneResult {
 /// Throws Error while an import is running, which needs them.
 PruneResult pruneCache(Repository& repository, const std::string& tempDir, bool dryRun);
 
+/// Removes the copies of images which rootless starts on nodes without FUSE have unpacked into
+/// `<tempDir>/sarus-<uid>/unpacked/NAME`, unless a container uses them (who holds `NAME.lock` locked). The size of a copy is not
+/// counted. With `dryRun` it only counts.
+std::uint64_t pruneUnpackedImages(const std::string& tempDir, bool dryRun);
+
 }  // namespace sarus::image

@@ -51,4 +51,32 @@ TEST_F(PruneTest, removesWhatKilledImportsLeft) {
     EXPECT_FALSE(pathExists(scratch.path("tmp/sarus-import-abcdefghijklmnop")));
 }
 
+TEST(PruneUnpackedImages, removesCopiesThatNobodyUses) {
+    const test::Scratch scratch;
+    const auto cache = cat("sarus-", ::geteuid(), "/unpacked/");
+    for (const std::string name : {"unused", "used"}) {
+        scratch.write(cat(cache, name, "/bin/sh"), "x");
+        scratch.write(cat(cache, name, ".lock"), "");
+    }
+    scratch.write(cat(cache, "unused.partial/file"), "x");
+    const auto user = openFile(scratch.path(cat(cache, "used.lock")), O_RDWR);
+    ASSERT_TRUE(tryLock(user.get(), LockMode::shared));
+    EXPECT_EQ(pruneUnpackedImages(scratch.path(), true), 1U);
+    EXPECT_TRUE(pathExists(scratch.path(cat(cache, "unused/bin/sh"))));
+    EXPECT_EQ(pruneUnpackedImages(scratch.path(), false), 1U);
+    EXPECT_FALSE(pathExists(scratch.path(cat(cache, "unused"))));
+    EXPECT_FALSE(pathExists(scratch.path(cat(cache, "unused.partial"))));
+    EXPECT_FALSE(pathExists(scratch.path(cat(cache, "unused.lock"))));
+    EXPECT_TRUE(pathExists(scratch.path(cat(cache, "used/bin/sh"))));
+}
+
+TEST(PruneUnpackedImages, doesNotFollowALinkInItsPlace) {
+    const test::Scratch scratch;
+    scratch.write("elsewhere/unpacked/image/file", "x");
+    scratch.write("elsewhere/unpacked/image.lock", "");
+    ASSERT_EQ(::symlink(scratch.path("elsewhere").c_str(), scratch.path(cat("sarus-", ::geteuid())).c_str()), 0);
+    EXPECT_EQ(pruneUnpackedImages(scratch.path(), false), 0U);
+    EXPECT_TRUE(pathExists(scratch.path("elsewhere/unpacked/image/file")));
+}
+
 }  // namespace sarus::image
