@@ -234,9 +234,11 @@ private:
                 break;
             case SQFS_INODE_FIFO:
             case SQFS_INODE_EXT_FIFO:
-                if (::mkfifoat(root, path.c_str(), (inode->base.mode & 0777U) | 0400U) != 0) {
+                if (::mkfifoat(root, path.c_str(), 0600) != 0 ||
+                    ::fchmodat(root, path.c_str(), (inode->base.mode & 0777U) | 0400U, 0) != 0) {
                     fail("create", path);
                 }
+                setTime(path, *inode);
                 break;
             default:
                 break;  // devices need privileges, sockets mean nothing without their process
@@ -262,6 +264,10 @@ private:
         if (::symlinkat(target.c_str(), root, path.c_str()) != 0) {
             fail("create", path);
         }
+        setTime(path, inode);
+    }
+
+    void setTime(const std::string& path, const sqfs_inode_generic_t& inode) {
         const auto mtime = modificationTime(inode);
         const struct timespec times[] = {mtime, mtime};
         ::utimensat(root, path.c_str(), times, AT_SYMLINK_NOFOLLOW);  // cosmetic; not every filesystem can

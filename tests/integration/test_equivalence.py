@@ -1,0 +1,285 @@
+"""The one-pass conversion gives what an ordinary unpack gives.
+
+Multi-layer images are converted by sarus-image-builder and, independently, unpacked by umoci; then both trees are compared entry by entry:
+type, permissions, time, size, content, link target, extended attributes, device numbers and groups of hard links. The owner is not
+compared: in a converted image everything belongs to the user who converts.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import tarfile
+
+import pytest
+
+pytestmark = pytest.mark.asroot
+
+class Layer:
+    """A tar archive in the making; directories are explicit unless the test wants otherwise."""
+
+    def __init__(self):
+        self.stream = io.BytesIO()
+        self.tar = tarfile.open(fileobj=self.stream, mode="w", format=tarfile.PAX_FORMAT)
+
+    def add(self, name, kind=tarfile.REGTYPE, content=b"", link="", mode=0o644, mtime=1_000_000_000, pax=None, device=(0, 0)):
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.mode, info.mtime, info.size = kind, link, mode, mtime, len(content)
+        info.devmajor, info.devminor = device
+        info.pax_headers = pax or {}
+        self.tar.addfile(info, io.BytesIO(content))
+        return self
+
+    def file(self, name, content, **more):
+        return self.add(name, content=content if isinstance(content, bytes) else content.encode(), **more)
+
+    def directory(self, name, mode=0o755, **more):
+        return self.add(name, kind=tarfile.DIRTYPE, mode=mode, **more)
+
+    def symlink(self, name, target):
+        return self.add(name, kind=tarfile.SYMTYPE, link=target, mode=0o777)
+
+    def hardlink(self, name, target):
+        return self.add(name, kind=tarfile.LNKTYPE, link=target)
+
+    def whiteout(self, name):
+        folder, _, base = name.rpartition("/")
+        return self.file(f"{folder}/.wh.{base}" if folder else f".wh.{base}", b"")
+
+    def opaque(self, folder):
+        return self.file(f"{folder}/.wh..wh..opq", b"")
+
+    def tree(self, source, prefix):
+        self.tar.add(source, arcname=prefix)
+        return self
+
+    def finish(self):
+        self.tar.close()
+        return self.stream.getvalue()
+
+
+def write_layout(path, layers, compress=gzip.compress, suffix="+gzip"):
+    blobs = path / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+
+    def blob(data):
+        digest = hashlib.sha256(data).hexdigest()
+        (blobs / digest).write_bytes(data)
+        return {"digest": f"sha256:{digest}", "size": len(data)}
+
+    descriptors, diff_ids = [], []
+    for layer in layers:
+        descriptors.append({"mediaType": f"application/vnd.oci.image.layer.v1.tar{suffix}", **blob(compress(layer))})
+        diff_ids.append("sha256:" + hashlib.sha256(layer).hexdigest())
+    config = {"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": diff_ids},
+              "history": [{"created_by": "test"} for _ in layers]}
+    config_blob = blob(json.dumps(config).encode())
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                "config": {"mediaType": "application/vnd.oci.image.config.v1+json", **config_blob}, "layers": descriptors}
+    manifest_blob = blob(json.dumps(manifest).encode())
+    index = {"schemaVersion": 2, "manifests": [{"mediaType": manifest["mediaType"], **manifest_blob,
+                                                "annotations": {"org.opencontainers.image.ref.name": "test"}}]}
+    (path / "index.json").write_text(json.dumps(index))
+    (path / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+
+
+def describe(root):
+    """Everything that is compared, by relative name."""
+    entries, groups = {}, {}
+    for folder, names, files in os.walk(root):
+        for name in [*names, *files] + ([""] if folder == str(root) else []):
+            path = pathlib.Path(folder, name)
+            status = path.lstat()
+            relative = str(path.relative_to(root))
+            entry = {"mode": oct(status.st_mode), "mtime": int(status.st_mtime)}
+            if stat.S_ISREG(status.st_mode):
+                entry["size"] = status.st_size
+                entry["content"] = hashlib.sha256(path.read_bytes()).hexdigest()
+            elif stat.S_ISLNK(status.st_mode):
+                entry["target"] = os.readlink(path)
+            elif stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+                entry["device"] = (os.major(status.st_rdev), os.minor(status.st_rdev))
+            if not stat.S_ISLNK(status.st_mode):
+                entry["xattrs"] = {key: os.getxattr(path, key) for key in os.listxattr(path) if key.startswith("user.")}
+            if not stat.S_ISDIR(status.st_mode):
+                groups.setdefault(status.st_ino, []).append(relative)
+            entries[relative] = entry
+    for group in groups.values():
+        for name in group:
+            entries[name]["links"] = sorted(group)
+    return entries
+
+
+def assert_equivalent(tmp_path, build_dir, layers, without_time=(), **layout):
+    write_layout(tmp_path / "layout", layers, **layout)
+    subprocess.run(["umoci", "raw", "unpack", "--image", f"{tmp_path}/layout:test", tmp_path / "reference"], check=True, capture_output=True)
+    result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image.squashfs"], check=True,
+                            capture_output=True, text=True)
+    subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", tmp_path / "ours", tmp_path / "image.squashfs"], check=True, capture_output=True)
+    reference, ours = describe(tmp_path / "reference"), describe(tmp_path / "ours")
+    for name in without_time:
+        for tree in (reference, ours):
+            tree[name].pop("mtime")
+    assert ours.keys() == reference.keys()
+    different = {name: (ours[name], reference[name]) for name in reference if ours[name] != reference[name]}
+    assert not different
+    report = json.loads(result.stdout)
+    assert report["entries"] == len(reference) - 1
+    assert report["squashfsSize"] == (tmp_path / "image.squashfs").stat().st_size
+    assert report["squashfsDigest"] == "sha256:" + hashlib.sha256((tmp_path / "image.squashfs").read_bytes()).hexdigest()
+
+
+def base():
+    """A small merged-usr system with every kind of entry."""
+    layer = Layer().directory(".", mtime=900_000_000)
+    for folder in ("dev", "etc", "opt", "tmp", "usr", "usr/bin", "usr/lib", "usr/share", "usr/share/doc", "var"):
+        layer.directory(folder, mode=0o1777 if folder == "tmp" else 0o755)
+    layer.symlink("bin", "usr/bin").symlink("lib", "usr/lib")
+    layer.file("usr/bin/tool", os.urandom(300_000), mode=0o755).hardlink("usr/bin/tool2", "usr/bin/tool").hardlink("usr/bin/tool3", "usr/bin/tool")
+    layer.file("usr/bin/su", "x", mode=0o4755).file("usr/bin/wall", "x", mode=0o2755).file("etc/shadow", "secret", mode=0o600)
+    layer.file("etc/empty", "").file("etc/conf", "one", pax={"SCHILY.xattr.user.note": "hello"})
+    layer.directory("etc/attr", pax={"SCHILY.xattr.user.dir": "d"})
+    for number in range(50):
+        layer.file(f"usr/share/doc/{number}", f"document {number}\n" * number, mtime=1_100_000_000 + number)
+    layer.file("usr/lib/library.so.1", os.urandom(150_000), mode=0o755).symlink("usr/lib/library.so", "library.so.1")
+    layer.add("dev/null", kind=tarfile.CHRTYPE, mode=0o666, device=(1, 3)).add("dev/disk", kind=tarfile.BLKTYPE, mode=0o660, device=(8, 1))
+    layer.add("dev/pipe", kind=tarfile.FIFOTYPE, mode=0o600)
+    layer.file("opt/" + "n" * 200, "long name")
+    return layer.finish()
+
+
+def test_additions_changes_and_removals(tmp_path, build_dir):
+    second = Layer().directory("etc").file("etc/conf", "two", mode=0o640).file("etc/new", "n").whiteout("usr/bin/su")
+    second.directory("usr/share").opaque("usr/share").directory("usr/share/fresh").file("usr/share/fresh/f", "x")
+    third = Layer().directory("opt", mode=0o700, mtime=1_200_000_000).whiteout("etc/new").file("usr/share/fresh/g", "y")
+    assert_equivalent(tmp_path, build_dir, [base(), second.finish(), third.finish()])
+
+
+def test_type_changes(tmp_path, build_dir):
+    second = Layer().file("usr/share", "was a directory").directory("etc/conf").file("etc/conf/x", "1").symlink("etc/shadow", "conf/x")
+    second.symlink("etc/empty", "nowhere").directory("usr/lib/library.so", mode=0o711)
+    third = Layer().file("etc/shadow", "was a link").directory("usr/share", mode=0o750).file("usr/share/f", "again")
+    assert_equivalent(tmp_path, build_dir, [base(), second.finish(), third.finish()])
+
+
+def test_hard_links_across_layers(tmp_path, build_dir):
+    second = Layer().hardlink("usr/bin/tool4", "usr/bin/tool").file("usr/bin/tool2", "no longer a link", mode=0o755)
+    third = Layer().whiteout("usr/bin/tool").hardlink("opt/doc", "usr/share/doc/7").hardlink("opt/link", "usr/lib/library.so")
+    fourth = Layer().file("usr/share/doc/7", "changed")
+    assert_equivalent(tmp_path, build_dir, [base(), second.finish(), third.finish(), fourth.finish()])
+
+
+def test_names_through_symlinked_directories(tmp_path, build_dir):
+    second = Layer().file("lib/added.so", "1").file("bin/tool", "replaced", mode=0o755).whiteout("lib/library.so.1").hardlink("bin/alias", "bin/wall")
+    third = Layer().directory("lib").file("lib/own", "lib is a directory now")
+    assert_equivalent(tmp_path, build_dir, [base(), second.finish(), third.finish()])
+
+
+def test_whiteout_and_new_content_in_one_layer(tmp_path, build_dir):
+    second = Layer().whiteout("etc").directory("etc", mode=0o711).file("etc/only", "1")
+    third = Layer().directory("usr/lib").file("usr/lib/new", "2").opaque("usr/lib")
+    assert_equivalent(tmp_path, build_dir, [base(), second.finish(), third.finish()])
+
+
+def test_directories_that_no_layer_describes(tmp_path, build_dir):
+    second = Layer().file("made/by/umoci/f", "1")
+    assert_equivalent(tmp_path, build_dir, [base(), second.finish()], without_time=(".", "made", "made/by", "made/by/umoci"))
+
+
+def test_duplicates(tmp_path, build_dir):
+    layer = Layer().directory("d").file("d/a", "first").hardlink("d/b", "d/a").file("d/a", "second").directory("d", mode=0o700).file("d/c", "x")
+    assert_equivalent(tmp_path, build_dir, [base(), layer.finish()])
+
+
+def test_plain_layers(tmp_path, build_dir):
+    assert_equivalent(tmp_path, build_dir, [base(), Layer().whiteout("etc/conf").finish()], compress=bytes, suffix="")
+
+
+def test_a_tree_of_this_system(tmp_path, build_dir):
+    """Real files: time zones with their many links, Perl's library, a part of /etc, changed by later layers."""
+    first = Layer().tree("/usr/share/zoneinfo", "usr/share/zoneinfo").tree("/usr/lib/x86_64-linux-gnu/perl-base", "usr/lib/perl-base")
+    second = Layer().tree("/etc/ssl", "etc/ssl").whiteout("usr/share/zoneinfo/Europe").tree("/usr/share/zoneinfo/Europe/Zurich", "usr/share/zoneinfo/Europe/Zurich")
+    parents = ("usr", "usr/share", "usr/share/zoneinfo", "usr/lib", "etc", "usr/share/zoneinfo/Europe")
+    assert_equivalent(tmp_path, build_dir, [first.finish(), second.finish()], without_time=(".", *parents))
+
+
+def test_sparse_files(tmp_path, build_dir):
+    """Compared with the file itself: umoci refuses sparse members."""
+    sparse = tmp_path / "sparse"
+    with sparse.open("wb") as file:
+        file.truncate(20_000_000)
+        for position in range(1_000_000, 20_000_000, 500_000):
+            file.seek(position)
+            file.write(b"island")
+    for tar_format in ("gnu", "pax"):
+        archive = subprocess.run(["tar", "-C", tmp_path, f"--format={tar_format}", "--sparse", "-c", "sparse"], check=True, capture_output=True).stdout
+        assert len(archive) < 1_000_000, "the archive should be sparse"
+        work = tmp_path / tar_format
+        work.mkdir()
+        write_layout(work / "layout", [base(), archive])
+        subprocess.run([build_dir / "sarus-image-builder", "build", work / "layout", work / "image.squashfs"], check=True, capture_output=True)
+        subprocess.run([build_dir / "sarus-image-builder", "unpack", work / "image.squashfs", work / "ours"], check=True)
+        assert (work / "ours/sparse").read_bytes() == sparse.read_bytes()
+        assert (work / "image.squashfs").stat().st_size < 1_000_000
+
+
+def test_the_output_of_unpack_is_the_image_without_privileges(tmp_path, build_dir):
+    write_layout(tmp_path / "layout", [base()])
+    builder = build_dir / "sarus-image-builder"
+    subprocess.run([builder, "build", tmp_path / "layout", tmp_path / "image.squashfs"], check=True, capture_output=True)
+    subprocess.run([builder, "unpack", tmp_path / "image.squashfs", tmp_path / "unpacked"], check=True)
+    subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", tmp_path / "reference", tmp_path / "image.squashfs"], check=True, capture_output=True)
+    reference = {name: entry for name, entry in describe(tmp_path / "reference").items() if "device" not in entry}
+    for entry in reference.values():
+        if not stat.S_ISLNK(int(entry["mode"], 8)):
+            entry["mode"] = oct(int(entry["mode"], 8) & ~0o6000)
+    assert describe(tmp_path / "unpacked") == reference
+
+
+def test_errors_are_one_line_and_leave_nothing(tmp_path, build_dir):
+    write_layout(tmp_path / "layout", [base()])
+    blob = max((tmp_path / "layout/blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
+    data = bytearray(blob.read_bytes())
+    data[len(data) // 2] ^= 1
+    blob.write_bytes(data)
+    result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image.squashfs"], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "layer sha256:" in result.stderr.lower() and result.stderr.count("\n") <= 2
+    assert not (tmp_path / "image.squashfs").exists()
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, build_dir):
+    write_layout(tmp_path / "layout", [Layer().file("a", os.urandom(20_000_000)).finish()])
+    mount = tmp_path / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", mount], check=True)
+    try:
+        result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", mount / "image"], capture_output=True, text=True)
+        assert result.returncode == 1
+        assert "No space left on device" in result.stderr
+        assert list(mount.iterdir()) == []
+        (mount / "filler").write_bytes(bytes(10_000_000))
+        result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", mount / "image"], capture_output=True, text=True)
+        assert result.returncode == 1
+        assert "Not enough space to convert the image" in result.stderr
+    finally:
+        subprocess.run(["umount", mount], check=True)
+
+
+def test_a_terminated_conversion_leaves_nothing(tmp_path, build_dir):
+    with (tmp_path / "zeros").open("wb") as file:
+        file.truncate(1_000_000_000)
+    layer = subprocess.run(["tar", "-C", tmp_path, "-c", "zeros"], check=True, capture_output=True).stdout
+    write_layout(tmp_path / "layout", [layer], compress=bytes, suffix="")
+    del layer
+    process = subprocess.Popen([build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image.squashfs"], stderr=subprocess.DEVNULL)
+    while not (tmp_path / "image.squashfs").exists() and process.poll() is None:
+        pass
+    process.terminate()
+    assert process.wait() == -15
+    assert not (tmp_path / "image.squashfs").exists()
