@@ -1,0 +1,126 @@
+// The least that any conversion of an image has to do: decompress all layers, and compress the contents that survive, spread over
+// the CPUs. Prints the seconds that this takes.
+//
+// Usage: conversion_bound LAYOUT_DIRECTORY IMAGE.squashfs  (the image was made from the layout with zstd level 3, 128 KiB blocks)
+
+#include <fcntl.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <unordered_set>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "image/build/image_builder.hpp"
+#include "image/build/squashfs_reader.hpp"
+
+namespace sarus::image::build {
+namespace {
+
+constexpr std::size_t blockSize = 128U << 10U;
+
+/// The contents of all files, packed into blocks as a squashfs has them: whole ones, and ends of files together.
+std::vector<std::string> survivingBlocks(const std::string& image) {
+    SquashfsReader reader(image);
+    SquashfsContent content(reader);
+    std::vector<std::string> blocks;
+    std::string ends;
+    std::vector<SquashfsInode> waiting;
+    std::unordered_set<std::uint32_t> seen;
+    waiting.push_back(reader.root());
+    while (!waiting.empty()) {
+        const auto directory = std::move(waiting.back());
+        waiting.pop_back();
+        for (auto& entry : reader.list(*directory)) {
+            const auto type = entry.inode->base.type;
+            if (type == SQFS_INODE_DIR || type == SQFS_INODE_EXT_DIR) {
+                waiting.push_back(std::move(entry.inode));
+            } else if ((type == SQFS_INODE_FILE || type == SQFS_INODE_EXT_FILE) &&
+                       seen.insert(entry.inode->base.inode_number).second) {
+                content.read(*entry.inode, [&](std::uint64_t, std::span<const char> bytes) {
+                    if (bytes.size() == blockSize) {
+                        blocks.emplace_back(bytes.data(), bytes.size());
+                        return;
+                    }
+                    ends.append(bytes.data(), bytes.size());
+                    if (ends.size() >= blockSize) {
+                        blocks.push_back(ends.substr(0, blockSize));
+                        ends.erase(0, blockSize);
+                    }
+                });
+            }
+        }
+    }
+    blocks.push_back(std::move(ends));
+    return blocks;
+}
+
+void decompressLayer(const Layer& layer) {
+    const UniqueFd file = openFile(layer.path, O_RDONLY);
+    const std::string blob = readAll(file.get(), layer.size + 1, layer.path);
+    std::span<const unsigned char> in(reinterpret_cast<const unsigned char*>(blob.data()), blob.size());
+    const auto kind = detectCompression(in);
+    if (kind == Compression::none) {
+        return;
+    }
+    const auto decompressor = makeDecompressor(kind);
+    std::vector<unsigned char> out(256U << 10U);
+    while (true) {
+        const auto step = decompressor->step(in, out);
+        in = in.subspan(step.consumed);
+        if (step.produced == 0 && in.empty()) {
+            return;
+        }
+    }
+}
+
+void run(const std::string& layout, const std::string& image) {
+    const auto source = openImage({.layoutDirectory = layout});
+    const auto blocks = survivingBlocks(image);
+    const auto begin = std::chrono::steady_clock::now();
+    // Layers first, as they are the largest pieces; then blocks until none is left.
+    std::atomic<std::size_t> next{0};
+    std::vector<std::thread> threads;
+    for (unsigned int i = 0; i < availableCpus(); ++i) {
+        threads.emplace_back([&] {
+            ZSTD_CCtx* context = ZSTD_createCCtx();
+            std::vector<char> out(ZSTD_compressBound(blockSize));
+            for (std::size_t task = next++; task < source.layers.size() + blocks.size(); task = next++) {
+                if (task < source.layers.size()) {
+                    decompressLayer(source.layers[task]);
+                } else {
+                    const auto& block = blocks[task - source.layers.size()];
+                    ZSTD_compressCCtx(context, out.data(), out.size(), block.data(), block.size(), 3);
+                }
+            }
+            ZSTD_freeCCtx(context);
+        });
+    }
+    for (auto& thread : threads) {
+        thread.join();
+    }
+    std::printf("%.2f\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+}  // namespace
+}  // namespace sarus::image::build
+
+int main(int argc, char** argv) {
+    if (argc != 3) {
+        sarus::printError("usage: conversion_bound LAYOUT_DIRECTORY IMAGE.squashfs");
+        return 2;
+    }
+    try {
+        sarus::image::build::run(argv[1], argv[2]);
+        return 0;
+    } catch (const std::exception& error) {
+        sarus::printError(error.what());
+        return 1;
+    }
+}
