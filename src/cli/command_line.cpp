@@ -88,7 +88,8 @@ public:
     }
 
 private:
-    static bool isValue(const std::string& token) { return !isShortOption(token) && !isLongOption(token); }
+    /// What may be the value of the option before it: anything, the empty string too, that does not start with a single dash.
+    static bool isValue(const std::string& token) { return !token.starts_with('-') || token.starts_with("--"); }
 
     [[noreturn]] void fail(const std::string& message, const std::string& extra = {}) const {
         throw Error(cat(message, "\n", seeHelp(command), extra.empty() ? "" : "\n", extra));

@@ -72,9 +72,12 @@ TEST(CommandLine, EmptyValueIsLegalAsTheNextTokenButNotAfterTheEqualSign) {
               "the argument for option '--entrypoint' should follow immediately after the equal sign\nSee 'sarus help run'");
 }
 
-TEST(CommandLine, ValueIsMissingBeforeAnotherOption) {
-    EXPECT_EQ(runFailure({"--workdir", "--tty", "i"}),
+TEST(CommandLine, NextTokenIsTheValueUnlessItStartsWithASingleDash) {
+    EXPECT_EQ(runFailure({"--workdir", "-t", "i"}),
               "the required argument for option '--workdir' is missing\nSee 'sarus help run'");
+    EXPECT_EQ(runFailure({"--workdir", "-", "i"}),
+              "the required argument for option '--workdir' is missing\nSee 'sarus help run'");
+    EXPECT_EQ(run({"--entrypoint", "--tty", "i"}).value("entrypoint"), "--tty");
 }
 
 TEST(CommandLine, OptionGivenTwiceIsAnError) {
