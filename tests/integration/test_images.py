@@ -134,6 +134,28 @@ def test_pull_by_digest_ignores_the_tag(sarus, repository, registry, variant):
     assert sarus("rmi", both).stdout == f"removed image {by_digest}\n"
 
 
+def test_image_without_a_namespace(sarus, repository, registry, variant):
+    reference = registry.push(variant("top"), "top:1")
+    sarus("pull", reference)
+    assert stored_names(repository) == [f"{registry.host}/top/1"]
+    assert sarus("images").stdout.splitlines()[1].split()[0] == f"{registry.host}/top"
+    assert sarus.engine.output(reference, "cat", "/variant") == "top"
+    assert sarus("rmi", reference).stdout == f"removed image {reference}\n"
+
+
+def test_temporary_directory_is_used_for_what_is_spooled(make_setuid_prefix, sarus, repository, images, variant, workspace, user):
+    directory = user.home / "spool"
+    directory.mkdir(exist_ok=True)
+    os.chown(directory, user.uid, user.gid)
+    log = user.home / "spool.log"
+    spy = wrapped_skopeo(workspace, "spool", f'find {directory} >{log}; printf "%s\\n" "$@" >>{log}; exec /usr/bin/skopeo "$@"')
+    engine = sarus.engine.variant(prefix=make_setuid_prefix("spool", skopeoPath=str(spy)))
+    assert engine.sarus("load", "--temp-dir", directory, docker_archive(images, variant, "spool"), "spool").returncode == 0
+    assert re.search(rf"{directory}/sarus-import-[a-z]{{16}}/layout", log.read_text())
+    assert re.search(rf"--tmpdir\n{directory}/sarus-import-", log.read_text())
+    assert not list(directory.iterdir())
+
+
 def test_image_for_this_machine_is_chosen_from_an_index(sarus, repository, registry, workspace):
     layout = workspace / "multi-platform"
     entries = []
