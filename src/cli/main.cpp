@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
@@ -56,6 +57,7 @@ void report(const Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    openMissingStandardStreams();
     try {
         const std::vector<std::string> tokens(argv + (argc > 0 ? 1 : 0), argv + argc);
         return runProgram(tokens);

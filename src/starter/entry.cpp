@@ -18,25 +18,12 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
 
 namespace {
-
-/// A closed standard stream would be taken by the first file that the starter opens, and messages would be written into it.
-void openMissingStandardStreams() {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-        struct stat status {};
-        if (::fstat(fd, &status) == 0) {
-            continue;
-        }
-        const int null = ::open("/dev/null", O_RDWR | O_NOCTTY);
-        if (null != fd) {
-            ::_exit(1);  // without standard streams nobody can be told
-        }
-    }
-}
 
 void resetSignalsAndTimers() {
     sigset_t all;

@@ -1,0 +1,21 @@
+#include "base/standard_streams.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace sarus {
+
+void openMissingStandardStreams() {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+        struct stat status {};
+        if (::fstat(fd, &status) == 0) {
+            continue;
+        }
+        if (::open("/dev/null", O_RDWR | O_NOCTTY) != fd) {
+            ::_exit(1);  // without standard streams nobody can be told
+        }
+    }
+}
+
+}  // namespace sarus
