@@ -52,6 +52,11 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
         options.insert(options.end(), more.begin(), more.end());
         return options;
     };
+    if (dialect.runtime == OciRuntime::crun && dialect.privileged) {
+        // crun binds the root on itself and remounts it, which clears the flags that the starter gave to it. Its name must not be
+        // "/", which crun turns into an empty path; the source of a remount is not looked at.
+        mounts.push_back({"/.", "bind", "/", {"remount", "bind", "nosuid", "nodev"}});
+    }
     if (dialect.privileged || plan.privatePid) {
         mounts.push_back({"/proc", "proc", "proc", dialect.privileged ? Options{} : restricted});
     } else {

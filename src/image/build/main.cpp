@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 #include "image/build/image_builder.hpp"
 #include "image/build/unpacker.hpp"
@@ -180,6 +181,7 @@ int run(std::vector<std::string> words) {
 }  // namespace sarus::image::build
 
 int main(int argc, char** argv) {
+    sarus::openMissingStandardStreams();
     try {
         return sarus::image::build::run({argv + std::min(argc, 1), argv + argc});
     } catch (const sarus::Error& error) {

@@ -79,6 +79,12 @@ TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
     }
 }
 
+TEST_F(RuntimeConfigBuilderTest, RootStaysNosuidUnderCrunWhichWouldClearTheFlag) {
+    EXPECT_EQ(make(crunAsRoot).mounts.front().destination, "/.");
+    EXPECT_THAT(mount(crunAsRoot, "/.").options, ElementsAre("remount", "bind", "nosuid", "nodev"));
+    EXPECT_EQ(make(crunRootless).mounts.front().destination, "/proc");
+}
+
 TEST_F(RuntimeConfigBuilderTest, PrivilegedMountsAreTheDocumentedOnesInOrder) {
     std::vector<std::string> destinations;
     for (const auto& entry : make(runcAsRoot).mounts) {
