@@ -38,7 +38,7 @@ bool inOwnMountNamespace(Body body) {
     return status == 0;
 }
 
-void bind(const std::string& from, const std::string& to) {
+void mountOver(const std::string& from, const std::string& to) {
     checkErrno(::mount(from.c_str(), to.c_str(), nullptr, MS_BIND, nullptr), "bind " + from);
 }
 
@@ -99,7 +99,7 @@ TEST(LinkerCacheAsRoot, isWrittenAgainAfterAMountOverALibrary) {
     EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
     EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::unchanged);
     EXPECT_TRUE(inOwnMountNamespace([&] {
-        bind(root / "opt/host/libx.so.2", root / "usr/lib/libx.so.1");
+        mountOver(root / "opt/host/libx.so.2", root / "usr/lib/libx.so.1");
         const auto inside = openFile(root.path(), O_PATH | O_DIRECTORY);
         const bool written = updateLinkerCache(inside.get()) == LinkerCacheUpdate::written;
         const bool unchanged = updateLinkerCache(inside.get()) == LinkerCacheUpdate::unchanged;
@@ -113,7 +113,7 @@ TEST(LinkerCacheAsRoot, failsClearlyOnAReadOnlyRoot) {
     const test::Root root;
     root.glibc();
     EXPECT_TRUE(inOwnMountNamespace([&] {
-        bind(root.path(), root.path());
+        mountOver(root.path(), root.path());
         checkErrno(::mount(nullptr, root.path().c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), "remount");
         const auto inside = openFile(root.path(), O_PATH | O_DIRECTORY);
         try {

@@ -1,0 +1,33 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "hooks/kit/ld_cache.hpp"
+
+/// What was read can be written, and reads back with as many entries; in its order once it has been sorted.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace sarus::hooks;
+    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+    const auto records = [](const LdCache& cache) {
+        std::vector<LdCacheRecord> result;
+        for (const auto& entry : cache.entries()) {
+            result.push_back(
+                {std::string(entry.name), std::string(entry.path), entry.flags, std::string(entry.hwcapsSubdirectory)});
+        }
+        return result;
+    };
+    try {
+        const auto cache = LdCache::parse(bytes);
+        const auto first = records(cache);
+        const auto written = serializeLdCache(first, cache.stamp());
+        const auto again = LdCache::parse(written);
+        if (records(again).size() != first.size() || again.stamp() != cache.stamp()) {
+            std::abort();
+        }
+    } catch (const sarus::Error&) {
+        return 0;  // refused, as most inputs should be
+    }
+    return 0;
+}
