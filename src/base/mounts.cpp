@@ -176,6 +176,13 @@ void bindMount(int source, int target, const BindAttributes& attributes) {
     }
 }
 
+UniqueFd cloneReadOnly(int file) {
+    UniqueFd tree(openTree(file, AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    mount_attr attributes{};
+    attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
+    return tree && mountSetattr(tree.get(), AT_EMPTY_PATH, attributes) == 0 ? std::move(tree) : UniqueFd();
+}
+
 std::uint64_t mountIdOf(int fd) {
     const auto text = readFile(cat("/proc/self/fdinfo/", fd), 1U << 16U);
     for (const auto& line : split(text, '\n')) {

@@ -24,6 +24,10 @@ struct BindAttributes {
 /// remount for each mount of the tree do the same. Throws Error.
 void bindMount(int source, int target, const BindAttributes& attributes);
 
+/// An O_PATH descriptor of the same file through a read-only mount which is attached nowhere: nobody can write to the file
+/// through what becomes of it, not even its owner. Empty where the kernel has no open_tree or mount_setattr, or refuses them.
+UniqueFd cloneReadOnly(int file);
+
 /// The kernel's number of the mount in which the descriptor lies (as in /proc/self/mountinfo).
 std::uint64_t mountIdOf(int fd);
 

@@ -1,19 +1,24 @@
 #include "starter/runtime.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstdlib>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/mounts.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -21,6 +26,9 @@ namespace sarus::starter {
 namespace {
 
 constexpr const char* runtimeSearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// crun executes itself once more from a read-only mount, lest a container of root overwrites it through /proc/PID/exe, unless it
+/// is started from one already and finds this variable. Doing it here saves the second start of the program.
+constexpr const char* startedReadOnly = "_LIBCONTAINER_CLONED_BINARY=1";
 
 void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidden) {
     struct stat status {};
@@ -88,7 +96,7 @@ StateDirectories rootlessDirectories(const Credentials& credentials, const engin
     return directories;
 }
 
-/// The other side of the fork: only system calls on what was prepared before.
+/// The other side of the fork: only system calls on what was prepared before. It runs in the memory of the parent, which waits.
 class RuntimeProcess {
 public:
     RuntimeProcess(const RuntimeInvocation& theInvocation, std::vector<std::string>& arguments, pid_t parentPid)
@@ -108,8 +116,32 @@ public:
         failureReader.reset(ends[0]);
         const UniqueFd writer(ends[1]);
         failureWriter.reset(checkErrno(::fcntl(writer.get(), F_DUPFD_CLOEXEC, free), "Failed to duplicate a pipe"));
+        if (invocation.program.kind == engine::OciRuntime::crun) {
+            const auto tree = cloneReadOnly(openFile(invocation.program.path, O_PATH).get());
+            program.reset(tree ? ::fcntl(tree.get(), F_DUPFD_CLOEXEC, free) : -1);
+        }
     }
 
+    /// Starts the process; returns when it has executed the runtime or has failed.
+    pid_t start() {
+        constexpr std::size_t stackSize = 64U << 10U;
+        const auto stack = std::make_unique<std::byte[]>(stackSize);
+        const auto main = [](void* self) -> int { static_cast<RuntimeProcess*>(self)->run(); };
+        return checkErrno(::clone(main, stack.get() + stackSize, CLONE_VM | CLONE_VFORK | SIGCHLD, this),
+                          "Failed to create a process for the OCI runtime");
+    }
+
+    /// In the parent: the errno with which the process failed before or in execve, or 0.
+    int waitForExec() {
+        failureWriter.reset();
+        int error = 0;
+        ssize_t count = 0;
+        while ((count = ::read(failureReader.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+        }
+        return count == sizeof error ? error : 0;
+    }
+
+private:
     [[noreturn]] void run() {
         ::prctl(PR_SET_PDEATHSIG, SIGHUP);
         if (::getppid() != parent) {
@@ -129,22 +161,16 @@ public:
         sigset_t none;
         ::sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
-        std::array<char*, 2> environment{const_cast<char*>(runtimeSearchPath), nullptr};  // execve does not write to it
+        // execve does not write to the environment
+        std::array<char*, 3> environment{const_cast<char*>(runtimeSearchPath), const_cast<char*>(startedReadOnly), nullptr};
+        if (program) {
+            ::syscall(SYS_execveat, program.get(), "", argv.data(), environment.data(), AT_EMPTY_PATH);
+        }
+        environment[1] = nullptr;
         ::execve(invocation.program.path.c_str(), argv.data(), environment.data());
         fail();
     }
 
-    /// In the parent: the errno with which the child failed before or in execve, or 0.
-    int waitForExec() {
-        failureWriter.reset();
-        int error = 0;
-        ssize_t count = 0;
-        while ((count = ::read(failureReader.get(), &error, sizeof error)) < 0 && errno == EINTR) {
-        }
-        return count == sizeof error ? error : 0;
-    }
-
-private:
     [[noreturn]] void fail() {
         const int error = errno;
         [[maybe_unused]] const auto written = ::write(failureWriter.get(), &error, sizeof error);
@@ -157,6 +183,7 @@ private:
     std::vector<UniqueFd> sources;
     UniqueFd failureReader;
     UniqueFd failureWriter;
+    UniqueFd program;  ///< the runtime through a read-only mount, or empty
 };
 
 }  // namespace
@@ -220,11 +247,7 @@ Child startRuntime(const RuntimeInvocation& invocation) {
     }
     auto arguments = runtimeArguments(invocation);
     RuntimeProcess process(invocation, arguments, ::getpid());
-    const pid_t pid = checkErrno(::fork(), "Failed to create a process for the OCI runtime");
-    if (pid == 0) {
-        process.run();
-    }
-    Child child(pid);
+    Child child(process.start());
     if (const int error = process.waitForExec(); error != 0) {
         child.wait();
         throw Error::fromErrno(cat("Failed to execute the OCI runtime ", printable(invocation.program.path)), error);

@@ -3,6 +3,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include "base/isolated_process.hpp"
 #include "base/mounts.hpp"
 #include "base/temporary_directory.hpp"
+#include "base/text.hpp"
 
 namespace sarus::test {
 namespace {
@@ -134,6 +136,26 @@ TEST(MountFilesystem, NamesTypeAndTargetOnFailure) {
         } catch (const Error& error) {
             EXPECT_STREQ(error.what(), "Failed to mount tmpfs on /nowhere/at/all: No such file or directory");
         }
+    });
+}
+
+TEST(CloneReadOnly, EvenRootCannotWriteThroughIt) {
+    const TemporaryDirectory directory;
+    replaceFile(directory / "program", "text", 0755);
+    inMountNamespace([&] {
+        const auto clone = cloneReadOnly(openFile(directory / "program", O_PATH).get());
+        ASSERT_TRUE(clone);
+        const auto path = cat("/proc/self/fd/", clone.get());
+        EXPECT_EQ(readFile(path), "text");
+        EXPECT_EQ(::open(path.c_str(), O_WRONLY | O_CLOEXEC), -1);
+        EXPECT_EQ(errno, EROFS);
+    });
+}
+
+TEST(CloneReadOnly, IsEmptyWhereTheKernelHasNoSuchMounts) {
+    inMountNamespace([&] {
+        failSystemCalls({SYS_open_tree}, ENOSYS);
+        EXPECT_FALSE(cloneReadOnly(openFile("/", O_PATH).get()));
     });
 }
 
