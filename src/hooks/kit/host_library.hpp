@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooks/kit/elf.hpp"
+#include "hooks/kit/soname_version.hpp"
+
+namespace sarus::hooks {
+
+/// A library of the host which a hook's configuration names.
+struct HostLibrary {
+    std::string path;  ///< as configured
+    LibraryName name;  ///< with the most complete version (resolveLibraryName)
+    ElfFile elf;
+
+    /// The last component of `path`.
+    std::string fileName() const;
+    /// The name by which other libraries ask for it: its SONAME, else its file name.
+    std::string soname() const;
+};
+
+/// The absolute paths of a colon separated list; empty parts are left out, and a path that appears again.
+/// Throws Error, naming the variable, for a relative path.
+std::vector<std::string> parsePathList(std::string_view variable, std::string_view value);
+
+/// Opens the library and reads its name and its ELF structures. A version number that the file names do not tell is taken from
+/// the SONAME. A name which is no library's counts as a name without version. Throws Error if it is no shared library.
+HostLibrary readHostLibrary(const std::string& path);
+
+/// Whether one program could load both files.
+bool isSameMachine(const ElfFile& a, const ElfFile& b) noexcept;
+
+/// Gives the name the version of the SONAME, if it has none itself and both are names of one library.
+void completeVersion(LibraryName& name, const ElfFile& elf);
+
+}  // namespace sarus::hooks

@@ -1,0 +1,99 @@
+#include "hooks/kit/root_editor.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/path_in_root.hpp"
+#include "base/text.hpp"
+
+namespace sarus::hooks {
+
+namespace {
+
+bool isSameFile(const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// The mount of the container's /dev, or the root's if /dev is no mount of the container's own.
+std::uint64_t ownDevMount(int root, std::uint64_t rootMount) {
+    const auto dev = tryOpenInRoot(root, "/dev");
+    struct stat inside {};
+    struct stat host {};
+    const bool isOwn = dev && ::fstat(dev.get(), &inside) == 0 && ::stat("/dev", &host) == 0 && inside.st_dev != host.st_dev;
+    return isOwn ? mountIdOf(dev.get()) : rootMount;
+}
+
+}  // namespace
+
+RootEditor::RootEditor(int rootFd) : root(rootFd), rootMount(mountIdOf(rootFd)), devMount(ownDevMount(rootFd, rootMount)) {}
+
+void RootEditor::requireOwnMount(int directory) const {
+    const auto mount = mountIdOf(directory);
+    if (mount != rootMount && mount != devMount) {
+        throw Error::fromErrno(
+            cat(printable(pathOfDescriptor(directory)), " is mounted from elsewhere, nothing may be created there"), EXDEV);
+    }
+}
+
+void RootEditor::bind(const std::string& source, const std::string& destination, const BindAttributes& attributes) const {
+    try {
+        const auto from = openFile(source, O_PATH);
+        struct stat sourceStatus {};
+        checkErrno(::fstat(from.get(), &sourceStatus), "Failed to examine the source");
+        const auto kind = S_ISDIR(sourceStatus.st_mode) ? EntryKind::directory : EntryKind::file;
+        const Creation creation{.permit = [this](int parent) { requireOwnMount(parent); }};
+        const auto to = createInRoot(root, destination, kind, creation);
+        struct stat targetStatus {};
+        struct stat rootStatus {};
+        checkErrno(::fstat(to.get(), &targetStatus), "Failed to examine the destination");
+        checkErrno(::fstat(root, &rootStatus), "Failed to examine the root filesystem");
+        if (isSameFile(targetStatus, rootStatus)) {
+            throw Error("the root directory cannot be a mount destination");
+        }
+        if (!isSameFile(sourceStatus, targetStatus)) {
+            bindMount(from.get(), to.get(), attributes);
+        }
+    } catch (Error& error) {
+        error.addContext(cat("Failed to bind mount ", printable(source), " on the container's ", printable(destination)));
+        throw;
+    }
+}
+
+RootEditor::LinkResult RootEditor::link(const std::string& directory, const std::string& name, const std::string& target) const {
+    const auto place = tryOpenInRoot(root, directory);
+    struct stat directoryStatus {};
+    if (!place || ::fstat(place.get(), &directoryStatus) != 0 || !S_ISDIR(directoryStatus.st_mode)) {
+        return LinkResult::noDirectory;
+    }
+    const auto path = cat(directory, '/', name);
+    try {
+        const auto wanted = openInRoot(root, target);
+        const auto present = tryOpenInRoot(root, path);
+        struct stat wantedStatus {};
+        struct stat presentStatus {};
+        checkErrno(::fstat(wanted.get(), &wantedStatus), "Failed to examine the target");
+        if (present && ::fstat(present.get(), &presentStatus) == 0 && isSameFile(wantedStatus, presentStatus)) {
+            return LinkResult::leadsThereAlready;
+        }
+        requireOwnMount(place.get());
+        const auto temporary = cat('.', name, '-', randomLetters());
+        checkErrno(::symlinkat(target.c_str(), place.get(), temporary.c_str()), "Failed to create the link");
+        if (::renameat(place.get(), temporary.c_str(), place.get(), name.c_str()) != 0) {
+            const int error = errno;
+            ::unlinkat(place.get(), temporary.c_str(), 0);
+            throw Error::fromErrno("Failed to replace the existing entry", error);
+        }
+        return LinkResult::made;
+    } catch (Error& error) {
+        error.addContext(cat("Failed to link the container's ", printable(path), " to ", printable(target)));
+        throw;
+    }
+}
+
+}  // namespace sarus::hooks

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/mounts.hpp"
+
+namespace sarus::hooks {
+
+/// Mounts files of the host into a container's root filesystem and makes links in it.
+///
+/// Everything is reached by descriptor inside the root. Existing entries may lie on any mount, because a mount over them changes
+/// nothing there. New entries are made only on the root filesystem itself and on a /dev of the container's own: what else is
+/// mounted there belongs to the host or to the user.
+class RootEditor {
+public:
+    /// `rootFd` (O_PATH, not owned) is the root directory in this process's mount namespace.
+    explicit RootEditor(int rootFd);
+
+    /// Mounts `source`, a path of the host whose symbolic links are followed, on `destination` with all that is mounted below it.
+    /// What is missing of the destination is created, owned by root. Nothing happens if the destination is the source already.
+    /// Throws Error.
+    void bind(const std::string& source, const std::string& destination, const BindAttributes& attributes) const;
+
+    enum class LinkResult { made, leadsThereAlready, noDirectory };
+    /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) unless it leads to the same file already. An
+    /// existing file is replaced, atomically; a directory or a mount point is not: Error. Also throws where new entries are
+    /// not allowed (errno EXDEV).
+    LinkResult link(const std::string& directory, const std::string& name, const std::string& target) const;
+
+private:
+    void requireOwnMount(int directory) const;
+
+    int root;
+    std::uint64_t rootMount;
+    std::uint64_t devMount;
+};
+
+}  // namespace sarus::hooks
