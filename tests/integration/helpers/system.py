@@ -37,13 +37,21 @@ def create_user(name, home_base, groups=()):
     """A new unprivileged user, a member of newly created `groups`."""
     for group in groups:
         subprocess.run(["groupadd", group], check=True)
-    command = ["useradd", "--create-home", "--home-dir", f"{home_base}/{name}", "--shell", "/bin/sh", "--user-group"]
+    command = ["useradd", "--uid", str(_unused_uid()), "--create-home", "--home-dir", f"{home_base}/{name}", "--shell", "/bin/sh", "--user-group"]
     if groups:
         command += ["--groups", ",".join(groups)]
     subprocess.run([*command, name], check=True)
     user = User.named(name)
     user.home.chmod(0o755)
     return user
+
+
+def _unused_uid():
+    """A uid of which the node remembers nothing: folders in /run outlive the users of whom they are."""
+    taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
+    remembered = [pathlib.Path("/run/containers"), pathlib.Path("/run/user")]
+    return next(uid for uid in range(20000 + os.getpid() % 20000, 60000)
+                if uid not in taken and not any((folder / str(uid)).exists() for folder in remembered))
 
 
 def remove_user(user, groups=()):
