@@ -15,6 +15,13 @@ namespace sarus {
 namespace {
 
 LogLevel currentLevel = LogLevel::warn;
+int firstOutputError = 0;
+
+void noteOutputError(int errnum) noexcept {
+    if (firstOutputError == 0) {
+        firstOutputError = errnum;
+    }
+}
 
 void writeLine(int fd, std::string line) {
     line += '\n';
@@ -25,7 +32,10 @@ void writeLine(int fd, std::string line) {
             continue;
         }
         if (written <= 0) {
-            return;  // nobody is left who could be told
+            if (fd == STDOUT_FILENO) {
+                noteOutputError(written < 0 ? errno : EIO);
+            }
+            return;  // on standard error, nobody is left who could be told
         }
         rest.remove_prefix(static_cast<std::size_t>(written));
     }
@@ -65,6 +75,10 @@ void printError(std::string_view message) {
 
 void printLine(std::string_view message) {
     writeLine(STDOUT_FILENO, std::string(message));
+}
+
+int outputError() noexcept {
+    return firstOutputError;
 }
 
 }  // namespace sarus

@@ -33,4 +33,8 @@ inline void logError(std::string_view subsystem, std::string_view message) {
 void printError(std::string_view message);
 void printLine(std::string_view message);
 
+/// The errno of the first failed write to standard output, or 0. Programs check it at their end: output that is lost is no
+/// success.
+int outputError() noexcept;
+
 }  // namespace sarus

@@ -12,7 +12,8 @@ void openMissingStandardStreams() {
         if (::fstat(fd, &status) == 0) {
             continue;
         }
-        if (::open("/dev/null", O_RDWR | O_NOCTTY) != fd) {
+        const int opposite = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (::open("/dev/null", opposite | O_NOCTTY) != fd) {
             ::_exit(1);  // without standard streams nobody can be told
         }
     }

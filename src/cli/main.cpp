@@ -44,7 +44,7 @@ void report(const Error& error) {
     if (!error.hint().empty()) {
         printError(error.hint());
     }
-    if (logLevel() == LogLevel::debug && error.chain().size() > 1) {
+    if (logLevel() <= LogLevel::info) {
         printError("Error trace (most nested error last):");
         for (std::size_t i = 0; i < error.chain().size(); ++i) {
             auto number = cat('#', i);
@@ -60,7 +60,11 @@ int main(int argc, char** argv) {
     openMissingStandardStreams();
     try {
         const std::vector<std::string> tokens(argv + (argc > 0 ? 1 : 0), argv + argc);
-        return runProgram(tokens);
+        const int status = runProgram(tokens);
+        if (status == 0 && outputError() != 0) {
+            throw Error::fromErrno("Failed to write to standard output", outputError());
+        }
+        return status;
     } catch (const Error& error) {
         report(error);
         return error.exitStatus();
