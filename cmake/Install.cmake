@@ -15,3 +15,21 @@ install(DIRECTORY DESTINATION var/OCIBundleDir DIRECTORY_PERMISSIONS
 
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION share/doc/sarus)
 install(DIRECTORY docs/ DESTINATION share/doc/sarus/docs FILES_MATCHING PATTERN "*.md")
+
+file(GLOB pages CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/docs/man/*.1")
+install(FILES ${pages} DESTINATION share/man/man1)
+install(FILES docs/man/sarus.json.5 DESTINATION share/man/man5)
+
+# Completions come from the tables of the program itself.
+set(completions)
+foreach(shell IN ITEMS bash zsh fish)
+    add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/completions/${shell}"
+        COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_BINARY_DIR}/completions"
+        COMMAND $<TARGET_FILE:sarus> completion ${shell} > "${CMAKE_BINARY_DIR}/completions/${shell}"
+        DEPENDS sarus VERBATIM)
+    list(APPEND completions "${CMAKE_BINARY_DIR}/completions/${shell}")
+endforeach()
+add_custom_target(completions ALL DEPENDS ${completions})
+install(FILES "${CMAKE_BINARY_DIR}/completions/bash" DESTINATION share/bash-completion/completions RENAME sarus)
+install(FILES "${CMAKE_BINARY_DIR}/completions/zsh" DESTINATION share/zsh/site-functions RENAME _sarus)
+install(FILES "${CMAKE_BINARY_DIR}/completions/fish" DESTINATION share/fish/vendor_completions.d RENAME sarus.fish)

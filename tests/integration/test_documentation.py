@@ -1,0 +1,93 @@
+"""Man pages and shell completions, as installed."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+
+def keys(schema):
+    for name, value in schema.get("properties", {}).items():
+        yield name
+        yield from keys(value)
+        yield from keys(value.get("items", {}))
+
+
+@pytest.fixture(scope="module")
+def tree(build_dir, tmp_path_factory):
+    prefix = tmp_path_factory.mktemp("prefix")
+    subprocess.run(["cmake", "--install", str(build_dir), "--prefix", str(prefix)], check=True, capture_output=True)
+    return prefix
+
+
+def test_manual_of_the_configuration_has_every_key(source_dir):
+    schema = json.loads((source_dir / "etc" / "sarus.schema.json").read_text())
+    text = (source_dir / "docs" / "man" / "sarus.json.5").read_text()
+    words = set(re.findall(r"[$\w.]+\w", text))
+    assert [key for key in keys(schema) if key not in words] == []
+
+
+def test_manual_pages_are_installed_and_correct_roff(tree):
+    pages = sorted((tree / "share" / "man").glob("man[15]/*"))
+    assert {page.name for page in pages} == {
+        "sarus.1", "sarus-run.1", "sarus-pull.1", "sarus-load.1", "sarus-images.1", "sarus-rmi.1", "sarus-prune.1",
+        "sarus-image-builder.1", "sarus.json.5"}
+    if shutil.which("groff") is None:
+        pytest.skip("groff is not installed")
+    for page in pages:
+        result = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-z", str(page)], capture_output=True, text=True)
+        assert (result.returncode, result.stderr) == (0, ""), page.name
+
+
+def test_manual_of_the_image_builder_names_its_options(tree, source_dir):
+    usage = subprocess.run([tree / "libexec" / "sarus-image-builder", "help"], capture_output=True, text=True, check=True).stdout
+    raw = (source_dir / "docs" / "man" / "sarus-image-builder.1").read_text()
+    text = re.sub(r"\\f.", "", raw).replace("\\", "")
+    options = r"--[a-z][a-z-]+"
+    assert set(re.findall(options, usage)) == set(re.findall(options, text))
+
+
+def complete(tree, *words, path=""):
+    """What bash offers for the last of `words`."""
+    script = """
+        source "$1"; shift
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        _sarus
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    file = tree / "share" / "bash-completion" / "completions" / "sarus"
+    result = subprocess.run(["bash", "-c", script, "bash", str(file), *words], capture_output=True, text=True, check=True,
+                            env={"PATH": f"{path}:/usr/bin:/bin"})
+    assert result.stderr == ""
+    return result.stdout.split()
+
+
+def test_bash_completes_commands(tree):
+    assert complete(tree, "sarus", "pu") == ["pull"]
+    assert complete(tree, "sarus", "--verb") == ["--verbose"]
+    assert complete(tree, "sarus", "--debug", "r") == ["rmi", "run"]
+
+
+def test_bash_completes_options_of_the_command(tree):
+    assert complete(tree, "sarus", "run", "--mpi") == ["--mpi", "--mpi-type"]
+    assert complete(tree, "sarus", "pull", "--p") == ["--password-stdin"]
+    assert complete(tree, "sarus", "load", "--source") == []
+    assert complete(tree, "sarus", "help", "im") == ["images"]
+
+
+def test_bash_completes_images(tree, tmp_path):
+    stub = tmp_path / "sarus"
+    stub.write_text("#!/bin/sh\nprintf 'REPOSITORY TAG\\nalpine 3.20\\ndebian 12\\n'\n")
+    stub.chmod(0o755)
+    assert complete(tree, "sarus", "run", "al", path=str(tmp_path)) == ["alpine:3.20"]
+    assert complete(tree, "sarus", "rmi", "", path=str(tmp_path)) == ["alpine:3.20", "debian:12"]
+
+
+@pytest.mark.parametrize("shell, file", [("zsh", "share/zsh/site-functions/_sarus"), ("fish", "share/fish/vendor_completions.d/sarus.fish")])
+def test_completions_of_other_shells_are_installed(tree, shell, file):
+    path = tree / file
+    assert path.read_text() == subprocess.run([tree / "bin" / "sarus", "completion", shell], capture_output=True, text=True, check=True).stdout
+    if shutil.which(shell) is not None:
+        subprocess.run([shell, "-n", str(path)], check=True)
