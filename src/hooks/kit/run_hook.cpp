@@ -9,23 +9,15 @@
 #include <exception>
 
 #include "base/error.hpp"
+#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 
 namespace sarus::hooks {
 
 namespace {
 
-/// A runtime may start a hook with closed standard streams; the next file that is opened would take their place.
-void openStandardStreams() {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-        if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) {
-            ::_exit(1);
-        }
-    }
-}
-
 void normalizeProcess() {
-    openStandardStreams();
+    openMissingStandardStreams();
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
