@@ -85,10 +85,10 @@ def test_no_new_privileges_is_set(engine, busybox):
 
 def test_set_user_id_program_of_the_image_gives_nothing(engine, special):
     def add_setuid(layer):
-        layer.file("bin/setuid-cat", pathlib.Path("/bin/busybox").read_bytes(), mode=0o6755)
+        layer.directory("opt/setuid").file("opt/setuid/busybox", pathlib.Path("/bin/busybox").read_bytes(), mode=0o6755)
 
     image = special("setuid-program", extra=add_setuid)
-    fields = dict(line.split(":\t", 1) for line in engine.output(image, "/bin/setuid-cat", "cat", "/proc/self/status").splitlines()
+    fields = dict(line.split(":\t", 1) for line in engine.output(image, "/opt/setuid/busybox", "cat", "/proc/self/status").splitlines()
                   if ":\t" in line)
     assert fields["Uid"].split() == [str(engine.user.uid)] * 4
 
