@@ -98,6 +98,9 @@ private:
     }
 
     bool step(const std::string& component) {
+        if (creation != nullptr && creation->permit) {
+            creation->permit(here());
+        }
         UniqueFd next(::openat(here(), component.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
         if (!next && errno == ENOENT && creation != nullptr) {
             next = create(component);
@@ -143,9 +146,6 @@ private:
 
     UniqueFd create(const std::string& component) {
         const bool isFile = remaining.empty() && kind == EntryKind::file && !directoryWanted;
-        if (creation->permit) {
-            creation->permit(here());
-        }
         const int made = isFile ? makeFile(component) : ::mkdirat(here(), component.c_str(), creation->directoryMode);
         if (made != 0 && errno != EEXIST) {
             return UniqueFd();
@@ -204,7 +204,8 @@ UniqueFd openInRoot(int root, std::string_view path, LastLink lastLink) {
 }
 
 UniqueFd createInRoot(int root, std::string_view path, EntryKind kind, const Creation& creation) {
-    UniqueFd fd = tryOpenInRoot(root, path);
+    errno = ENOENT;
+    UniqueFd fd = creation.permit ? UniqueFd() : tryOpenInRoot(root, path);
     if (!fd && errno == ENOENT) {
         fd = Walk(root, path, LastLink::follow, &creation, kind).run();
     }

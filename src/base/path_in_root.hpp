@@ -33,7 +33,8 @@ struct Creation {
     mode_t fileMode = 0644;
     uid_t owner = static_cast<uid_t>(-1);  ///< -1: not changed
     gid_t group = static_cast<gid_t>(-1);
-    /// Asked before something is created in the directory behind the descriptor; throws to refuse. Empty: no question.
+    /// Asked before anything is looked up or created in the directory behind the descriptor; throws to refuse. Empty: no
+    /// question.
     std::function<void(int parent)> permit{};
 };
 

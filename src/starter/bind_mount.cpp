@@ -13,6 +13,7 @@
 #include "base/mounts.hpp"
 #include "base/text.hpp"
 #include "engine/mount_request.hpp"
+#include "engine/run_options.hpp"
 
 namespace sarus::starter {
 
@@ -81,14 +82,19 @@ UniqueFd ContainerTree::openDestination(const std::string& path, EntryKind kind)
     return fd;
 }
 
-void ContainerTree::checkResolvedDestination(int resolved, const std::string& destination, engine::MountOrigin origin) const {
+std::string ContainerTree::pathInside(int resolved) const {
     auto path = pathOfDescriptor(resolved);
     if (!engine::isSameOrBelow(path, rootPath)) {
         // Cannot happen; but what follows would be meaningless.
-        throw Error(cat("Mount destination ", printable(path), " is outside of the root filesystem"));
+        throw Error(cat(printable(path), " is outside of the root filesystem"));
     }
     path.erase(0, rootPath.size());
-    if (path.empty()) {
+    return path.empty() ? "/" : path;
+}
+
+void ContainerTree::checkResolvedDestination(int resolved, const std::string& destination, engine::MountOrigin origin) const {
+    const auto path = pathInside(resolved);
+    if (path == "/") {
         throw Error("the root directory cannot be a mount destination");
     }
     const bool followedNoLink = path == engine::normalizePath(destination);
@@ -163,9 +169,11 @@ void ContainerTree::createWorkdir(const std::string& path) const {
         }
     }
     try {
-        if (!tryOpenInRoot(root, path)) {
-            openDestination(path, EntryKind::directory);
+        UniqueFd directory = credentials.asUser([&] { return tryOpenInRoot(root, path); });
+        if (!directory) {
+            directory = openDestination(path, EntryKind::directory);
         }
+        engine::checkWorkdir(pathInside(directory.get()));  // a link of the image may lead below /proc
     } catch (Error& error) {
         error.addContext(cat("Failed to create the working directory ", printable(path)));
         throw;

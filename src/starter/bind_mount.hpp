@@ -20,9 +20,9 @@ namespace sarus::starter {
 /// Rules for destinations:
 /// - They are resolved inside the root, as the user first; with root's rights only where he may not search or create in a
 ///   directory of the image.
-/// - With root's rights, something is created only on the container's own mounts (the overlay and /dev): what the user or the
-/// site has
-///   mounted into the container belongs to the host, and there he creates with his own rights or not at all.
+/// - With root's rights, nothing is looked up or created but on the container's own mounts (the overlay and /dev): what the user
+///   or the site has mounted into the container belongs to the host, and there he finds and creates with his own rights or not
+///   at all.
 /// - Nothing is mounted by users on or below /proc and /sys: the runtime mounts these later, so it could only mislead it.
 /// - The site's `userMounts` rules hold for the resolved path too, so that a symbolic link in an image does not lead around them.
 class ContainerTree {
@@ -39,7 +39,7 @@ public:
     /// Binds a device node and returns the rule for it. Throws Error "Invalid device request '<request>': ...".
     DeviceRule bindDevice(const engine::PlannedDevice& device) const;
 
-    /// Creates the working directory if it is missing.
+    /// Creates the working directory if it is missing. Throws Error if the path leads below /proc.
     void createWorkdir(const std::string& path) const;
 
 private:
@@ -54,6 +54,7 @@ private:
     void bindSource(const Source& source, const std::string& destination, const BindAttributes& attributes,
                     engine::MountOrigin origin) const;
     void checkResolvedDestination(int resolved, const std::string& destination, engine::MountOrigin origin) const;
+    std::string pathInside(int resolved) const;
     void requireOwnMount(int directory) const;
 
     const Credentials& credentials;

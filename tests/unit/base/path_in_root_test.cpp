@@ -168,17 +168,18 @@ TEST_P(PathInRoot, TheKindMustMatch) {
     });
 }
 
-TEST_P(PathInRoot, CreationIsAskedForPermissionAtItsParent) {
+TEST_P(PathInRoot, CreationAsksForPermissionInEveryDirectoryItSearches) {
     run([&](int root) {
         std::vector<std::string> parents;
         Creation creation;
         creation.permit = [&](int parent) { parents.push_back(pathOfDescriptor(parent)); };
         createInRoot(root, "/a/new/newer", EntryKind::directory, creation);
-        EXPECT_EQ(parents, (std::vector<std::string>{inside("/a"), inside("/a/new")}));
+        EXPECT_EQ(parents, (std::vector<std::string>{inside(""), inside("/a"), inside("/a/new")}));
         creation.permit = [](int) { throw Error("no"); };
         EXPECT_THROW(createInRoot(root, "/a/other", EntryKind::directory, creation), Error);
         EXPECT_FALSE(pathExists(inside("/a/other")));
-        createInRoot(root, "/a/b", EntryKind::directory, creation);  // nothing is created, nobody is asked
+        // Whoever is refused does not learn what is there.
+        EXPECT_THROW(createInRoot(root, "/a/b", EntryKind::directory, creation), Error);
     });
 }
 
