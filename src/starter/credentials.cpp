@@ -127,6 +127,22 @@ void limitCapabilities(const Credentials& credentials, std::initializer_list<int
     setCapabilities({.effective = mask, .permitted = mask});
 }
 
+WithoutCapabilities::WithoutCapabilities() {
+    const auto before = getCapabilities();
+    effective = before.effective;
+    permitted = before.permitted;
+    setCapabilities({.effective = 0, .permitted = permitted});
+}
+
+WithoutCapabilities::~WithoutCapabilities() {
+    try {
+        setCapabilities({.effective = effective, .permitted = permitted});
+    } catch (...) {
+        printError("Failed to take back the capabilities");
+        ::_exit(1);
+    }
+}
+
 void dropToMonitor(const Credentials& credentials) {
     if (!credentials.privileged()) {
         return;

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <initializer_list>
 #include <type_traits>
 #include <utility>
@@ -75,6 +76,19 @@ private:
 /// Gives up every capability but `kept` (numbers as in capabilities(7)), and keeps the ids. Does nothing in a rootless starter.
 /// Throws Error.
 void limitCapabilities(const Credentials& credentials, std::initializer_list<int> kept);
+
+/// Scope in which no capability is in effect, so that only the user's own processes can be signalled. Throws Error.
+class WithoutCapabilities {
+public:
+    WithoutCapabilities();
+    WithoutCapabilities(const WithoutCapabilities&) = delete;
+    WithoutCapabilities& operator=(const WithoutCapabilities&) = delete;
+    ~WithoutCapabilities();
+
+private:
+    std::uint64_t effective;
+    std::uint64_t permitted;
+};
 
 /// For the time in which the runtime is watched: all ids become the caller's for good, of the capabilities CAP_KILL alone
 /// stays (the parent-death signal needs it to reach a process of root), and the process is not dumpable. Throws Error.

@@ -40,8 +40,8 @@ void keepOnly(const std::vector<int>& kept) {
     }
 }
 
-bool endsWithin(pid_t runtime, int milliseconds) {
-    for (int waited = 0; isRunning(runtime); waited += pollMilliseconds) {
+bool endsWithin(const Process& runtime, int milliseconds) {
+    for (int waited = 0; runtime.isRunning(); waited += pollMilliseconds) {
         if (waited >= milliseconds) {
             return false;
         }
@@ -51,17 +51,17 @@ bool endsWithin(pid_t runtime, int milliseconds) {
 }
 
 /// The runtime got SIGHUP when the starter died, and passes it on.
-void endContainer(pid_t runtime) {
+void endContainer(const Process& runtime) {
     if (endsWithin(runtime, graceMilliseconds)) {
         return;
     }
     killDescendants(runtime, 50);
     if (!endsWithin(runtime, forceMilliseconds)) {
-        ::kill(runtime, SIGKILL);
+        runtime.signal(SIGKILL);
     }
 }
 
-[[noreturn]] void runJanitor(int control, pid_t runtime, const std::string& stateDirectory,
+[[noreturn]] void runJanitor(int control, const Process& runtime, const std::string& stateDirectory,
                              std::optional<DeviceCgroup>& deviceCgroup) {
     char message = 0;
     ssize_t count = 0;
@@ -87,6 +87,7 @@ Janitor Janitor::start(const Credentials& credentials, pid_t runtime, std::strin
     checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
     const UniqueFd reader(ends[0]);
     UniqueFd writer(ends[1]);
+    const Process process(runtime);  // here, where nobody else can reap it: later its number may be a stranger's
     const pid_t pid = checkErrno(::fork(), "Failed to create the janitor process");
     if (pid == 0) {
         ::setpgid(0, 0);
@@ -97,7 +98,7 @@ Janitor Janitor::start(const Credentials& credentials, pid_t runtime, std::strin
         }
         keepOnly(kept);
         limitCapabilities(credentials, {CAP_KILL, CAP_DAC_OVERRIDE});  // directories of cgroups are read-only for their owner
-        runJanitor(reader.get(), runtime, stateDirectory, deviceCgroup);
+        runJanitor(reader.get(), process, stateDirectory, deviceCgroup);
     }
     if (deviceCgroup) {
         deviceCgroup->release();

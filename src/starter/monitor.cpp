@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "starter/credentials.hpp"
 #include "starter/process_tree.hpp"
 
 namespace sarus::starter {
@@ -32,9 +33,11 @@ ExitStatus fromWaitStatus(int status) {
 /// The payload leads a session and a process group of its own, as every runtime makes it; so the group is what a terminal would
 /// stop.
 void signalPayload(pid_t runtime, int number) {
-    for (const pid_t payload : childrenOf(runtime)) {
-        if (::kill(-payload, number) != 0) {
-            ::kill(payload, number);
+    // It is the user's, as we are; CAP_KILL could only hit a stranger which has got the number of a payload that has just ended.
+    const WithoutCapabilities userAlone;
+    for (const auto& payload : Process(runtime).children()) {
+        if (::kill(-payload.pid(), number) != 0) {
+            payload.signal(number);
         }
     }
 }
@@ -145,8 +148,8 @@ void reapLeftovers(const std::function<void(pid_t)>& reaped) {
         if (pid < 0) {
             return;
         }
-        for (const pid_t child : childrenOf(::getpid())) {
-            ::kill(child, SIGKILL);
+        for (const auto& child : Process(::getpid()).children()) {
+            child.signal(SIGKILL);
         }
         const timespec patience{.tv_sec = 0, .tv_nsec = 100'000'000};
         ::sigtimedwait(&childEnded, nullptr, &patience);

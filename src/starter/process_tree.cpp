@@ -1,10 +1,17 @@
 #include "starter/process_tree.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -15,66 +22,111 @@ namespace sarus::starter {
 namespace {
 
 /// "" for a file of a process that has ended.
-std::string readProcFile(const std::string& path) {
+std::string readProcFile(int directory, const std::string& name) {
+    const UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC));
     try {
-        return readFile(path);
+        return file ? readAll(file.get(), 64U << 20U, name) : std::string();
     } catch (const Error&) {
         return {};
     }
 }
 
-void collectDescendants(pid_t process, std::vector<pid_t>& found) {
-    for (const pid_t child : childrenOf(process)) {
-        found.push_back(child);
-        collectDescendants(child, found);
-    }
+/// The fields of /proc/<pid>/stat from the third one on (the second one, the name, may contain anything).
+std::vector<std::string> statusFields(int process) {
+    const auto status = readProcFile(process, "stat");
+    const auto name = status.rfind(')');
+    return name == std::string::npos ? std::vector<std::string>() : splitWords(status.substr(name + 1));
 }
 
-}  // namespace
+/// 0 for a process that has gone.
+std::uint64_t startTimeOf(int process) {
+    constexpr std::size_t field = 22 - 3;
+    const auto fields = statusFields(process);
+    return fields.size() > field ? parseNumber(fields[field]).value_or(0) : 0;
+}
 
-std::vector<pid_t> childrenOf(pid_t process) {
-    std::vector<pid_t> children;
-    const std::string tasks = cat("/proc/", process, "/task");
-    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(tasks.c_str()), &::closedir);
-    while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+UniqueFd openProcess(pid_t number) {
+    return UniqueFd(::open(cat("/proc/", number).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+std::vector<pid_t> childNumbers(int process) {
+    std::vector<pid_t> numbers;
+    UniqueFd tasks(::openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(tasks ? ::fdopendir(tasks.get()) : nullptr, &::closedir);
+    if (!entries) {
+        return numbers;
+    }
+    const int list = tasks.release();  // owned by the DIR now
+    while (const dirent* entry = ::readdir(entries.get())) {
         const std::string name = static_cast<const char*>(entry->d_name);
         if (!parseNumber(name)) {
             continue;
         }
-        for (const auto& word : splitWords(readProcFile(cat(tasks, '/', name, "/children")))) {
-            if (const auto pid = parseNumber(word)) {
-                children.push_back(static_cast<pid_t>(*pid));
+        for (const auto& word : splitWords(readProcFile(list, cat(name, "/children")))) {
+            if (const auto number = parseNumber(word); number && *number <= INT_MAX) {
+                numbers.push_back(static_cast<pid_t>(*number));
             }
         }
     }
-    return children;
+    return numbers;
 }
 
-void killDescendants(pid_t process, int attempts) {
+}  // namespace
+
+Process::Process(pid_t number) : id(number), startTime(startTimeOf(openProcess(number).get())) {}
+
+UniqueFd Process::open() const {
+    auto directory = openProcess(id);
+    return startTime != 0 && startTimeOf(directory.get()) == startTime ? std::move(directory) : UniqueFd();
+}
+
+bool Process::isRunning() const {
+    const auto directory = open();
+    const auto fields = statusFields(directory.get());
+    return !fields.empty() && fields[0] != "Z" && fields[0] != "X";
+}
+
+std::vector<Process> Process::children() const {
+    std::vector<Process> found;
+    const auto directory = open();
+    for (const pid_t number : childNumbers(directory.get())) {
+        found.emplace_back(number);
+    }
+    if (!found.empty()) {
+        // A number that is a child's still was the child's when its start time was read.
+        const auto numbers = childNumbers(directory.get());
+        std::erase_if(found,
+                      [&](const Process& child) { return std::find(numbers.begin(), numbers.end(), child.id) == numbers.end(); });
+    }
+    return found;
+}
+
+void Process::signal(int number) const {
+    const auto directory = open();
+    if (directory && ::syscall(SYS_pidfd_send_signal, directory.get(), number, nullptr, 0) != 0 && errno == ENOSYS) {
+        ::kill(id, number);  // before Linux 5.1
+    }
+}
+
+void killDescendants(const Process& process, int attempts) {
     for (int attempt = 0; attempt < attempts; ++attempt) {
-        std::vector<pid_t> descendants;
-        collectDescendants(process, descendants);
+        auto found = process.children();
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            for (auto& child : found[i].children()) {
+                found.push_back(child);
+            }
+        }
         bool alive = false;
-        for (const pid_t descendant : descendants) {
-            if (isRunning(descendant)) {
+        for (const auto& descendant : found) {
+            if (descendant.isRunning()) {
                 alive = true;
-                ::kill(descendant, SIGKILL);
+                descendant.signal(SIGKILL);
             }
         }
         if (!alive) {
             return;
         }
     }
-}
-
-bool isRunning(pid_t process) {
-    const auto status = readProcFile(cat("/proc/", process, "/stat"));
-    const auto name = status.rfind(')');  // the name may contain anything
-    if (name == std::string::npos || name + 2 >= status.size()) {
-        return false;
-    }
-    const char state = status[name + 2];
-    return state != 'Z' && state != 'X';
 }
 
 }  // namespace sarus::starter

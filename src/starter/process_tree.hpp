@@ -2,17 +2,36 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <vector>
+
+#include "base/unique_fd.hpp"
 
 namespace sarus::starter {
 
-/// The children of all threads of a process; empty if it does not exist.
-std::vector<pid_t> childrenOf(pid_t process);
+/// One process, known by its number and the time of its start: when it has gone and its number has been given to another process,
+/// this one is not taken for it. (Whoever started the container can make numbers be used again, and decide when we get to run.)
+class Process {
+public:
+    /// A process which does not exist is like one that has ended.
+    explicit Process(pid_t number);
+
+    pid_t pid() const noexcept { return id; }
+    /// False if the process is gone or waits only for being reaped.
+    bool isRunning() const;
+    /// The children of all its threads; empty if it is gone.
+    std::vector<Process> children() const;
+    /// Nothing happens if it is gone.
+    void signal(int number) const;
+
+private:
+    UniqueFd open() const;
+
+    pid_t id;
+    std::uint64_t startTime;  ///< in clock ticks; no number comes round within one
+};
 
 /// Sends SIGKILL to everything below `process`, not to itself, until nothing is left or `attempts` rounds are over.
-void killDescendants(pid_t process, int attempts);
-
-/// False if the process is gone or waits only for being reaped.
-bool isRunning(pid_t process);
+void killDescendants(const Process& process, int attempts);
 
 }  // namespace sarus::starter

@@ -91,11 +91,11 @@ TEST(Monitor, WhatTheContainerLeavesBehindIsEnded) {
                   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
                   // A daemon with a child, both of which outlive the payload.
                   watchRuntime(startShell("(trap '' HUP TERM; sleep 60 & sleep 60) & exit 0"), ignore);
-                  if (childrenOf(::getpid()).empty()) {
+                  if (Process(::getpid()).children().empty()) {
                       return 1;
                   }
                   reapLeftovers(ignore);
-                  return childrenOf(::getpid()).empty() ? 0 : 2;
+                  return Process(::getpid()).children().empty() ? 0 : 2;
               }));
 }
 
@@ -103,25 +103,25 @@ TEST(ProcessTree, DescendantsAreKilledAndTheProcessItselfIsNot) {
     EXPECT_EQ(0, isolated([] {
                   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
                   auto runtime = startShell("sh -c 'sleep 60; true' & wait; sleep 60; true");
-                  while (childrenOf(runtime.pid()).empty()) {
+                  while (Process(runtime.pid()).children().empty()) {
                       ::usleep(1000);
                   }
-                  const pid_t payload = childrenOf(runtime.pid()).front();
-                  killDescendants(runtime.pid(), 1);
-                  for (int i = 0; i < 1000 && isRunning(payload); ++i) {
+                  const Process payload = Process(runtime.pid()).children().front();
+                  killDescendants(Process(runtime.pid()), 1);
+                  for (int i = 0; i < 1000 && payload.isRunning(); ++i) {
                       ::usleep(1000);
                   }
-                  return !isRunning(payload) && isRunning(runtime.pid()) ? 0 : 1;
+                  return !payload.isRunning() && Process(runtime.pid()).isRunning() ? 0 : 1;
               }));
 }
 
 TEST(ProcessTree, AZombieIsNotRunning) {
     EXPECT_EQ(0, isolated([] {
-                  const pid_t child = startShell("exit 0").release();
-                  for (int i = 0; i < 1000 && isRunning(child); ++i) {
+                  const Process child(startShell("exit 0").release());
+                  for (int i = 0; i < 1000 && child.isRunning(); ++i) {
                       ::usleep(1000);
                   }
-                  return isRunning(::getpid()) && !isRunning(child) && !isRunning(999999999) ? 0 : 1;
+                  return Process(::getpid()).isRunning() && !child.isRunning() && !Process(999999999).isRunning() ? 0 : 1;
               }));
 }
 
