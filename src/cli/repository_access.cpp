@@ -29,7 +29,9 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
         .skopeo = {.path = config.skopeoPath, .policy = std::nullopt, .registriesDPath = config.containersRegistriesDPath},
         .builder = {.path = cat(context.prefix(), "/libexec/sarus-image-builder"),
                     .mksquashfsPath = config.mksquashfsPath,
-                    .mksquashfsOptions = config.mksquashfsOptions},
+                    .mksquashfsOptions = config.mksquashfsOptions,
+                    .maxUnpackedSize = config.imageLimits.maxUnpackedSize,
+                    .maxEntries = config.imageLimits.maxEntries},
         .tempDir = arguments.has("temp-dir") ? arguments.value("temp-dir") : config.tempDir};
     if (config.containersPolicy) {
         settings.skopeo.policy = image::PolicyChoice{config.containersPolicy->path, config.containersPolicy->enforce};

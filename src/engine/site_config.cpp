@@ -101,6 +101,16 @@ public:
         return static_cast<std::uint64_t>(number);
     }
 
+    /// A positive number of bytes or things, up to what every JSON implementation can hold exactly.
+    std::uint64_t largeInteger() const {
+        constexpr double largest = 9007199254740991;  // 2^53 - 1
+        const double number = json.is_number() ? json.get<double>() : 0;
+        if (number < 1 || number > largest || std::floor(number) != number) {
+            fail("an integer between 1 and 9007199254740991");
+        }
+        return static_cast<std::uint64_t>(number);
+    }
+
     template <typename ReadElement>
     auto list(std::string_view expected, ReadElement readElement) const {
         if (!json.is_array()) {
@@ -268,6 +278,11 @@ constexpr std::array lockTimingKeys{
     Key<LockTimings>{"warningMs", false, [](const Node& node, LockTimings& t) { t.warningMs = node.positiveInteger(); }},
 };
 
+constexpr std::array imageLimitKeys{
+    Key<ImageLimits>{"maxUnpackedSize", false, [](const Node& n, ImageLimits& limits) { limits.maxUnpackedSize = n.largeInteger(); }},
+    Key<ImageLimits>{"maxEntries", false, [](const Node& n, ImageLimits& limits) { limits.maxEntries = n.largeInteger(); }},
+};
+
 constexpr std::array<std::pair<std::string_view, RamFilesystem>, 2> ramFilesystems{
     {{"tmpfs", RamFilesystem::tmpfs}, {"ramfs", RamFilesystem::ramfs}}};
 
@@ -292,6 +307,8 @@ constexpr std::array siteConfigKeys{
     Key<SiteConfig>{"umociPath", false, [](const Node& n, SiteConfig& c) { c.umociPath = n.absolutePath(); }},
     Key<SiteConfig>{"mksquashfsPath", false, [](const Node& n, SiteConfig& c) { c.mksquashfsPath = n.absolutePath(); }},
     Key<SiteConfig>{"mksquashfsOptions", false, [](const Node& n, SiteConfig& c) { c.mksquashfsOptions = n.string(); }},
+    Key<SiteConfig>{"imageLimits", false,
+                    [](const Node& n, SiteConfig& c) { c.imageLimits = readObject<ImageLimits>(n, imageLimitKeys); }},
     Key<SiteConfig>{"initPath", false, [](const Node& n, SiteConfig& c) { c.initPath = n.absolutePath(); }},
     Key<SiteConfig>{"runcPath", true, [](const Node& n, SiteConfig& c) { c.runcPath = n.absolutePath(); }},
     Key<SiteConfig>{"ramFilesystemType", true,

@@ -47,6 +47,12 @@ struct ContainersPolicy {
     bool enforce = false;
 };
 
+/// Bounds on what a pulled or loaded image may unpack to (key `imageLimits`); absent: the image builder's own.
+struct ImageLimits {
+    std::optional<std::uint64_t> maxUnpackedSize;  ///< bytes
+    std::optional<std::uint64_t> maxEntries;
+};
+
 /// sarus.json (reference documentation, "Configuration file reference"), parsed and validated.
 struct SiteConfig {
     bool securityChecks = true;
@@ -61,6 +67,7 @@ struct SiteConfig {
     std::optional<std::string> umociPath;       ///< accepted for compatibility, never run
     std::optional<std::string> mksquashfsPath;  ///< needed only for options which the built-in writer cannot honour
     std::string mksquashfsOptions;
+    ImageLimits imageLimits;
     std::optional<std::string> initPath;  ///< needed only with --init
     std::string runcPath;
     RamFilesystem ramFilesystemType = RamFilesystem::tmpfs;

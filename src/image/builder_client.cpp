@@ -50,6 +50,12 @@ BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& la
             command.args.insert(command.args.end(), {"--mksquashfs-path", *settings.mksquashfsPath});
         }
     }
+    if (settings.maxUnpackedSize) {
+        command.args.insert(command.args.end(), {"--max-size", cat(*settings.maxUnpackedSize)});
+    }
+    if (settings.maxEntries) {
+        command.args.insert(command.args.end(), {"--max-entries", cat(*settings.maxEntries)});
+    }
     const auto result = runTool(command, terminal ? ToolStreams::captureOutput : ToolStreams::captureBoth, "sarus");
     if (!result.status.ok()) {
         const auto message = lastLine(result.err);

@@ -133,7 +133,8 @@ BuildResult buildImage(const BuildRequest& request) {
                                 [&] { return counters.blobBytes.load(); });
         SquashfsWriter writer(output.fd(), request.outputPath, request.squashfs,
                               request.squashfs.workers.value_or(availableCpus()));
-        LayerMerger merger(writer, static_cast<std::uint32_t>(request.image.layers.size()), request.limits.entries);
+        LayerMerger merger(writer, static_cast<std::uint32_t>(request.image.layers.size()), request.limits.entries,
+                           request.limits.unpackedBytes);
         readLayers(request, merger, counters);
         readMissing(request, merger, counters);
         writer.finishContent();

@@ -13,7 +13,7 @@ namespace sarus::image::build {
 
 /// Bounds on what an image may make us do; they protect against archives that unpack to absurd sizes.
 struct BuildLimits {
-    std::uint64_t unpackedBytes = std::uint64_t{1} << 40U;  ///< of all layers together
+    std::uint64_t unpackedBytes = std::uint64_t{1} << 40U;  ///< of all layers together, holes of sparse files included
     std::uint64_t entries = 20'000'000;                     ///< members of all layers together
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "image/build/layer_stream.hpp"
 
 namespace sarus::image::build {
 
@@ -15,6 +16,7 @@ constexpr std::string_view reservedPrefix = ".wh..wh.";
 constexpr std::string_view opaqueName = ".wh..wh..opq";
 constexpr std::size_t largestXattr = 65536;  // XATTR_SIZE_MAX
 constexpr std::size_t longestXattrName = 255;
+constexpr std::uint64_t mostMemory = 256U << 20U;
 
 /// Attributes that mean something in a read-only image which belongs to its user: the user's own, and file capabilities (the
 /// mount is nosuid; they are kept for the record). Left out: labels and signatures of the machine where the image was made,
@@ -44,19 +46,38 @@ Inode::Type inodeType(TarEntry::Type type) {
 
 }  // namespace
 
-LayerMerger::LayerMerger(SquashfsWriter& squashfs, std::uint32_t layerCount, std::uint64_t mostEntries)
-    : writer(squashfs), entryLimit(mostEntries), merged(paths, inodes), layers(layerCount) {}
+LayerMerger::LayerMerger(SquashfsWriter& squashfs, std::uint32_t layerCount, std::uint64_t mostEntries, std::uint64_t mostContent)
+    : writer(squashfs), entryLimit(mostEntries), contentLimit(mostContent), merged(paths, inodes), layers(layerCount) {}
 
 void LayerMerger::readLayer(std::uint32_t layer, TarReader& archive) {
     TarEntry entry;
     for (std::uint32_t member = 0; archive.next(entry); ++member) {
         if (++entryCount > entryLimit) {
             throw Error(cat("The image's layers have more than ", entryLimit, " entries"),
-                        "if the image is trustworthy, ask for a higher limit (--max-entries)");
+                        entryLimitHint);
         }
+        countContent(entry);
         addEntry(layer, member, entry, archive);
     }
     coverLowerLayers(layers[layer]);
+}
+
+/// A few bytes of an archive can stand for any amount of holes, so its own size bounds nothing.
+void LayerMerger::countContent(const TarEntry& entry) {
+    if (entry.type != TarEntry::Type::regular) {
+        return;
+    }
+    if (entry.size > contentLimit - contentBytes) {
+        throw Error(cat("The image's layers unpack to more than ", formatSize(contentLimit)), unpackedLimitHint);
+    }
+    contentBytes += entry.size;
+}
+
+void LayerMerger::countMemory(std::uint64_t bytes) {
+    memoryBytes += bytes;
+    if (memoryBytes > mostMemory) {
+        throw Error(cat("The image's extended attributes and symbolic links take more than ", formatSize(mostMemory)));
+    }
 }
 
 void LayerMerger::addEntry(std::uint32_t layer, std::uint32_t member, TarEntry& entry, TarReader& archive) {
@@ -117,6 +138,7 @@ Inode& LayerMerger::makeInode(std::uint32_t layer, std::uint32_t member, TarEntr
             throw Error(cat("A layer contains the symbolic link '", printable(entry.path), "' with a target that is ",
                             entry.linkTarget.empty() ? "empty" : "longer than 4095 bytes"));
         }
+        countMemory(entry.linkTarget.size());
         inode.target = std::move(entry.linkTarget);
     }
     return inode;
@@ -147,6 +169,9 @@ std::uint32_t LayerMerger::internXattrs(TarEntry& entry) {
     std::sort(set.begin(), set.end());
     const auto [found, isNew] = xattrNumbers.try_emplace(std::move(set), static_cast<std::uint32_t>(xattrs.size()));
     if (isNew) {
+        for (const auto& [name, value] : found->first) {
+            countMemory(name.size() + value.size());
+        }
         xattrs.push_back(found->first);
     }
     return found->second;

@@ -22,7 +22,8 @@ namespace sarus::image::build {
 /// stays behind, unreferenced.
 class LayerMerger {
 public:
-    LayerMerger(SquashfsWriter& squashfs, std::uint32_t layerCount, std::uint64_t mostEntries);
+    /// Of all layers together: at most `mostEntries` members, and `mostContent` bytes in regular files, holes included.
+    LayerMerger(SquashfsWriter& squashfs, std::uint32_t layerCount, std::uint64_t mostEntries, std::uint64_t mostContent);
 
     /// Reads layer number `layer` (0 is the lowest); to be called from the top layer down.
     void readLayer(std::uint32_t layer, TarReader& archive);
@@ -41,12 +42,17 @@ private:
     bool addMark(std::uint32_t layer, const std::vector<std::string_view>& parts);
     Inode& makeInode(std::uint32_t layer, std::uint32_t member, TarEntry& entry);
     std::uint32_t internXattrs(TarEntry& entry);
+    void countContent(const TarEntry& entry);
+    void countMemory(std::uint64_t bytes);
     void writeContent(Inode& inode, TarReader& archive);
     void coverLowerLayers(const std::vector<LayerEntry>& entries);
 
     SquashfsWriter& writer;
     std::uint64_t entryLimit;
     std::uint64_t entryCount = 0;
+    std::uint64_t contentLimit;
+    std::uint64_t contentBytes = 0;
+    std::uint64_t memoryBytes = 0;  ///< of attributes and link targets, which stay in memory until the end
     PathTable paths;
     Inodes inodes;
     ImageTree merged;

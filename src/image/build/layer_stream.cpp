@@ -102,7 +102,7 @@ bool LayerStream::emit(ChunkPtr chunk) {
     const auto total = counters.unpackedBytes += chunk->bytes().size();
     if (total > limit) {
         throw Error(cat("The image's layers unpack to more than ", formatSize(limit)),
-                    "if the image is trustworthy, ask for a higher limit (--max-size)");
+                    unpackedLimitHint);
     }
     if (hashedTwice) {
         toHash.push(chunk);  // refused only if hashing failed, which verify() reports

@@ -45,6 +45,19 @@ TEST(Builder, getsTheOptionsOfTheSite) {
     EXPECT_NE(arguments.find("--mksquashfs-options\n-comp zstd\n--mksquashfs-path\n/usr/bin/mksquashfs\n"), std::string::npos);
 }
 
+TEST(Builder, getsTheLimitsOfTheSite) {
+    const test::Scratch scratch;
+    const auto program =
+        scratch.write("builder", cat("#!/bin/sh\nprintf '%s\\n' \"$@\" >", scratch.path("arguments"), "\necho '", report, "'\n"));
+    ::chmod(program.c_str(), 0755);
+    const BuilderSettings limited{
+        .path = program, .mksquashfsPath = {}, .mksquashfsOptions = {}, .maxUnpackedSize = 100'000'000'000, .maxEntries = 7};
+    buildSquashfs(limited, "/layout", "/output");
+    EXPECT_NE(readFile(scratch.path("arguments")).find("--max-size\n100000000000\n--max-entries\n7\n"), std::string::npos);
+    buildSquashfs({program, std::nullopt, ""}, "/layout", "/output");
+    EXPECT_EQ(readFile(scratch.path("arguments")).find("--max"), std::string::npos);
+}
+
 TEST(Builder, failureIsReportedWithItsMessage) {
     const test::Scratch scratch;
     const auto program = scratch.write("builder", "#!/bin/sh\necho 'Layer 2 is corrupt' >&2\nexit 1\n");
