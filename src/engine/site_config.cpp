@@ -279,7 +279,8 @@ constexpr std::array lockTimingKeys{
 };
 
 constexpr std::array imageLimitKeys{
-    Key<ImageLimits>{"maxUnpackedSize", false, [](const Node& n, ImageLimits& limits) { limits.maxUnpackedSize = n.largeInteger(); }},
+    Key<ImageLimits>{"maxUnpackedSize", false,
+                     [](const Node& n, ImageLimits& limits) { limits.maxUnpackedSize = n.largeInteger(); }},
     Key<ImageLimits>{"maxEntries", false, [](const Node& n, ImageLimits& limits) { limits.maxEntries = n.largeInteger(); }},
 };
 

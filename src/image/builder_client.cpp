@@ -13,10 +13,19 @@ namespace sarus::image {
 
 namespace {
 
-std::string lastLine(std::string_view text) {
+/// The builder says in one line what went wrong, and in further ones what to do.
+Error builderError(std::string_view text) {
     text = trim(text);
-    const auto lineEnd = text.find_last_of('\n');
-    return printable(lineEnd == std::string_view::npos ? text : text.substr(lineEnd + 1));
+    const auto lineEnd = text.find('\n');
+    const auto message = printable(text.substr(0, lineEnd));
+    std::vector<std::string> hints;
+    if (lineEnd != std::string_view::npos) {
+        for (const auto& line : split(text.substr(lineEnd + 1), '\n')) {
+            hints.push_back(printable(line));
+        }
+    }
+    return Error(message.empty() ? "Failed to make the squashfs image" : cat("Failed to make the squashfs image: ", message),
+                 join(hints, "\n"));
 }
 
 }  // namespace
@@ -40,7 +49,7 @@ BuildResult parseBuildResult(std::string_view text) {
 }
 
 BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& layout, const std::string& output) {
-    // On a terminal the builder shows its progress there; else its last line is the message of our own error.
+    // On a terminal the builder shows its progress there; else what it says is the message of our own error.
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
     Command command{.path = settings.path,
                     .args = {"sarus-image-builder", "build", layout, output, "--progress", terminal ? "auto" : "none"}};
@@ -58,11 +67,10 @@ BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& la
     }
     const auto result = runTool(command, terminal ? ToolStreams::captureOutput : ToolStreams::captureBoth, "sarus");
     if (!result.status.ok()) {
-        const auto message = lastLine(result.err);
         if (result.status.signal != 0) {
             throw Error(cat("Failed to make the squashfs image: the image builder was ended by signal ", result.status.signal));
         }
-        throw Error(message.empty() ? "Failed to make the squashfs image" : cat("Failed to make the squashfs image: ", message));
+        throw builderError(result.err);
     }
     return parseBuildResult(result.out);
 }

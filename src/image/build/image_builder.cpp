@@ -135,8 +135,13 @@ BuildResult buildImage(const BuildRequest& request) {
                               request.squashfs.workers.value_or(availableCpus()));
         LayerMerger merger(writer, static_cast<std::uint32_t>(request.image.layers.size()), request.limits.entries,
                            request.limits.unpackedBytes);
-        readLayers(request, merger, counters);
-        readMissing(request, merger, counters);
+        try {
+            readLayers(request, merger, counters);
+            readMissing(request, merger, counters);
+        } catch (...) {
+            writer.abandon();
+            throw;
+        }
         writer.finishContent();
         writer.writeTree(merger.tree(), merger.xattrSets(), request.owner);
         merger.tree().forEach([&](std::string_view, Node&) { ++result.entries; });

@@ -16,7 +16,7 @@ constexpr std::string_view reservedPrefix = ".wh..wh.";
 constexpr std::string_view opaqueName = ".wh..wh..opq";
 constexpr std::size_t largestXattr = 65536;  // XATTR_SIZE_MAX
 constexpr std::size_t longestXattrName = 255;
-constexpr std::uint64_t mostMemory = 256U << 20U;
+constexpr std::uint64_t mostMemory = 128U << 20U;
 
 /// Attributes that mean something in a read-only image which belongs to its user: the user's own, and file capabilities (the
 /// mount is nosuid; they are kept for the record). Left out: labels and signatures of the machine where the image was made,
@@ -53,8 +53,7 @@ void LayerMerger::readLayer(std::uint32_t layer, TarReader& archive) {
     TarEntry entry;
     for (std::uint32_t member = 0; archive.next(entry); ++member) {
         if (++entryCount > entryLimit) {
-            throw Error(cat("The image's layers have more than ", entryLimit, " entries"),
-                        entryLimitHint);
+            throw Error(cat("The image's layers have more than ", entryLimit, " entries"), entryLimitHint);
         }
         countContent(entry);
         addEntry(layer, member, entry, archive);

@@ -101,8 +101,7 @@ void LayerStream::readBlob() {
 bool LayerStream::emit(ChunkPtr chunk) {
     const auto total = counters.unpackedBytes += chunk->bytes().size();
     if (total > limit) {
-        throw Error(cat("The image's layers unpack to more than ", formatSize(limit)),
-                    unpackedLimitHint);
+        throw Error(cat("The image's layers unpack to more than ", formatSize(limit)), unpackedLimitHint);
     }
     if (hashedTwice) {
         toHash.push(chunk);  // refused only if hashing failed, which verify() reports

@@ -18,7 +18,8 @@
 namespace sarus::image::build {
 
 /// What to do about an image that is larger than the limits.
-constexpr const char* unpackedLimitHint = "if the image is trustworthy, ask the administrator for a higher imageLimits.maxUnpackedSize";
+constexpr const char* unpackedLimitHint =
+    "if the image is trustworthy, ask the administrator for a higher imageLimits.maxUnpackedSize";
 constexpr const char* entryLimitHint = "if the image is trustworthy, ask the administrator for a higher imageLimits.maxEntries";
 
 /// One layer of an image: a blob and what its bytes must be.

@@ -32,6 +32,10 @@ UniqueFd openImage(const std::string& path) {
 
 SquashfsReader::SquashfsReader(const std::string& imagePath) : path(imagePath), fd(openImage(path)), image(fd.get(), path) {
     image.check(sqfs_super_read(&super, image.get()), doing);
+    // A table of n fragments has n / 512 blocks, whose positions alone take 8 bytes each.
+    if (super.fragment_entry_count / 64 > image.size()) {
+        image.check(SQFS_ERROR_CORRUPTED, doing);
+    }
     decompressor = newDecompressor();
     directories = own(sqfs_dir_reader_create(&super, decompressor.get(), image.get(), 0));
     xattrReader = own(sqfs_xattr_reader_create(0));

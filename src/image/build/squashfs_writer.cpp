@@ -123,6 +123,12 @@ void SquashfsWriter::finishContent() {
     file.check(sqfs_block_processor_finish(processor.get()), "Failed to write");
 }
 
+void SquashfsWriter::abandon() noexcept {
+    // The library frees blocks only when they have passed through it.
+    sqfs_block_processor_end_file(processor.get());
+    sqfs_block_processor_finish(processor.get());
+}
+
 /// Numbers the objects of a directory one after the other, as directory entries hold differences of inode numbers.
 void SquashfsWriter::number(Node& directory) {
     for (auto& [name, node] : directory.children) {

@@ -43,6 +43,8 @@ public:
     void endFile(Inode& inode);
     /// Waits until all contents are in the file.
     void finishContent();
+    /// Instead of finishContent, after a failure; to be called while the inodes exist.
+    void abandon() noexcept;
 
     /// Writes inodes, directories and tables, and completes the file. `xattrs[inode.xattrs]` are an inode's attributes.
     /// Returns the number of inodes.

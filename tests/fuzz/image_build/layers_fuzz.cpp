@@ -47,7 +47,8 @@ void correctChecksums(std::string& archive) {
         }
         std::uint64_t size = std::strtoull(std::string(block.substr(124, 11)).c_str(), nullptr, 8);
         const char type = block[156];
-        const bool hasData = type == '0' || type == '\0' || type == 'x' || type == 'L' || type == 'K' || type == 'g' || type == 'S';
+        const bool hasData =
+            type == '0' || type == '\0' || type == 'x' || type == 'L' || type == 'K' || type == 'g' || type == 'S';
         size = hasData ? std::min<std::uint64_t>(size, archive.size()) : 0;
         correctChecksum(archive, header);
         header += blockSize + (size + blockSize - 1) / blockSize * blockSize;

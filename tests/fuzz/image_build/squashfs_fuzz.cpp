@@ -11,6 +11,11 @@
 #include "fuzz_files.hpp"
 #include "image/build/unpacker.hpp"
 
+/// Sizes that no memory holds are refused by malloc, as without a sanitizer; libsquashfs reports that.
+extern "C" const char* __asan_default_options() {
+    return "allocator_may_return_null=1";
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string& scratch = sarus::test::fuzz::scratchDirectory();
     const std::string image = scratch + "/image";

@@ -257,7 +257,7 @@ def _():
 
 @fails("attributes-that-fill-the-memory", "take more than")
 def _():
-    return layers(lambda layer: [layer.file(f"x{i}", pax_headers={"SCHILY.xattr.user.a": f"{i:065000d}"}) for i in range(4200)])
+    return layers(lambda layer: [layer.file(f"x{i}", pax_headers={"SCHILY.xattr.user.a": f"{i:065000d}"}) for i in range(2100)])
 
 
 @gives("negative-and-huge-times-and-ids", {"old": "", "new": "", "id": ""})

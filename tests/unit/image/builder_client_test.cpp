@@ -60,7 +60,7 @@ TEST(Builder, getsTheLimitsOfTheSite) {
 
 TEST(Builder, failureIsReportedWithItsMessage) {
     const test::Scratch scratch;
-    const auto program = scratch.write("builder", "#!/bin/sh\necho 'Layer 2 is corrupt' >&2\nexit 1\n");
+    const auto program = scratch.write("builder", "#!/bin/sh\necho 'Layer 2 is corrupt' >&2\necho 'pull it again' >&2\nexit 1\n");
     ::chmod(program.c_str(), 0755);
     testing::internal::CaptureStderr();  // no terminal, whatever runs the tests
     try {
@@ -68,6 +68,7 @@ TEST(Builder, failureIsReportedWithItsMessage) {
         ADD_FAILURE();
     } catch (const Error& error) {
         EXPECT_STREQ(error.what(), "Failed to make the squashfs image: Layer 2 is corrupt");
+        EXPECT_EQ(error.hint(), "pull it again");
     }
     testing::internal::GetCapturedStderr();
 }
