@@ -1,0 +1,93 @@
+#include "hooks/mpi/explain.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "oci/json_writer.hpp"
+
+namespace sarus::hooks::mpi {
+
+namespace {
+
+constexpr std::size_t kColumns = 4;
+using Row = std::array<std::string, kColumns>;
+
+std::string_view textOf(Role role) {
+    return role == Role::mpi ? "mpi" : "dependency";
+}
+
+std::string_view textOf(Method method) {
+    return method == Method::replace ? "replace" : "add";
+}
+
+std::string formatTable(const std::vector<Row>& rows) {
+    std::array<std::size_t, kColumns> widths{};
+    for (const auto& row : rows) {
+        for (std::size_t i = 0; i < kColumns; ++i) {
+            widths[i] = std::max(widths[i], row[i].size());
+        }
+    }
+    std::string text;
+    for (const auto& row : rows) {
+        std::string line;
+        for (std::size_t i = 0; i < kColumns; ++i) {
+            line += row[i];
+            line.append(widths[i] - row[i].size() + 2, ' ');
+        }
+        line.erase(line.find_last_not_of(' ') + 1);
+        text += cat(line, '\n');
+    }
+    return text;
+}
+
+void appendSection(std::string& text, std::string_view title, const std::vector<std::string>& lines) {
+    for (const auto& line : lines) {
+        text += cat(title, ": ", line, '\n');
+    }
+}
+
+}  // namespace
+
+std::string explainAsTable(const Survey& survey, const Configuration& configuration) {
+    std::vector<Row> rows{{"KIND", "ACTION", "HOST", "CONTAINER"}};
+    for (const auto& injection : survey.plan.injections) {
+        for (const auto& destination : injection.destinations) {
+            rows.push_back({std::string(textOf(injection.role)), std::string(textOf(injection.method)),
+                            printable(injection.library.path), printable(destination)});
+        }
+        for (const auto& link : injection.links) {
+            rows.push_back({"link", "", printable(link), printable(injection.destinations.front())});
+        }
+    }
+    for (const auto& path : configuration.bindMounts) {
+        rows.push_back({"mount", "", printable(path), printable(path)});
+    }
+    auto text = formatTable(rows);
+    appendSection(text, "note", survey.plan.notes);
+    appendSection(text, "warning", survey.plan.warnings);
+    appendSection(text, "problem", survey.plan.problems);
+    return text;
+}
+
+std::string explainAsJson(const Survey& survey, const Configuration& configuration) {
+    oci::JsonWriter json;
+    json.beginObject().key("injections").beginArray();
+    for (const auto& injection : survey.plan.injections) {
+        json.beginObject();
+        json.member("kind", textOf(injection.role)).member("action", textOf(injection.method));
+        json.member("host", injection.library.path).member("version", injection.library.name.text());
+        json.member("container", injection.destinations).member("links", injection.links).endObject();
+    }
+    json.endArray().key("missing").beginArray();
+    for (const auto& need : survey.missing) {
+        json.beginObject().member("library", need.provider).member("found", need.isProviderFound);
+        json.member("versions", need.versions).member("newestPresent", need.newestPresent);
+        json.member("neededBy", need.neededBy).endObject();
+    }
+    json.endArray().member("bindMounts", configuration.bindMounts).member("notes", survey.plan.notes);
+    json.member("warnings", survey.plan.warnings).member("problems", survey.plan.problems).endObject();
+    return cat(json.text(), '\n');
+}
+
+}  // namespace sarus::hooks::mpi
