@@ -136,7 +136,8 @@ ReplacementPlan planReplacement(const ReplacementRequest& request) {
         return plan;
     }
     if (*containerVersion >= *hostVersion) {
-        plan.reason = cat("the container's glibc ", containerVersion->text(), " is not older than the host's ", hostVersion->text());
+        plan.reason =
+            cat("the container's glibc ", containerVersion->text(), " is not older than the host's ", hostVersion->text());
         return plan;
     }
     const auto containerSoname = request.containerCLibrary->soname.value_or("");

@@ -33,9 +33,9 @@ struct ContainerFile {
 /// What the plan is made from.
 struct ReplacementRequest {
     std::vector<HostLibrary> hostLibraries;
-    std::optional<ElfFile> containerCLibrary;       ///< what programs of the container get as libc.so.6
-    std::vector<ContainerFile> containerFiles;      ///< all whose names are SONAMEs of host libraries or of parts of glibc
-    std::string directoryOfAdded = "/lib64";        ///< where libraries go that the container has not
+    std::optional<ElfFile> containerCLibrary;   ///< what programs of the container get as libc.so.6
+    std::vector<ContainerFile> containerFiles;  ///< all whose names are SONAMEs of host libraries or of parts of glibc
+    std::string directoryOfAdded = "/lib64";    ///< where libraries go that the container has not
 };
 
 /// One host library and the paths of the container over which it is mounted.

@@ -24,7 +24,8 @@ struct CloseDir {
     void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
 
-std::vector<std::string> listNames(int root, const std::string& directory, const std::function<bool(std::string_view)>& isWanted) {
+std::vector<std::string> listNames(int root, const std::string& directory,
+                                   const std::function<bool(std::string_view)>& isWanted) {
     std::vector<std::string> names;
     UniqueFd fd = tryOpenDirectoryInRoot(root, directory);
     const std::unique_ptr<DIR, CloseDir> stream(fd ? ::fdopendir(fd.get()) : nullptr);

@@ -22,8 +22,9 @@ struct FoundLibrary {
 };
 
 /// Finds libraries of a container as its programs would: in the directories of their LD_LIBRARY_PATH, then through the linker
-/// cache and in the directories that the dynamic linker searches by itself. Files which are missing or damaged are left out, as are
-/// symbolic links that lead nowhere. Runs nothing, writes nothing; costs a listing of the directories, not a look into each file.
+/// cache and in the directories that the dynamic linker searches by itself. Files which are missing or damaged are left out, as
+/// are symbolic links that lead nowhere. Runs nothing, writes nothing; costs a listing of the directories, not a look into each
+/// file.
 class LibrarySearch {
 public:
     /// `libraryPath`: the value of the container's LD_LIBRARY_PATH, of which absolute directories count.

@@ -10,12 +10,12 @@ namespace sarus::hooks::mpi {
 
 /// What the hook's JSON file asks for, in its `env` (docs/hooks.md, "MPI hook").
 struct Configuration {
-    std::vector<std::string> mpiLibraries;   ///< MPI_LIBS
-    std::vector<std::string> dependencies;   ///< MPI_DEPENDENCY_LIBS
-    std::vector<std::string> bindMounts;     ///< BIND_MOUNTS
-    AbiPolicy policy = AbiPolicy::major;     ///< MPI_COMPATIBILITY_TYPE
-    bool isRootless = false;                 ///< HOOK_ROOTLESS
-    bool isMissingVersionFatal = true;       ///< MPI_VERSION_CHECK is not "warn"
+    std::vector<std::string> mpiLibraries;  ///< MPI_LIBS
+    std::vector<std::string> dependencies;  ///< MPI_DEPENDENCY_LIBS
+    std::vector<std::string> bindMounts;    ///< BIND_MOUNTS
+    AbiPolicy policy = AbiPolicy::major;    ///< MPI_COMPATIBILITY_TYPE
+    bool isRootless = false;                ///< HOOK_ROOTLESS
+    bool isMissingVersionFatal = true;      ///< MPI_VERSION_CHECK is not "warn"
 };
 
 /// Throws Error for a missing MPI_LIBS and for paths which are not absolute.

@@ -39,8 +39,8 @@ void makeLinks(const RootEditor& editor, const Injection& injection, const HookL
     }
 }
 
-void mountFile(const RootEditor& editor, const std::string& path, const Configuration& configuration,
-               const HookContext& context, const HookLog& log) {
+void mountFile(const RootEditor& editor, const std::string& path, const Configuration& configuration, const HookContext& context,
+               const HookLog& log) {
     struct stat status {};
     checkErrno(::stat(path.c_str(), &status), cat("Failed to find ", printable(path), " of BIND_MOUNTS"));
     editor.bind(path, path, {});

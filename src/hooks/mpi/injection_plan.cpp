@@ -32,9 +32,8 @@ AbiMatch compare(const HostLibrary& host, const ContainerLibrary& container, Abi
 /// Programs of the container may need symbol versions that the host's library does not have, whatever the numbers say.
 bool lacksDefinitions(const HostLibrary& host, const ContainerLibrary& container) {
     const auto& present = host.elf.versionDefinitions;
-    return std::any_of(container.versionDefinitions.begin(), container.versionDefinitions.end(), [&](const auto& version) {
-        return std::find(present.begin(), present.end(), version) == present.end();
-    });
+    return std::any_of(container.versionDefinitions.begin(), container.versionDefinitions.end(),
+                       [&](const auto& version) { return std::find(present.begin(), present.end(), version) == present.end(); });
 }
 
 class Planner {

@@ -11,9 +11,9 @@ namespace sarus::hooks::mpi {
 
 /// A library file of the container.
 struct ContainerLibrary {
-    std::string path;                             ///< absolute, as seen inside; one of its names
-    std::set<std::string, std::less<>> names{};   ///< the names of the file and of all links that lead to it
-    LibraryName name;                             ///< the most complete one of them
+    std::string path;                            ///< absolute, as seen inside; one of its names
+    std::set<std::string, std::less<>> names{};  ///< the names of the file and of all links that lead to it
+    LibraryName name;                            ///< the most complete one of them
     std::vector<std::string> versionDefinitions{};
 };
 

@@ -15,9 +15,15 @@ struct Member {
 };
 
 constexpr std::array kMembers{
-    Member{"libmpi", Family::c},          Member{"libmpich", Family::c},          Member{"libmpicxx", Family::cxx},
-    Member{"libmpichcxx", Family::cxx},   Member{"libmpifort", Family::fortran},  Member{"libmpichfort", Family::fortran},
-    Member{"libmpichf90", Family::fortran}, Member{"libfmpich", Family::fortran}, Member{"libmpif90", Family::fortran},
+    Member{"libmpi", Family::c},
+    Member{"libmpich", Family::c},
+    Member{"libmpicxx", Family::cxx},
+    Member{"libmpichcxx", Family::cxx},
+    Member{"libmpifort", Family::fortran},
+    Member{"libmpichfort", Family::fortran},
+    Member{"libmpichf90", Family::fortran},
+    Member{"libfmpich", Family::fortran},
+    Member{"libmpif90", Family::fortran},
 };
 
 constexpr std::array<std::string_view, 8> kCompilers{"gnu", "cray", "intel", "nvidia", "pgi", "amd", "aocc", "clang"};

@@ -11,11 +11,11 @@ namespace sarus::hooks::mpi {
 
 /// Something that a host library needs and that it would not find in the container.
 struct MissingNeed {
-    std::string provider;                ///< the library that is asked, e.g. "libc.so.6"
-    bool isProviderFound = false;        ///< whether there is such a library
-    std::vector<std::string> versions;   ///< the symbol versions which it lacks; empty if none in particular is needed
-    std::vector<std::string> neededBy;   ///< host libraries
-    std::string newestPresent;           ///< the newest version of that family which the provider has; may be empty
+    std::string provider;               ///< the library that is asked, e.g. "libc.so.6"
+    bool isProviderFound = false;       ///< whether there is such a library
+    std::vector<std::string> versions;  ///< the symbol versions which it lacks; empty if none in particular is needed
+    std::vector<std::string> neededBy;  ///< host libraries
+    std::string newestPresent;          ///< the newest version of that family which the provider has; may be empty
     bool operator==(const MissingNeed&) const = default;
 };
 

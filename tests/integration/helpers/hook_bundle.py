@@ -1,0 +1,83 @@
+"""Bundles whose containers run one small dynamically linked program, for hooks that change which libraries it gets.
+
+The root filesystems are made from the host's dynamic linker and C library and from libraries which the test compiles.
+"""
+
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+
+LINKERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
+LINKER = pathlib.Path(LINKERS[platform.machine()])
+LIBC = pathlib.Path(subprocess.run(["gcc", "-print-file-name=libc.so.6"], check=True, capture_output=True, text=True).stdout.strip()).resolve()
+MULTIARCH = f"/lib/{platform.machine()}-linux-gnu"
+
+
+def compile_library(path, source, soname=None, versions=None, links=(), flags=("-nostdlib",)):
+    """Compiles a shared library; `versions` is the text of a linker version script, `links` are libraries which it needs."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(path), "-x", "c", "-", "-x", "none", *flags, *map(str, links)]
+    if soname:
+        command.append(f"-Wl,-soname,{soname}")
+    if versions:
+        script = path.with_name(path.name + ".map")
+        script.write_text(versions)
+        command.append(f"-Wl,--version-script={script}")
+    subprocess.run(command, input=source, text=True, check=True)
+    return path
+
+
+def compile_program(path, source, links=()):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = ["gcc", "-O1", "-o", str(path), "-x", "c", "-", "-x", "none", "-Wl,--allow-shlib-undefined", *map(str, links)]
+    subprocess.run(command, input=source, text=True, check=True)
+    return path
+
+
+def make_root(root, libc=True):
+    """The directories of a merged-/usr system with the host's dynamic linker and C library; no linker cache, no tools."""
+    for directory in ("etc", "proc", "dev", "sys", "tmp", f"usr{MULTIARCH}", "usr/lib64", "usr/bin"):
+        (root / directory).mkdir(parents=True)
+    for name in ("lib", "lib64", "bin"):
+        (root / name).symlink_to(f"usr/{name}")
+    if libc:
+        shutil.copy(LIBC, root / f"usr{MULTIARCH}/libc.so.6")
+        shutil.copy(LINKER.resolve(), root / f"usr{LINKER}")
+    return root
+
+
+class Bundle:
+    def __init__(self, directory, runtime):
+        self.directory = directory
+        self.runtime = runtime
+        self.root = directory / "rootfs"
+        self.log = directory / "log"
+
+    def run(self, arguments, hooks, environment=(), annotations=None, mounts=()):
+        """hooks: [(stage, program, {variable: value})]. Returns the completed process; `log` gets what crun's hooks say."""
+        config = {
+            "ociVersion": "1.0.0",
+            "process": {"args": list(map(str, arguments)), "cwd": "/", "env": ["PATH=/bin", *environment],
+                        "user": {"uid": 0, "gid": 0}},
+            "root": {"path": "rootfs"},
+            "hostname": "test",
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"},
+                       {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]}, *mounts],
+            "hooks": {},
+            "linux": {"namespaces": [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")]},
+            "annotations": {"run.oci.hooks.stdout": str(self.log), "run.oci.hooks.stderr": str(self.log), **(annotations or {})},
+        }
+        for stage, program, variables in hooks:
+            config["hooks"].setdefault(stage, []).append(
+                {"path": str(program), "args": [program.name], "env": [f"{name}={value}" for name, value in variables.items()]})
+        (self.directory / "config.json").write_text(json.dumps(config))
+        self.log.write_text("")
+        # crun refuses a node which has the cgroups of both versions mounted.
+        script = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"'
+        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", self.runtime,
+                   "--root", str(self.directory / "state"), "run", "--bundle", str(self.directory), f"hook-{os.getpid()}-{self.runtime}"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)

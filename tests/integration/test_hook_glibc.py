@@ -1,0 +1,101 @@
+"""glibc_hook with real containers. The old C library is a library of the test that defines old symbol versions only."""
+
+import subprocess
+
+import pytest
+from helpers import hook_bundle
+from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, Bundle, compile_library, compile_program
+
+pytestmark = pytest.mark.asroot
+
+PROGRAM = '#include <stdio.h>\nint main(void) { puts("started"); return 0; }\n'
+
+
+@pytest.fixture(scope="session")
+def hook(build_dir):
+    return build_dir / "glibc_hook"
+
+
+@pytest.fixture(params=["crun", "runc"])
+def bundle(request, tmp_path):
+    tmp_path.chmod(0o755)
+    made = Bundle(tmp_path, request.param)
+    hook_bundle.make_root(made.root)
+    compile_program(made.root / "usr/bin/start", PROGRAM)
+    return made
+
+
+def settings(**more):
+    return {"GLIBC_LIBS": f"{LIBC}:{LINKER}", **more}
+
+
+def make_old(root, soname="libc.so.6"):
+    """Puts an old libc in place of the real one: nothing but the hook can make programs start."""
+    compile_library(root / f"usr{MULTIARCH}/libc.so.6", "int only_old(void) { return 0; }\n", soname, "GLIBC_2.5 { only_old; };\n")
+
+
+def test_programs_do_not_start_with_the_old_library(bundle):
+    make_old(bundle.root)
+    assert bundle.run(["/bin/start"], []).returncode != 0
+
+
+@pytest.mark.parametrize("stage", ["prestart", "createRuntime", "createContainer"])
+def test_older_glibc_is_replaced(bundle, hook, stage):
+    make_old(bundle.root)
+    result = bundle.run(["/bin/start"], [(stage, hook, settings())])
+    assert (result.stdout, result.returncode) == ("started\n", 0), result.stderr + bundle.log.read_text()
+
+
+def test_replacement_is_announced_with_both_versions(bundle, hook):
+    make_old(bundle.root)
+    bundle.run(["/bin/start"], [("createContainer", hook, settings())])
+    if bundle.runtime == "crun":  # runc keeps back what successful hooks say
+        assert "glibc 2.5 is older than the host's glibc 2." in bundle.log.read_text()
+
+
+def test_glibc_that_is_not_older_is_kept(bundle, hook):
+    result = bundle.run(["/bin/start"], [("createContainer", hook, settings())])
+    assert result.stdout == "started\n"
+    assert "older" not in bundle.log.read_text()
+
+
+def test_other_soname_is_refused(bundle, hook):
+    make_old(bundle.root, soname="libc.so.5")
+    result = bundle.run(["/bin/start"], [("createContainer", hook, settings())])
+    assert result.returncode != 0
+    assert "not ABI compatible" in result.stderr + bundle.log.read_text()
+
+
+def test_library_which_the_container_lacks_is_added(bundle, hook):
+    make_old(bundle.root)
+    added = compile_library(bundle.directory / "libextra.so.1", "int extra(void) { return 0; }\n", "libextra.so.1")
+    variables = settings()
+    variables["GLIBC_LIBS"] += f":{added}"
+    result = bundle.run(["/bin/start"], [("createContainer", hook, variables)])
+    assert result.stdout == "started\n", result.stderr + bundle.log.read_text()
+    assert (bundle.root / "usr/lib64/libextra.so.1").exists()
+
+
+def test_damaged_libraries_of_the_image_are_no_reason_to_fail(bundle, hook):
+    (bundle.root / "usr/lib/libm.so.6").write_bytes(b"\x7fELF\x02\x01")
+    (bundle.root / "usr/lib/libdl.so.2").symlink_to("libdl.so.2")
+    (bundle.root / "etc/ld.so.cache").write_bytes(b"glibc-ld.so.cache1.1" + b"\xff" * 100)
+    assert bundle.run(["/bin/start"], [("createContainer", hook, settings())]).stdout == "started\n"
+
+
+def test_documented_variables_may_be_present(bundle, hook):
+    variables = settings(LDD_PATH="/nonexistent", LDCONFIG_PATH="/nonexistent", READELF_PATH="/nonexistent")
+    make_old(bundle.root)
+    assert bundle.run(["/bin/start"], [("createContainer", hook, variables)]).stdout == "started\n"
+
+
+def test_container_without_c_library_is_left_alone(bundle, hook):
+    (bundle.root / f"usr{MULTIARCH}/libc.so.6").unlink()
+    (bundle.root / f"usr{LINKER}").unlink()
+    subprocess.run(["gcc", "-static", "-o", str(bundle.root / "usr/bin/start"), "-x", "c", "-"], input=PROGRAM, text=True, check=True)
+    assert bundle.run(["/bin/start"], [("createContainer", hook, settings())]).stdout == "started\n"
+
+
+def test_program_is_small_and_static(hook):
+    assert hook.stat().st_size < 3 << 20
+    assert "NEEDED" not in subprocess.run(["readelf", "-d", str(hook)], capture_output=True, text=True).stdout

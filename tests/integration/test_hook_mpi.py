@@ -1,0 +1,218 @@
+"""mpi_hook with real containers: which library does a program get, and what does the user read when it gets none."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from helpers import hook_bundle
+from helpers.hook_bundle import Bundle, compile_library, compile_program
+
+pytestmark = pytest.mark.asroot
+
+PROGRAM = '#include <stdio.h>\nconst char* which_mpi(void);\nint main(void) { puts(which_mpi()); return 0; }\n'
+STAGES = ["prestart", "createRuntime", "createContainer"]
+
+
+def mpi_source(text):
+    return f'const char* which_mpi(void) {{ return "{text}"; }}\n'
+
+
+@pytest.fixture(scope="session")
+def hook(build_dir):
+    return build_dir / "mpi_hook"
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory):
+    """Libraries of the host."""
+    directory = tmp_path_factory.mktemp("host")
+    directory.chmod(0o755)
+    compile_library(directory / "libmpi.so.12.2.0", mpi_source("host 12.2"), "libmpi.so.12")
+    compile_library(directory / "libmpi.so.12.0.0", mpi_source("host 12.0"), "libmpi.so.12")
+    compile_library(directory / "libdep.so.1.3", "int dep(void) { return 1; }\n", "libdep.so.1")
+    newer = compile_library(directory / "newer/libver.so.1", "int ver2(void) { return 1; }\n", "libver.so.1",
+                            "VER_1 { };\nVER_2 { ver2; } VER_1;\n")
+    compile_library(directory / "demanding/libmpi.so.12.2.0",
+                    'int ver2(void);\nconst char* which_mpi(void) { return ver2() ? "demanding" : ""; }\n',
+                    "libmpi.so.12", links=[newer])
+    return directory
+
+
+@pytest.fixture(params=["crun", "runc"])
+def bundle(request, tmp_path):
+    tmp_path.chmod(0o755)
+    made = Bundle(tmp_path, request.param)
+    hook_bundle.make_root(made.root)
+    return made
+
+
+def install_mpi(root, directory="usr/lib", name="libmpi.so.12.1.8", text="container", soname="libmpi.so.12"):
+    library = compile_library(root / directory / name, mpi_source(text), soname)
+    if soname != name:
+        (root / directory / soname).symlink_to(name)
+    compile_program(root / "usr/bin/show", PROGRAM, [library])
+    return library
+
+
+def variables(host, libraries=("libmpi.so.12.2.0",), **more):
+    return {"MPI_LIBS": ":".join(str(host / library) for library in libraries), **more}
+
+
+def test_program_uses_its_own_library_without_the_hook(bundle):
+    install_mpi(bundle.root)
+    assert bundle.run(["/bin/show"], []).stdout == "container\n"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_program_gets_the_hosts_library(bundle, hook, host, stage):
+    install_mpi(bundle.root)
+    result = bundle.run(["/bin/show"], [(stage, hook, variables(host))])
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
+
+
+def test_image_is_not_changed_by_replacing(bundle, hook, host):
+    library = install_mpi(bundle.root)
+    before = library.read_bytes()
+    assert bundle.run(["/bin/show"], [("createContainer", hook, variables(host))]).returncode == 0
+    assert library.read_bytes() == before
+
+
+def test_library_in_a_directory_of_ld_library_path_is_replaced(bundle, hook, host):
+    install_mpi(bundle.root, "opt/mpi/lib")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))], environment=["LD_LIBRARY_PATH=/opt/mpi/lib"])
+    assert result.stdout == "host 12.2\n", result.stderr
+
+
+def test_debians_name_of_mpich_is_replaced(bundle, hook, host):
+    install_mpi(bundle.root, f"usr{hook_bundle.MULTIARCH}", "libmpich.so.12.1.6", soname="libmpich.so.12")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))])
+    assert result.stdout == "host 12.2\n", result.stderr
+
+
+def test_container_without_mpi_does_not_start(bundle, hook, host):
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))])
+    assert result.returncode != 0
+    assert "No MPI libraries found in the container" in result.stderr + bundle.log.read_text()
+
+
+def test_incompatible_mpi_does_not_start(bundle, hook, host):
+    install_mpi(bundle.root, name="libmpi.so.40.1.0", soname="libmpi.so.40")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))])
+    assert result.returncode != 0
+    assert "not ABI compatible with container's MPI library" in result.stderr + bundle.log.read_text()
+
+
+@pytest.mark.parametrize("kind, starts", [("major", True), ("full", True), ("strict", False)])
+def test_older_host_is_warned_about_or_refused(bundle, hook, host, kind, starts):
+    install_mpi(bundle.root)
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host, ["libmpi.so.12.0.0"], MPI_COMPATIBILITY_TYPE=kind))])
+    assert (result.stdout == "host 12.0\n") == starts
+    if bundle.runtime == "crun":  # runc keeps back what successful hooks say
+        assert ("Partial ABI compatibility" in bundle.log.read_text()) == starts
+
+
+def test_dependencies_are_added_under_usr_lib(bundle, hook, host):
+    install_mpi(bundle.root)
+    bundle.run(["/bin/show"], [("createContainer", hook, variables(host, MPI_DEPENDENCY_LIBS=host / "libdep.so.1.3"))])
+    assert (bundle.root / "usr/lib/libdep.so.1.3").exists()
+    assert os.readlink(bundle.root / "usr/lib/libdep.so.1") == "/usr/lib/libdep.so.1.3"
+
+
+def test_links_are_made_in_lib_where_it_is_a_directory_of_its_own(bundle, hook, host):
+    (bundle.root / "lib").unlink()
+    (bundle.root / "lib").mkdir()
+    (bundle.root / "lib64").unlink()
+    (bundle.root / "lib64").mkdir()
+    for file in (bundle.root / "usr/lib64").iterdir():
+        file.rename(bundle.root / "lib64" / file.name)
+    install_mpi(bundle.root, "usr/lib")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host, MPI_DEPENDENCY_LIBS=host / "libdep.so.1.3"))])
+    assert result.stdout == "host 12.2\n", result.stderr
+    assert os.readlink(bundle.root / "lib/libdep.so.1") == "/usr/lib/libdep.so.1.3"
+
+
+def test_linker_cache_is_written_without_ldconfig(bundle, hook, host):
+    install_mpi(bundle.root)
+    bundle.run(["/bin/show"], [("createContainer", hook, variables(host, MPI_DEPENDENCY_LIBS=host / "libdep.so.1.3"))])
+    listed = subprocess.run(["/sbin/ldconfig", "-p", "-C", str(bundle.root / "etc/ld.so.cache")], capture_output=True, text=True).stdout
+    assert "libdep.so.1 " in listed
+
+
+def test_missing_symbol_version_is_explained_before_anything_is_mounted(bundle, hook, host):
+    install_mpi(bundle.root)
+    compile_library(bundle.root / "usr/lib/libver.so.1", "int ver1(void) { return 1; }\n", "libver.so.1", "VER_1 { ver1; };\n")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host, ["demanding/libmpi.so.12.2.0"]))])
+    assert result.returncode != 0
+    assert "VER_2 of libver.so.1 (which goes up to VER_1), needed by libmpi.so.12.2.0" in result.stderr + bundle.log.read_text()
+
+
+def test_symbol_version_of_an_injected_dependency_counts(bundle, hook, host):
+    install_mpi(bundle.root)
+    compile_library(bundle.root / "usr/lib/libver.so.1", "int ver1(void) { return 1; }\n", "libver.so.1", "VER_1 { ver1; };\n")
+    settings = variables(host, ["demanding/libmpi.so.12.2.0"], MPI_DEPENDENCY_LIBS=host / "newer/libver.so.1")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, settings)])
+    assert result.stdout == "demanding\n", result.stderr + bundle.log.read_text()
+
+
+def test_bind_mounts_appear_at_the_same_path(bundle, hook, host):
+    install_mpi(bundle.root)
+    directory = bundle.directory / "files"
+    directory.mkdir()
+    compile_program(bundle.root / "usr/bin/cat", '#include <stdio.h>\nint main(int c, char** v) { FILE* f = fopen(v[c - 1], "r"); '
+                    "for (int b; f && (b = getc(f)) != EOF;) putchar(b); return f == 0; }\n")
+    (directory / "file").write_text("from the host\n")
+    result = bundle.run(["/bin/cat", directory / "file"], [("createContainer", hook, variables(host, BIND_MOUNTS=directory))])
+    assert result.stdout == "from the host\n", result.stderr
+
+
+def test_device_of_bind_mounts_can_be_used(bundle, hook, host):
+    install_mpi(bundle.root)
+    compile_program(bundle.root / "usr/bin/open", '#include <fcntl.h>\n#include <stdio.h>\nint main(int c, char** v) '
+                    '{ (void)c; int fd = open(v[1], O_RDWR); puts(fd < 0 ? "closed" : "open"); return 0; }\n')
+    result = bundle.run(["/bin/open", "/dev/kmsg"], [("createContainer", hook, variables(host, BIND_MOUNTS="/dev/kmsg"))])
+    assert result.stdout == "open\n", result.stderr + bundle.log.read_text()
+
+
+def test_hostile_images_do_not_lead_out_of_the_root(bundle, hook, host):
+    outside = bundle.directory / "outside"
+    outside.mkdir()
+    root = bundle.root
+    install_mpi(root)
+    (root / "usr/lib/libmpi.so").symlink_to("libmpi.so")
+    (root / "usr/lib/libmpi.so.12.9.9").write_bytes(b"\x7fELF\x02\x01\x01")
+    (root / "usr/lib/libmpi.so.12\n.3 ;reboot").write_text("")
+    (root / "usr/lib/libdep.so.1.3").symlink_to(f"../../../../../..{outside}/created")
+    settings = variables(host, MPI_DEPENDENCY_LIBS=host / "libdep.so.1.3")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, settings)])
+    assert list(outside.iterdir()) == []
+    assert result.stdout == "host 12.2\n" or result.returncode != 0
+
+
+def test_explain_shows_the_plan_and_changes_nothing(bundle, hook, host):
+    if bundle.runtime == "runc":
+        return  # no runtime has a part in this
+    install_mpi(bundle.root)
+    before = sorted(str(path) for path in bundle.root.rglob("*"))
+    environment = variables(host, MPI_DEPENDENCY_LIBS=str(host / "libdep.so.1.3"))
+    command = [str(hook), "--explain", "--root", str(bundle.root)]
+    table = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert table.returncode == 0, table.stderr
+    assert "/usr/lib/libmpi.so.12.1.8" in table.stdout
+    plan = json.loads(subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True).stdout)
+    assert [(entry["kind"], entry["action"], entry["container"]) for entry in plan["injections"]] == [
+        ("mpi", "replace", ["/usr/lib/libmpi.so.12.1.8"]), ("dependency", "add", ["/usr/lib/libdep.so.1.3"])]
+    assert sorted(str(path) for path in bundle.root.rglob("*")) == before
+
+
+def test_explain_fails_where_the_hook_would(bundle, hook, host):
+    if bundle.runtime == "runc":
+        return  # no runtime has a part in this
+    result = subprocess.run([str(hook), "--explain", "--root", str(bundle.root)], env=variables(host), capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "No MPI libraries found in the container" in result.stderr
+
+
+def test_program_is_small_and_static(hook):
+    assert hook.stat().st_size < 3 << 20
+    assert "NEEDED" not in subprocess.run(["readelf", "-d", str(hook)], capture_output=True, text=True).stdout
