@@ -105,7 +105,10 @@ ContainerState parseContainerState(std::string_view text_) {
     if (state.bundle.empty()) {
         state.bundle = absolutePath(object, "bundlePath");
     }
-    state.root = absolutePath(object, "root");
+    state.root = text(object, "root");
+    if (!state.root.starts_with('/')) {
+        state.root.clear();  // crun repeats a relative root.path of config.json, which tells nothing new
+    }
     state.annotations = annotationsOf(object);
     return state;
 }

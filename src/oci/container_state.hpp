@@ -20,8 +20,8 @@ struct ContainerState {
     /// The container's first process as seen by the runtime; 0 if there is none (poststop) or if the runtime does not tell.
     /// runc gives 1 to createContainer hooks of containers which have their own pid namespace: see hooks/kit/namespaces.hpp.
     pid_t pid = 0;
-    std::string bundle;                              ///< absolute, or empty if unknown; crun may say "/", which is wrong
-    std::string root;                                ///< absolute path of the root filesystem; only crun tells, else empty
+    std::string bundle;  ///< absolute, or empty if unknown; crun may say "/", which is wrong
+    std::string root;    ///< absolute path of the root filesystem; only crun tells (not always), else empty
     std::map<std::string, std::string> annotations;  ///< values which are not strings are left out
 };
 

@@ -170,8 +170,10 @@ def test_device_of_bind_mounts_can_be_used(bundle, hook, host):
     install_mpi(bundle.root)
     compile_program(bundle.root / "usr/bin/open", '#include <fcntl.h>\n#include <stdio.h>\nint main(int c, char** v) '
                     '{ (void)c; int fd = open(v[1], O_RDWR); puts(fd < 0 ? "closed" : "open"); return 0; }\n')
-    result = bundle.run(["/bin/open", "/dev/kmsg"], [("createContainer", hook, variables(host, BIND_MOUNTS="/dev/kmsg"))])
+    result = bundle.run(["/bin/open", "/dev/fuse"], [("createContainer", hook, variables(host, BIND_MOUNTS="/dev/fuse"))])
     assert result.stdout == "open\n", result.stderr + bundle.log.read_text()
+    device = [{"type": "bind", "source": "/dev/fuse", "destination": "/dev/fuse", "options": ["bind"]}]
+    assert bundle.run(["/bin/open", "/dev/fuse"], [], mounts=device).stdout == "closed\n"
 
 
 def test_hostile_images_do_not_lead_out_of_the_root(bundle, hook, host):
@@ -198,10 +200,10 @@ def test_explain_shows_the_plan_and_changes_nothing(bundle, hook, host):
     command = [str(hook), "--explain", "--root", str(bundle.root)]
     table = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert table.returncode == 0, table.stderr
-    assert "/usr/lib/libmpi.so.12.1.8" in table.stdout
+    assert "/lib/libmpi.so.12.1.8" in table.stdout
     plan = json.loads(subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True).stdout)
     assert [(entry["kind"], entry["action"], entry["container"]) for entry in plan["injections"]] == [
-        ("mpi", "replace", ["/usr/lib/libmpi.so.12.1.8"]), ("dependency", "add", ["/usr/lib/libdep.so.1.3"])]
+        ("mpi", "replace", ["/lib/libmpi.so.12.1.8"]), ("dependency", "add", ["/usr/lib/libdep.so.1.3"])]
     assert sorted(str(path) for path in bundle.root.rglob("*")) == before
 
 

@@ -68,7 +68,8 @@ class Bundle:
             "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"},
                        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]}, *mounts],
             "hooks": {},
-            "linux": {"namespaces": [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")]},
+            "linux": {"namespaces": [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")],
+                      "resources": {"devices": [{"allow": False, "access": "rwm"}]}},
             "annotations": {"run.oci.hooks.stdout": str(self.log), "run.oci.hooks.stderr": str(self.log), **(annotations or {})},
         }
         for stage, program, variables in hooks:

@@ -52,6 +52,10 @@ TEST(ContainerState, leavesOutAnnotationsThatAreNotStrings) {
     EXPECT_EQ(state.annotations.at("b"), "x");
 }
 
+TEST(ContainerState, takesARelativeRootForNone) {
+    EXPECT_EQ(parseContainerState(R"({"bundle":"/b","root":"rootfs"})").root, "");
+}
+
 class BadContainerState : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BadContainerState, isRefused) {
@@ -61,7 +65,7 @@ TEST_P(BadContainerState, isRefused) {
 INSTANTIATE_TEST_SUITE_P(All, BadContainerState,
                          ::testing::Values("", "[]", "null", "{", R"({"id":1})", R"({"pid":"1"})", R"({"pid":-1})",
                                            R"({"pid":2147483648})", R"({"pid":18446744073709551615})", R"({"pid":1.5})",
-                                           R"({"bundle":"relative"})", R"({"root":"x"})", R"({"annotations":[]})",
+                                           R"({"bundle":"relative"})", R"({"root":1})", R"({"annotations":[]})",
                                            R"({"id":"a\u0000b"})", R"({"status":{}})", "{} trailing", "{\"id\":\"\xff\"}"));
 
 TEST(ContainerState, refusesDeepNestingInsteadOfOverflowingTheStack) {

@@ -64,7 +64,8 @@ TEST(Explain, isOneJsonObjectAndAnAlignedTable) {
     Survey survey;
     survey.plan.injections.push_back(injectionOf("/h/libmpi.so.12", {}));
     survey.plan.problems.push_back("a \"problem\"");
-    const Configuration configuration{.bindMounts = {"/dev/kgni0"}};
+    Configuration configuration;
+    configuration.bindMounts = {"/dev/kgni0"};
     EXPECT_THAT(explainAsJson(survey, configuration), HasSubstr("\"problems\":[\"a \\\"problem\\\"\"]}\n"));
     EXPECT_THAT(explainAsTable(survey, configuration), HasSubstr("mpi    replace  /h/libmpi.so.12  /usr/lib/x\n"));
     EXPECT_THAT(explainAsTable(survey, configuration), HasSubstr("problem: a \"problem\"\n"));
