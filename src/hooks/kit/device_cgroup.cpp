@@ -1,17 +1,20 @@
 #include "hooks/kit/device_cgroup.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "hooks/kit/namespaces.hpp"
 
 namespace sarus::hooks {
 
@@ -79,6 +82,41 @@ std::optional<std::pair<dev_t, ino_t>> mountNamespaceOf(pid_t pid) {
     return std::pair(status.st_dev, status.st_ino);
 }
 
+struct CloseDir {
+    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+
+/// The same question where /proc is another namespace's: `cgroup.procs` leaves out processes that our pid namespace does not
+/// know, but those are the strangers. So every process of the node is asked for its cgroup.
+bool hasNoStrangers(std::string_view cgroups) {
+    const auto path = devicePathOf(cgroups);
+    const auto expected = mountNamespaceOf(0);
+    const std::unique_ptr<DIR, CloseDir> processes(::opendir("/proc"));
+    if (!processes || !expected) {
+        return false;
+    }
+    while (const dirent* entry = ::readdir(processes.get())) {
+        const auto number = parseNumber(entry->d_name);
+        if (!number) {
+            continue;
+        }
+        const auto directory = cat("/proc/", *number);
+        const UniqueFd file(::open(cat(directory, "/cgroup").c_str(), O_RDONLY | O_CLOEXEC));
+        struct stat status {};
+        try {
+            if (!file || devicePathOf(readAll(file.get(), 1U << 20U, directory)) != path) {
+                continue;
+            }
+        } catch (const Error&) {
+            continue;  // the process has just ended
+        }
+        if (::stat(cat(directory, "/ns/mnt").c_str(), &status) == 0 && std::pair(status.st_dev, status.st_ino) != *expected) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /// A cgroup is the container's own if all of its processes see the container's mounts. The runtime, the workload manager's
 /// step and other containers do not.
 bool isOwnCgroup(const DeviceCgroup& cgroup, pid_t containerPid) {
@@ -125,7 +163,8 @@ DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string
     if ((type != 'c' && type != 'b') || access.empty() || access.find_first_not_of("rwm") != std::string_view::npos) {
         throw Error(cat("Not a device rule: type '", type, "', access '", printable(access), "'"));
     }
-    const auto cgroups = readFile(processFile(containerPid, "cgroup"));
+    const bool isInside = !procIsOurs();  // then the pid means nothing here, and this process is in the container's cgroup
+    const auto cgroups = readFile(processFile(isInside ? 0 : containerPid, "cgroup"));
     const auto cgroup = findDeviceCgroup(readFile("/proc/self/mountinfo"), cgroups);
     if (!cgroup) {
         const bool unified = ("\n" + cgroups).find("\n0::") != std::string::npos;
@@ -135,7 +174,7 @@ DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string
     if (rules.starts_with("a ")) {
         return DeviceGrant::alreadyAllowed;
     }
-    if (!isOwnCgroup(*cgroup, containerPid)) {
+    if (isInside ? !hasNoStrangers(cgroups) : !isOwnCgroup(*cgroup, containerPid)) {
         return DeviceGrant::notOwnCgroup;
     }
     const auto rule = cat(type, ' ', major(device), ':', minor(device), ' ', access);

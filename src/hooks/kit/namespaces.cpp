@@ -21,16 +21,14 @@ struct stat statusOf(int fd) {
     return status;
 }
 
-/// Whether the process ids of /proc are those of our own pid namespace. They are not where a runtime has put the hook into the
-/// container's new pid namespace and the host's /proc is still visible.
+}  // namespace
+
 bool procIsOurs() {
     char target[24];
     const auto length = ::readlink("/proc/self", target, sizeof target);
     checkErrno(length, "Failed to read /proc/self");
     return parseNumber({target, static_cast<std::size_t>(length)}) == static_cast<std::uint64_t>(::getpid());
 }
-
-}  // namespace
 
 bool enterNamespace(pid_t pid, NamespaceKind kind) {
     if (pid <= 1 || !procIsOurs()) {

@@ -18,4 +18,8 @@ enum class NamespaceKind { mount, pid };
 /// inside. Throws Error if the process is gone, or if the kernel refuses.
 bool enterNamespace(pid_t pid, NamespaceKind kind);
 
+/// Whether the process ids of /proc are those of this process's own pid namespace. They are not where a runtime has put the hook
+/// into the container's new pid namespace and the host's /proc is still visible. Throws Error if /proc is not there.
+bool procIsOurs();
+
 }  // namespace sarus::hooks
