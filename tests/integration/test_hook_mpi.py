@@ -139,6 +139,36 @@ def test_linker_cache_is_written_without_ldconfig(bundle, hook, host):
     assert "libdep.so.1 " in listed
 
 
+def listed_libraries(root):
+    output = subprocess.run(["/sbin/ldconfig", "-p", "-C", str(root / "etc/ld.so.cache")], capture_output=True, text=True, check=True).stdout
+    return dict(line.strip().split(" ", 1) for line in output.splitlines() if " => " in line)
+
+
+def test_cache_of_the_image_is_amended(bundle, hook, host):
+    install_mpi(bundle.root, "opt/mpi", "libmpich.so.12.1.6", soname="libmpich.so.12")
+    compile_library(bundle.root / "usr/lib/libother.so.1", "int other(void) { return 1; }\n", "libother.so.1")
+    (bundle.root / "etc/ld.so.conf").write_text("/opt/mpi\n")
+    subprocess.run(["/sbin/ldconfig", "-r", str(bundle.root)], check=True)
+    settings = variables(host, MPI_DEPENDENCY_LIBS=host / "libdep.so.1.3")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, settings)])
+    assert result.stdout == "host 12.2\n", result.stderr + bundle.log.read_text()
+    libraries = listed_libraries(bundle.root)
+    assert libraries["libdep.so.1"].endswith("=> /usr/lib/libdep.so.1.3")
+    assert {"libmpi.so.12", "libmpich.so.12", "libother.so.1", "libc.so.6"} <= set(libraries)
+
+
+def test_cache_that_is_right_already_is_not_written(bundle, hook, host):
+    install_mpi(bundle.root)
+    for name in ("libmpi.so", "libmpi.so.12.2", "libmpi.so.12.2.0"):
+        (bundle.root / "usr/lib" / name).symlink_to("libmpi.so.12")
+    run = lambda: bundle.run(["/bin/show"], [("createContainer", hook, variables(host))])  # noqa: E731
+    subprocess.run(["/sbin/ldconfig", "-r", str(bundle.root)], check=True)
+    assert run().stdout == "host 12.2\n"
+    before = (bundle.root / "etc/ld.so.cache").stat()
+    assert run().stdout == "host 12.2\n"
+    assert (bundle.root / "etc/ld.so.cache").stat().st_ino == before.st_ino
+
+
 def test_missing_symbol_version_is_explained_before_anything_is_mounted(bundle, hook, host):
     install_mpi(bundle.root)
     compile_library(bundle.root / "usr/lib/libver.so.1", "int ver1(void) { return 1; }\n", "libver.so.1", "VER_1 { ver1; };\n")

@@ -9,8 +9,8 @@
 #include "base/text.hpp"
 #include "hooks/kit/device_cgroup.hpp"
 #include "hooks/kit/library_directories.hpp"
-#include "hooks/kit/linker_cache.hpp"
 #include "hooks/kit/root_editor.hpp"
+#include "hooks/mpi/cache_amendment.hpp"
 
 namespace sarus::hooks::mpi {
 
@@ -55,14 +55,16 @@ void mountFile(const RootEditor& editor, const std::string& path, const Configur
     }
 }
 
-void updateSearch(int root, bool isAdded, const HookLog& log) {
+void updateSearch(int root, const std::vector<Injection>& injections, const HookLog& log) {
+    const bool isAdded = std::any_of(injections.begin(), injections.end(),
+                                     [](const Injection& injection) { return injection.method == Method::add; });
     try {
         for (const auto& linker : findDynamicLinkers(root)) {
             if (isAdded && linker.library == CLibrary::musl) {
                 addMuslLibraryDirectories(root, linker.name, {"/lib", "/usr/lib"});
             }
         }
-        updateLinkerCache(root);
+        amendLinkerCache(root, injections);
     } catch (const Error& error) {
         if (!isNotWritable(error)) {
             throw;
@@ -87,8 +89,7 @@ void inject(const InjectionPlan& plan, const Configuration& configuration, HookC
     for (const auto& path : configuration.bindMounts) {
         mountFile(editor, path, configuration, context, log);
     }
-    const auto isAdd = [](const Injection& injection) { return injection.method == Method::add; };
-    updateSearch(root, std::any_of(plan.injections.begin(), plan.injections.end(), isAdd), log);
+    updateSearch(root, plan.injections, log);
 }
 
 }  // namespace sarus::hooks::mpi
