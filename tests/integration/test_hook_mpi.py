@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 
 import pytest
@@ -219,6 +220,30 @@ def test_hostile_images_do_not_lead_out_of_the_root(bundle, hook, host):
     result = bundle.run(["/bin/show"], [("createContainer", hook, settings)])
     assert list(outside.iterdir()) == []
     assert result.stdout == "host 12.2\n" or result.returncode != 0
+
+
+def test_nothing_is_created_in_directories_mounted_from_the_host(bundle, hook, host):
+    library = install_mpi(bundle.root, "opt/mpi")
+    users = bundle.directory / "users"
+    users.mkdir()
+    (users / "libmpi.so.12").symlink_to(library.name)
+    library.rename(users / library.name)
+    (bundle.root / "usr/local/lib").mkdir(parents=True)
+    (bundle.root / "lib").unlink()
+    (bundle.root / "lib").symlink_to("/usr/local/lib")
+    mounts = [{"type": "bind", "source": str(users), "destination": "/usr/local/lib", "options": ["rbind"]}]
+    before = sorted(users.iterdir())
+    bundle.run(["/bin/show"], [("createContainer", hook, variables(host))], mounts=mounts)
+    assert sorted(users.iterdir()) == before
+
+
+def test_musl_image_without_any_tool_is_understood(tmp_path, hook, host):
+    root = tmp_path / "rootfs"
+    compile_library(root / f"lib/ld-musl-{platform.machine()}.so.1", "int musl(void) { return 1; }\n")
+    compile_library(root / "usr/lib/libmpi.so.12.1.8", mpi_source("container"), "libmpi.so.12")
+    result = subprocess.run([str(hook), "--explain", "--json", "--root", str(root)], env=variables(host), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["injections"][0]["container"] == ["/usr/lib/libmpi.so.12.1.8"]
 
 
 def test_explain_shows_the_plan_and_changes_nothing(bundle, hook, host):

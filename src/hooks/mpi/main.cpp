@@ -60,7 +60,7 @@ Options parseOptions(int argc, char** argv) {
 
 void requireNoProblems(const mpi::InjectionPlan& plan) {
     if (!plan.problems.empty()) {
-        const bool isGlibc = plan.problems.front().find("GLIBC_2.") != std::string::npos;
+        const bool isGlibc = plan.problems.front().find("goes up to GLIBC_2.") != std::string::npos;
         throw Error(join(plan.problems, "; "), isGlibc ? "use an image with a newer C library, or the glibc hook (--glibc)" : "");
     }
 }
