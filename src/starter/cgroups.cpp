@@ -154,7 +154,8 @@ std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerNam
     sweep(parent.get());
     const std::string shown = cat(*path, '/', cgroup.name);
     do {  // until the locked directory is the one that has the name: another start may have swept it in between
-        if (::mkdirat(parent.get(), cgroup.name.c_str(), 0755) != 0) {
+        // Not readable: whoever could open it could lock it, and keep us waiting.
+        if (::mkdirat(parent.get(), cgroup.name.c_str(), 0711) != 0) {
             throwErrno(cat("Failed to create the device cgroup ", printable(shown)));
         }
         cgroup.leaf = openFileAt(parent.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

@@ -304,10 +304,10 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
     const auto superblock = readSquashfsSuperblock(imageFd, imagePath);
     const SignalBlock noSignals;
     const auto image = statusOf(imageFd, imagePath);
+    // Nothing is logged while it is locked: the user's end of stderr may be full.
     const auto hint = Hint::lock(options, hintName(image));
     if (const auto number = hint ? hint->device() : std::nullopt) {
         if (const auto device = openBound(*number, image); device && mountDevice(*device, target)) {
-            logDebug(subsystem, cat("sharing /dev/loop", *number));
             return;
         }
     }
