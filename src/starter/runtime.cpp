@@ -34,9 +34,10 @@ void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidde
     struct stat status {};
     checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));
     if (!S_ISDIR(status.st_mode) || status.st_uid != owner || (status.st_mode & forbidden) != 0) {
-        throw Error(cat("The directory ", printable(path), " does not belong to uid ", owner, " alone (found uid ", status.st_uid,
-                        ", access for others)"),
-                    cat("Remove ", printable(path), ", or correct its owner and mode"));
+        throw Error(
+            cat("The directory ", printable(path), " does not belong to uid ", owner, " alone (found uid ", status.st_uid,
+                ", access for others)"),
+            cat("Remove ", printable(path), ", correct its owner and mode, or set XDG_RUNTIME_DIR to a directory of your own"));
     }
 }
 
