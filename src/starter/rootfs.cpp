@@ -117,6 +117,11 @@ Rootfs buildRootfs(const RootfsRequest& request) {
         {.base = request.bundleDir, .lower = lowerName, .upper = upperName, .work = workName, .target = rootfs.folder},
         credentials);
 
+    // A mount of /tmp or / would otherwise carry the container itself along, and the second one both of them, and so on. The
+    // overlay clones its layers, so not before it is there.
+    checkErrno(::mount(nullptr, request.bundleDir.c_str(), nullptr, MS_UNBINDABLE, nullptr),
+               "Failed to make the bundle unbindable");
+
     rootfs.root = openFile(cat(request.bundleDir, '/', rootfs.folder), O_PATH | O_DIRECTORY | O_NOFOLLOW);
     const auto dev = mountDev(rootfs.root.get(), ramFilesystem(request));
     ensureTopDirectory(rootfs.root.get(), "proc");
