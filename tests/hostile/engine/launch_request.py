@@ -1,0 +1,50 @@
+"""Launch requests as a hostile front end may write them, and starting the set-user-ID program with them."""
+
+import fcntl
+import os
+import struct
+import subprocess
+
+SEALS = 0x1 | 0x2 | 0x4 | 0x8  # SEAL, SHRINK, GROW, WRITE
+
+
+def text(value):
+    data = value if isinstance(value, bytes) else value.encode()
+    return struct.pack("<I", len(data)) + data
+
+
+def texts(values):
+    return struct.pack("<I", len(values)) + b"".join(map(text, values))
+
+
+def pairs(values):
+    return struct.pack("<I", len(values)) + b"".join(text(key) + text(value) for key, value in sorted(values.items()))
+
+
+def optional(value, encode):
+    return b"\0" if value is None else b"\1" + encode(value)
+
+
+def request(image, command=("true",), workdir=None, name=None, mounts=(), environment=(), reference="x", version=1):
+    """The bytes of a request in the form of src/engine/launch_request.cpp."""
+    return b"".join([
+        b"SARUSREQ", struct.pack("<I", version), struct.pack("<i", image), text("/image"), text(reference), texts([]), texts([]), text(""),
+        texts(["PATH=/bin"]), pairs({}), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
+        texts(list(mounts)), texts([]), texts([]), optional(workdir, text), optional(name, text), optional(None, text),
+        b"\0" * 6, optional(None, text), struct.pack("<I", 3)])
+
+
+def memory_file(data, seals=SEALS):
+    descriptor = os.memfd_create("request", os.MFD_ALLOW_SEALING)
+    os.write(descriptor, data)
+    if seals:
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    return descriptor
+
+
+def start(engine, arguments, descriptors=(), prepare=None, timeout=30, **keywords):
+    """Runs the starter itself as the engine's user, with these descriptors under the numbers that they have here."""
+    keywords.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run([f"{engine.prefix}/libexec/sarus-starter", *map(str, arguments)], user=engine.user.uid, group=engine.user.gid,
+                          extra_groups=[], pass_fds=tuple(descriptors), preexec_fn=prepare, env={"LD_PRELOAD": "/nowhere.so"},
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, **keywords)

@@ -1,0 +1,276 @@
+"""Hostile images, mounts and payloads: what an unprivileged user may try on the way into a container and from inside of it."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from helpers import system
+from helpers.installation import set_configuration
+
+pytestmark = pytest.mark.asroot
+
+
+@pytest.fixture
+def busybox(user_engine, load_image, plain_busybox):
+    return load_image(user_engine, "busybox", plain_busybox)
+
+
+@pytest.fixture
+def setuid_busybox(setuid_engine, load_image, plain_busybox):
+    return load_image(setuid_engine, "busybox", plain_busybox)
+
+
+def bind(source, destination):
+    return f"--mount=type=bind,source={source},destination={destination}"
+
+
+def failed(result, *words):
+    assert 0 < result.returncode <= 127 and result.stdout == "", result
+    for word in words:
+        assert word in result.stderr
+
+
+# Directories that only root can search.
+
+
+@pytest.fixture
+def closed(opt):
+    """<opt>/closed, which the user cannot enter, with a directory, a file and a link in it."""
+    directory = opt / "closed"
+    if not directory.exists():
+        (directory / "exists" / "deeper").mkdir(parents=True)
+        (directory / "file").write_text("secret")
+        (directory / "link").symlink_to("/secret/place")
+        directory.chmod(0o700)
+    return directory
+
+
+@pytest.mark.parametrize("form", ["mount", "workdir"])
+def test_destinations_tell_nothing_about_closed_directories(setuid_engine, setuid_busybox, closed, opt, workspace, form):
+    messages = set()
+    for name in ["exists", "exists/deeper", "file", "link", "missing"]:
+        place = f"/h/closed/{name}"
+        option = [bind(workspace, place)] if form == "mount" else ["--workdir", place]
+        result = setuid_engine.run(setuid_busybox, "ls", "/", options=[bind(opt, "/h"), *option], check=False)
+        failed(result)
+        messages.add(result.stderr.replace(place, "PLACE"))
+    assert len(messages) == 1 and "secret" not in messages.pop()
+
+
+@pytest.mark.parametrize("target", ["/proc/self/fd/7", "/proc/self/cwd", "/proc/1/root", "proc/self/root", "/proc"])
+def test_working_directory_that_leads_into_proc(user_engine, load_image, images, target):
+    links = {"/proc/self/fd/7": "fd", "/proc/self/cwd": "cwd", "/proc/1/root": "one", "proc/self/root": "root", "/proc": "proc"}
+
+    def extra(layer):
+        for place, name in links.items():
+            layer.symlink(f"to-{name}", place)
+
+    image = load_image(user_engine, "workdirs", images.busybox(extra=extra))
+    failed(user_engine.run(image, "ls", options=["--workdir", f"/to-{links[target]}"], check=False), "must not be below /proc")
+
+
+# Mount destinations that are the engine's or the runtime's own.
+
+
+@pytest.mark.parametrize("destination", ["/", "/dev", "/dev/../dev", "//proc", "/proc/self", "/sys", "/etc/..", "/proc/sys/kernel"])
+def test_destinations_of_the_engine(user_engine, busybox, workspace, destination):
+    failed(user_engine.run(busybox, "true", options=[bind(workspace, destination)], check=False))
+
+
+@pytest.mark.parametrize("destination", ["/dev/init", "/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/null", "/etc/passwd", "/dev/fd", "/dev/x/y"])
+def test_destinations_beside_the_engines_give_nothing(user_engine, busybox, workspace, destination):
+    script = "id -u; grep -c . /proc/self/status >/dev/null; head -c1 /dev/zero | wc -c"
+    source = workspace / "mounted-file"
+    source.write_text("nothing\n")
+    for place in (source, workspace):
+        result = user_engine.run(busybox, "sh", "-c", script, options=[bind(place, destination)], check=False)
+        assert result.returncode <= 127
+        assert result.stdout in ("", f"{user_engine.user.uid}\n1\n"), result
+
+
+def test_a_hundred_mounts(user_engine, busybox, workspace):
+    """Of a folder below which the container is built (rootless): no mount carries the earlier ones along."""
+    options = [bind(workspace, f"/m/{number}") for number in range(100)]
+    assert user_engine.output(busybox, "sh", "-c", "ls -d /m/* | wc -l", options=options) == "100"
+
+
+def test_destination_swapped_during_the_start_stays_inside(setuid_engine, setuid_busybox, workspace, user):
+    """Another process exchanges a directory of a mounted folder for a link while containers start."""
+    place = workspace / "swapped"
+    outside = workspace / "victim"
+    for directory in (place, outside):
+        directory.mkdir(exist_ok=True)
+    os.chown(place, user.uid, user.gid)
+    outside.chmod(0o755)
+    swapper = subprocess.Popen(["sh", "-c", f"cd {place}; while :; do mkdir d 2>/dev/null; rm -rf d; ln -s {outside} d; rm d; done"],
+                               user=user.uid, group=user.gid, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(15):
+            result = setuid_engine.run(setuid_busybox, "true", options=[bind(place, "/s"), bind("/etc", "/s/d/x"), "--workdir=/s/d/y"], check=False)
+            assert 0 <= result.returncode <= 127
+            assert list(outside.iterdir()) == []
+    finally:
+        swapper.kill()
+        swapper.wait()
+
+
+# From inside.
+
+
+def test_starter_and_runtime_are_closed_to_the_payload(user_engine, busybox):
+    script = """
+    for pid in $PPID $(awk '/^PPid/{print $2}' /proc/$PPID/status); do
+        for file in root/. cwd/. fd mem environ maps; do
+            ls /proc/$pid/$file >/dev/null 2>&1 && [ $file != mem ] && [ $file != environ ] && [ $file != maps ] && echo OPEN $pid $file
+        done
+        for file in environ maps; do cat /proc/$pid/$file 2>/dev/null | grep -q . && echo READ $pid $file; done
+    done
+    echo done"""
+    assert user_engine.output(busybox, "sh", "-c", script).splitlines()[-1] == "done"
+    if not user_engine.rootless:
+        assert user_engine.output(busybox, "sh", "-c", script) == "done"
+
+
+@pytest.mark.parametrize("pid", ["host", "private"])
+def test_nothing_of_the_kernel_can_be_written(user_engine, busybox, pid):
+    script = """
+    for file in /proc/sys/kernel/hostname /proc/sysrq-trigger /sys/kernel/uevent_helper /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs \
+                /sys/fs/cgroup/*/release_agent /proc/sys/kernel/core_pattern; do
+        [ -e $file ] && (echo 0 > $file) 2>/dev/null && echo WRITTEN $file
+    done
+    mknod /tmp/node b 7 0 2>/dev/null && echo NODE
+    mount -t tmpfs none /mnt 2>/dev/null && echo MOUNT
+    chroot / true 2>/dev/null && echo CHROOT
+    umount /etc 2>/dev/null && echo UMOUNT
+    echo done"""
+    assert user_engine.output(busybox, "sh", "-c", script, options=[f"--pid={pid}"]).splitlines() == ["done"]
+
+
+def test_device_nodes_of_mounted_folders_are_dead(user_engine, busybox, workspace):
+    node = workspace / "null"
+    if not node.exists():
+        os.mknod(node, 0o020666, os.makedev(1, 3))
+        node.chmod(0o666)
+    script = "cat /d/null && echo ALIVE; cat /one && echo ALIVE; echo done"
+    assert user_engine.output(busybox, "sh", "-c", script, options=[bind(workspace, "/d"), bind(node, "/one")]) == "done"
+
+
+# Environment.
+
+
+def test_odd_environments(user_engine, busybox):
+    argv, identity = user_engine.command("run", busybox, "sh", "-c", 'echo "$A"; env | wc -c')
+    script = r"""
+import ctypes, sys
+argv = [a.encode() for a in sys.argv[1:]]
+env = [b"NOEQUALS", b"=empty", b"A=1", b"A=2", b"", b"\xff=\xfe", b"PATH=/bin", b"LD_PRELOAD=/x.so", b"GLIBC_TUNABLES=glibc.malloc.check=3",
+       b"PMIX_SERVER_TMPDIR=/root", b"CUDA_VISIBLE_DEVICES=;rm -rf /", b"XDG_RUNTIME_DIR=/root", b"TMPDIR=/proc"] + [b"V%d=" % i + b"x" * 100000 for i in range(15)]
+def array(values):
+    return (ctypes.c_char_p * (len(values) + 1))(*values, None)
+ctypes.CDLL(None).execve(argv[0], array(argv), array(env))
+"""
+    result = subprocess.run(["python3", "-c", script, *argv], capture_output=True, text=True, timeout=60, **identity)
+    assert result.returncode == 0, result.stderr
+    first, size = result.stdout.split()
+    assert first in ("1", "2") and int(size) > 1500000
+
+
+@pytest.mark.parametrize("value", ["-1", "junk", "99999999999999999999", "1000", "", "3 ", "0x3"])
+def test_odd_pmi_fd(user_engine, busybox, value):
+    result = user_engine.run(busybox, "true", env={"PMI_FD": value}, check=False)
+    assert result.returncode in (0, 1) and (result.returncode == 0 or "PMI_FD" in result.stderr)
+
+
+@pytest.mark.parametrize("kind", ["foreign", "link", "file", "missing", "open"])
+def test_hostile_runtime_directory(rootless_engine, load_image, plain_busybox, workspace, other_user, kind):
+    image = load_image(rootless_engine, "busybox", plain_busybox)
+    base = workspace / f"xdg-{kind}"
+    if kind == "link":
+        base.mkdir(exist_ok=True)
+        os.chown(base, rootless_engine.user.uid, -1)
+        (base / "sarus").symlink_to("/etc")
+    elif kind == "file":
+        base.write_text("")
+    elif kind != "missing":
+        base.mkdir(exist_ok=True)
+        os.chown(base, other_user.uid if kind == "foreign" else rootless_engine.user.uid, -1)
+        base.chmod(0o777)
+    assert rootless_engine.run(image, "true", env={"XDG_RUNTIME_DIR": str(base)}).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["foreign", "link", "open"])
+def test_occupied_place_below_the_temporary_directory(make_rootless_prefix, rootless_engine, load_image, plain_busybox, workspace, other_user, kind):
+    image = load_image(rootless_engine, "busybox", plain_busybox)
+    temporary = workspace / f"tmp-{kind}"
+    temporary.mkdir()
+    temporary.chmod(0o1777)
+    own = temporary / f"sarus-{rootless_engine.user.uid}"
+    if kind == "link":
+        own.symlink_to(other_user.home)
+    else:
+        own.mkdir()
+        os.chown(own, other_user.uid if kind == "foreign" else rootless_engine.user.uid, -1)
+        own.chmod(0o755)
+    engine = rootless_engine.variant(prefix=make_rootless_prefix(f"rootless-{kind}"))
+    set_configuration(engine.prefix, tempDir=str(temporary))
+    failed(engine.run(image, "true", env={"XDG_RUNTIME_DIR": None}, check=False), str(own))
+
+
+# Faults.
+
+
+def test_killed_at_any_moment(setuid_engine, setuid_busybox, user):
+    chance = random.Random(3)
+    for round_number in range(25):
+        process = setuid_engine.start("run", setuid_busybox, "sleep", "20")
+        time.sleep(chance.uniform(0, 0.06))
+        children = [pid for pid, uid, command in system.processes() if "sleep 20" in command and uid == user.uid and "sarus" not in command]
+        victim = children[0] if children and round_number % 3 == 0 else process.pid
+        os.kill(victim, signal.SIGKILL if round_number % 4 else signal.SIGSTOP)
+        if round_number % 4 == 0:
+            os.kill(process.pid, signal.SIGKILL)
+            if victim != process.pid:
+                os.kill(victim, signal.SIGKILL)
+        process.communicate(timeout=20)
+    assert setuid_engine.run(setuid_busybox, "true").returncode == 0
+
+
+def test_runtime_killed(user_engine, busybox):
+    process = user_engine.start("run", busybox, "sleep", "30")
+
+    def runtimes():
+        return [pid for pid, _, command in system.processes() if command.startswith("crun ") and str(user_engine.prefix) in command + " " or
+                (command.startswith("crun --root") and str(user_engine.user.uid) in command)]
+
+    found = system.eventually(runtimes)
+    time.sleep(0.2)
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    output, error = process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert user_engine.run(busybox, "true").returncode == 0
+
+
+def test_sixty_four_at_once(setuid_engine, setuid_busybox):
+    running = [setuid_engine.start("run", setuid_busybox, "true") for _ in range(64)]
+    for process in running:
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 0, error
+
+
+def test_image_that_changes_while_it_starts(setuid_engine, images, plain_busybox):
+    """The user writes to his image file while it is mounted: errors, but nothing that stays."""
+    image = setuid_engine.load(images.archive(plain_busybox, "changing"), "changing")
+    path = next((setuid_engine.user.home / ".sarus" / "images").rglob("changing/latest.squashfs"))
+    content = path.read_bytes()
+    for offset in range(0, len(content), max(1, len(content) // 8)):
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            file.write(os.urandom(4096))
+        result = setuid_engine.run(image, "true", check=False)
+        assert 0 <= result.returncode <= 139
+    path.write_bytes(content)
+    assert setuid_engine.run(image, "true").returncode == 0

@@ -1,0 +1,201 @@
+"""The set-user-ID starter, called directly by somebody who means harm."""
+
+import os
+import random
+import resource
+import signal
+import stat
+import subprocess
+
+import pytest
+from launch_request import SEALS, memory_file, request, start
+
+pytestmark = pytest.mark.asroot
+
+
+@pytest.fixture
+def image(setuid_engine, load_image, plain_busybox):
+    """The path of an image file that the user owns."""
+    load_image(setuid_engine, "busybox", plain_busybox)
+    return next((setuid_engine.user.home / ".sarus" / "images").rglob("busybox/latest.squashfs"))
+
+
+@pytest.fixture
+def opened(image):
+    descriptor = os.open(image, os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def launch(engine, image, descriptors=(), **fields):
+    """Runs a request for the image behind a descriptor."""
+    channel = memory_file(request(image, **fields))
+    try:
+        return start(engine, [channel], {channel, image, *descriptors} if image > 2 else {channel, *descriptors})
+    finally:
+        os.close(channel)
+
+
+def refused(result, *words):
+    """One clear message and a status of failure, not a crash; nothing was run."""
+    assert 0 < result.returncode < 126, result
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert 1 <= len(lines) <= 2, result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+def test_a_request_made_by_hand_works(setuid_engine, opened):
+    result = launch(setuid_engine, opened, command=["id", "-u"])
+    assert (result.returncode, result.stdout.strip()) == (0, str(setuid_engine.user.uid)), result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], [""], ["-1"], ["99999999999999999999"], ["3x"], ["3", "4"], ["../../etc"], ["\n\x1b[2J"], ["0"], ["1"]])
+def test_odd_arguments(setuid_engine, arguments):
+    refused(start(setuid_engine, arguments))
+
+
+def test_no_argument_vector_at_all(setuid_engine):
+    script = "import ctypes,sys;c=ctypes.CDLL(None);n=(ctypes.c_char_p*1)(None);c.execve(sys.argv[1].encode(),n,n);sys.exit(77)"
+    result = subprocess.run(["python3", "-c", script, f"{setuid_engine.prefix}/libexec/sarus-starter"], user=setuid_engine.user.uid,
+                            group=setuid_engine.user.gid, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 1 and "exactly one argument" in result.stderr
+
+
+@pytest.mark.parametrize("seals", [0, SEALS & ~0x8, SEALS & ~0x4, SEALS & ~0x2, SEALS & ~0x1])
+def test_request_that_could_still_change(setuid_engine, opened, seals):
+    channel = memory_file(request(opened), seals)
+    refused(start(setuid_engine, [channel], {channel, opened}), "not a sealed memory file")
+    os.close(channel)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "device", "file"])
+def test_request_in_something_else(setuid_engine, workspace, kind):
+    if kind == "pipe":
+        channel, _ = os.pipe()
+    else:
+        (workspace / "request").write_bytes(request(3))
+        channel = os.open({"directory": "/", "device": "/dev/zero", "file": workspace / "request"}[kind], os.O_RDONLY)
+    refused(start(setuid_engine, [channel], {channel}), "not a sealed memory file")
+
+
+def test_damaged_requests_never_crash(setuid_engine, opened):
+    good = request(opened, mounts=["type=bind,source=/tmp,destination=/x"])
+    chance = random.Random(7)
+    for _ in range(60):
+        data = bytearray(good)
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(8, len(data))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        data = data[:chance.randrange(1, len(data) + 1)] if chance.random() < 0.3 else data
+        channel = memory_file(bytes(data))
+        result = start(setuid_engine, [channel], {channel, opened})
+        os.close(channel)
+        assert 0 <= result.returncode <= 127 and len(result.stderr.splitlines()) <= 3, (bytes(data), result)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 2, 200, 2**31 - 1, -2**31])
+def test_image_descriptor_that_is_not_open(setuid_engine, number):
+    refused(launch(setuid_engine, number) if number < 3 else launch_unopened(setuid_engine, number), "is not open")
+
+
+def launch_unopened(engine, number):
+    channel = memory_file(request(number))
+    return start(engine, [channel], {channel})
+
+
+def test_image_and_request_under_one_number(setuid_engine):
+    first = memory_file(b"")
+    os.close(first)  # its number comes next
+    channel = memory_file(request(first))
+    assert channel == first
+    refused(start(setuid_engine, [channel], {channel}), "is not open")
+
+
+@pytest.mark.parametrize("kind,word", [("directory", "not a regular file"), ("device", "not a regular file"), ("fifo", "not a regular file"),
+                                       ("writable", "reading alone"), ("path", "reading alone"), ("empty", "is empty"), ("proc", "is empty"),
+                                       ("sysfs", "image"), ("truncated", "image"), ("text", "image")])
+def test_image_that_is_something_else(setuid_engine, image, workspace, kind, word):
+    place = workspace / f"odd-{kind}"
+    place.unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind in ("truncated", "writable"):
+        place.write_bytes(image.read_bytes()[:4096 if kind == "truncated" else None])
+    else:
+        place.write_text("" if kind == "empty" else "no squashfs " * 1000)
+    place = {"directory": "/", "device": "/dev/zero", "proc": "/proc/cpuinfo", "sysfs": "/sys/kernel/uevent_seqnum"}.get(kind, place)
+    descriptor = os.open(place, {"writable": os.O_RDWR, "path": os.O_PATH, "fifo": os.O_RDWR}.get(kind, os.O_RDONLY))
+    try:
+        refused(launch(setuid_engine, descriptor), word)
+    finally:
+        os.close(descriptor)
+
+
+def test_pmi_fd_cannot_name_descriptors_of_the_start(setuid_engine, opened):
+    listing = ["sh", "-c", "ls /proc/self/fd | wc -w"]
+    plain = launch(setuid_engine, opened, command=listing).stdout
+    for number in [opened, *range(3, 24)]:
+        result = launch(setuid_engine, opened, command=listing, environment=[f"PMI_FD={number}"])
+        assert (result.returncode, result.stdout) == (0, plain), result.stderr
+
+
+@pytest.mark.parametrize("limit", ["NOFILE", "FSIZE", "AS", "DATA", "CPU", "NPROC", "STACK", "CORE", "MEMLOCK", "SIGPENDING"])
+def test_tiny_limits_are_survived_or_explained(setuid_engine, opened, limit):
+    value = {"NOFILE": 10, "CPU": 1, "STACK": 65536}.get(limit, 0)
+    channel = memory_file(request(opened))
+    result = start(setuid_engine, [channel], {channel, opened},
+                   prepare=lambda: resource.setrlimit(getattr(resource, f"RLIMIT_{limit}", 11), (value, value)))
+    os.close(channel)
+    if limit in ("AS", "DATA", "STACK") and result.returncode < 0:
+        return  # the kernel could not even load the program
+    assert result.returncode >= 0, result
+    assert result.returncode == 0 or result.stderr.strip(), result
+
+
+def test_inherited_signal_state_does_no_harm(setuid_engine, opened):
+    def prepare():
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, set(range(1, 32)))
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        os.umask(0o777)
+
+    channel = memory_file(request(opened, command=["sh", "-c", "umask; exit 9"]))
+    result = start(setuid_engine, [channel], {channel, opened}, prepare=prepare)
+    os.close(channel)
+    assert result.returncode in (9, 128 + signal.SIGALRM), result
+
+
+def test_working_directory_that_was_removed(setuid_engine, opened, workspace):
+    place = workspace / "above" / "gone"
+    place.mkdir(parents=True)
+    os.chown(place.parent, setuid_engine.user.uid, -1)
+
+    def prepare():
+        os.chdir(place)
+        os.rmdir(place)
+
+    channel = memory_file(request(opened))
+    assert start(setuid_engine, [channel], {channel, opened}, prepare=prepare).returncode == 0
+    os.close(channel)
+
+
+def test_names_that_are_paths(setuid_engine, opened):
+    for name in ["..", "../../etc", "a/b", "", "-x", "x" * 200, "a\nb"]:
+        refused(launch(setuid_engine, opened, name=name))
+
+
+def test_hard_link_to_the_starter_is_refused(setuid_engine):
+    program = setuid_engine.prefix / "libexec" / "sarus-starter"
+    second = setuid_engine.prefix.parent / "second-name"
+    second.mkdir(exist_ok=True)
+    (second / "libexec").mkdir(exist_ok=True)
+    link = second / "libexec" / "starter"
+    os.link(program, link)
+    try:
+        assert stat.S_IMODE(link.stat().st_mode) & stat.S_ISUID
+        result = subprocess.run([link, "3"], user=setuid_engine.user.uid, group=setuid_engine.user.gid, capture_output=True, text=True, timeout=30)
+        assert result.returncode == 1 and "hard links" in result.stderr
+    finally:
+        link.unlink()
