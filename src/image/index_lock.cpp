@@ -20,15 +20,26 @@ namespace {
 
 constexpr std::uint64_t attemptIntervalMs = 100;
 
-UniqueFd openToLock(const std::string& path) {
+UniqueFd openReadableOrWritable(const std::string& path) {
     try {
-        return openFile(path, O_RDWR);  // NFS grants exclusive locks only on writable descriptors
+        return openFile(path, O_RDWR | O_NONBLOCK | O_NOCTTY);  // NFS grants exclusive locks only on writable descriptors
     } catch (const Error& error) {
         if (error.errnum() != EACCES && error.errnum() != EROFS) {
             throw;
         }
-        return openFile(path, O_RDONLY);
+        return openFile(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     }
+}
+
+/// A FIFO or a device would be read for ever once it is locked.
+UniqueFd openToLock(const std::string& path) {
+    auto fd = openReadableOrWritable(path);
+    struct stat status {};
+    checkErrno(::fstat(fd.get(), &status), cat("Failed to examine ", printable(path)));
+    if (!S_ISREG(status.st_mode)) {
+        throw Error(cat("\"", printable(path), "\" is not a regular file"), "Remove it; it is made anew from the images");
+    }
+    return fd;
 }
 
 bool isStill(const std::string& path, int fd) {
