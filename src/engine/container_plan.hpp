@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/site_config.hpp"
+#include "oci/hook_config.hpp"
 
 namespace sarus::engine {
 
@@ -57,6 +58,13 @@ struct PreservedDescriptor {
     int to = -1;
 };
 
+/// A hook whose conditions all hold.
+struct PlannedHook {
+    std::string name;  ///< of its file, for messages
+    std::string stage;
+    oci::RuntimeHook hook;  ///< as its file says
+};
+
 /// Everything that the container will have. Carrying it out takes no more decisions.
 struct ContainerPlan {
     std::string name;
@@ -76,10 +84,13 @@ struct ContainerPlan {
     std::vector<PlannedDevice> devices;
     std::map<std::string, std::string> annotations;
     std::vector<PreservedDescriptor> descriptors;
+    std::vector<PlannedHook> hooks;     ///< by file name, each once for every stage
     std::vector<std::string> warnings;  ///< for the user, at level WARN
 };
 
-/// Decides everything about the container, or throws Error with the documented message. Pure: makes no system call.
-ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts);
+/// Decides everything about the container, or throws Error with the documented message. Pure: makes no system call. `hooks` are
+/// those of `hooksDir`, in the order of their file names.
+ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
+                   const std::vector<oci::HookConfig>& hooks = {});
 
 }  // namespace sarus::engine

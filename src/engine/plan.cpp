@@ -177,9 +177,24 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
     plan.environment.assign(environment.begin(), environment.end());
 }
 
+/// The image, `/dev`, the files in /etc and devices are no bind mounts in the sense of the condition.
+void planHooks(const std::vector<oci::HookConfig>& hooks, ContainerPlan& plan) {
+    const oci::HookSubject subject{
+        .annotations = plan.annotations, .command = plan.args.front(), .hasBindMounts = !plan.mounts.empty()};
+    for (const auto& config : hooks) {
+        if (!oci::hookFires(config.when, subject)) {
+            continue;
+        }
+        for (const auto& stage : config.stages) {
+            plan.hooks.push_back({.name = config.name(), .stage = stage, .hook = config.hook});
+        }
+    }
+}
+
 }  // namespace
 
-ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts) {
+ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
+                   const std::vector<oci::HookConfig>& hooks) {
     ContainerPlan plan;
     plan.name = planName(request, facts);
     plan.args = planArguments(request);
@@ -205,6 +220,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     planPmixMounts(config, host, plan);
     planDevices(config, request, plan);
     plan.annotations = makeAnnotations(config, request, facts);
+    planHooks(hooks, plan);
     return plan;
 }
 

@@ -104,6 +104,21 @@ void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, cons
     section.cgroupsPath = inputs.cgroupsPath;
 }
 
+/// Stages in the order in which they happen, those without a hook left out; within a stage, the order of the files.
+void addHooks(const ContainerPlan& plan, oci::RuntimeConfig& config) {
+    for (const auto& stage : oci::hookStages()) {
+        std::vector<oci::RuntimeHook> hooks;
+        for (const auto& planned : plan.hooks) {
+            if (planned.stage == stage && stage != oci::kPrecreateStage) {
+                hooks.push_back(planned.hook);
+            }
+        }
+        if (!hooks.empty()) {
+            config.hooks.emplace_back(stage, std::move(hooks));
+        }
+    }
+}
+
 }  // namespace
 
 oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
@@ -133,6 +148,11 @@ oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig
     section.seccomp = inputs.seccompProfile;
 
     result.annotations = plan.annotations;
+    addHooks(plan, result);
+    if (inputs.hookOutput && dialect.runtime == OciRuntime::crun) {  // crun drops the output of hooks otherwise
+        result.annotations["run.oci.hooks.stdout"] = *inputs.hookOutput;
+        result.annotations["run.oci.hooks.stderr"] = *inputs.hookOutput;
+    }
     return result;
 }
 

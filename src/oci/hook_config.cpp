@@ -1,0 +1,298 @@
+#include "oci/hook_config.hpp"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "oci/json_depth.hpp"
+
+// etc/hook.schema.json states the same rules for editors; a test holds the two together.
+
+namespace sarus::oci {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t patternMemory = 1 << 20;
+
+RE2::Options patternOptions() {
+    RE2::Options options(RE2::Quiet);
+    options.set_max_mem(patternMemory);
+    return options;
+}
+
+/// A value of the file together with where it stands.
+class Node {
+public:
+    Node(const Json& value, std::string path, std::string_view fileName)
+        : json(value), location(std::move(path)), file(fileName) {}
+
+    [[noreturn]] void fail(std::string_view expected) const {
+        throw Error(cat(printable(file), ": ", location.empty() ? "the document" : location, ": expected ", expected, ", found ",
+                        describe()));
+    }
+
+    [[noreturn]] void reject(std::string_view message) const {
+        throw Error(cat(printable(file), ": ", location, location.empty() ? "" : ": ", message));
+    }
+
+    Node member(const std::string& key, const Json& content) const {
+        return {content, location.empty() ? printable(key) : cat(location, ".", printable(key)), file};
+    }
+
+    const Json& object(std::string_view expected) const {
+        if (!json.is_object()) {
+            fail(expected);
+        }
+        return json;
+    }
+
+    bool boolean() const {
+        if (!json.is_boolean()) {
+            fail("true or false");
+        }
+        return json.get<bool>();
+    }
+
+    std::string string(std::string_view expected = "a string") const {
+        if (!json.is_string() || json.get_ref<const std::string&>().find('\0') != std::string::npos) {
+            fail(expected);
+        }
+        return json.get<std::string>();
+    }
+
+    std::uint64_t seconds() const {
+        if (!json.is_number_unsigned() || json.get<std::uint64_t>() < 1 || json.get<std::uint64_t>() > INT32_MAX) {
+            fail("a whole number of seconds, at least 1");
+        }
+        return json.get<std::uint64_t>();
+    }
+
+    std::string pattern() const {
+        auto text = string("a regular expression");
+        checkPattern(text);
+        return text;
+    }
+
+    void checkPattern(const std::string& text) const {
+        const RE2 compiled(text, patternOptions());
+        if (!compiled.ok()) {
+            reject(cat("invalid regular expression '", printable(text), "': ", printable(compiled.error())));
+        }
+    }
+
+    template <typename Read>
+    auto list(std::string_view expected, Read&& read) const {
+        if (!json.is_array()) {
+            fail(expected);
+        }
+        std::vector<decltype(read(*this))> elements;
+        std::size_t index = 0;
+        for (const auto& element : json) {
+            elements.push_back(read(Node(element, cat(location, "[", index++, "]"), file)));
+        }
+        return elements;
+    }
+
+private:
+    std::string describe() const {
+        if (json.is_string()) {
+            return cat("'", printable(json.get_ref<const std::string&>()), "'");
+        }
+        if (json.is_number() || json.is_boolean()) {
+            return json.dump();
+        }
+        return json.is_null() ? "null" : cat("an ", json.type_name());
+    }
+
+    const Json& json;
+    std::string location;
+    std::string_view file;
+};
+
+[[noreturn]] void unknownKey(const Node& node, const std::string& key, std::string_view what) {
+    node.reject(cat("unknown ", what, " '", printable(key), "'"));
+}
+
+std::vector<std::string> readStrings(const Node& node) {
+    return node.list("a list of strings", [](const Node& element) { return element.string(); });
+}
+
+RuntimeHook readHook(const Node& node) {
+    RuntimeHook hook;
+    for (const auto& [key, content] : node.object("an object with the hook's path").items()) {
+        const auto member = node.member(key, content);
+        if (key == "path") {
+            hook.path = member.string("an absolute path");
+            if (!hook.path.starts_with('/')) {
+                member.fail("an absolute path");
+            }
+        } else if (key == "args") {
+            hook.args = readStrings(member);
+        } else if (key == "env") {
+            hook.env = readStrings(member);
+        } else if (key == "timeout") {
+            hook.timeout = member.seconds();
+        } else {
+            unknownKey(node, key, "key");
+        }
+    }
+    if (hook.path.empty()) {
+        node.reject("the required key 'path' is missing");
+    }
+    return hook;
+}
+
+HookConditions readConditions(const Node& node) {
+    HookConditions when;
+    const auto& object = node.object("an object with at least one condition");
+    if (object.empty()) {
+        node.fail("an object with at least one condition");
+    }
+    for (const auto& [key, content] : object.items()) {
+        const auto member = node.member(key, content);
+        if (key == "always") {
+            when.always = member.boolean();
+        } else if (key == "hasBindMounts") {
+            when.hasBindMounts = member.boolean();
+        } else if (key == "commands") {
+            when.commands = member.list("a list of regular expressions", [](const Node& element) { return element.pattern(); });
+            if (when.commands.empty()) {
+                member.fail("a list of at least one regular expression");
+            }
+        } else if (key == "annotations") {
+            for (const auto& [name, value] : member.object("an object of regular expressions").items()) {
+                member.checkPattern(name);
+                when.annotations.emplace_back(name, member.member(name, value).pattern());
+            }
+            if (when.annotations.empty()) {
+                member.fail("an object of at least one pair of regular expressions");
+            }
+        } else {
+            unknownKey(node, key, "condition");
+        }
+    }
+    return when;
+}
+
+std::vector<std::string> readStages(const Node& node) {
+    const auto& known = hookStages();
+    auto stages = node.list("a list of stages", [&](const Node& element) {
+        auto stage = element.string("the name of a stage");
+        if (std::find(known.begin(), known.end(), stage) == known.end()) {
+            element.fail(cat("one of ", join(known, ", ")));
+        }
+        return stage;
+    });
+    if (stages.empty()) {
+        node.fail("a list of at least one stage");
+    }
+    return stages;
+}
+
+Json parseDocument(std::string_view text, std::string_view file) {
+    checkJsonDepth(text, file);
+    try {
+        return Json::parse(text);
+    } catch (const Json::parse_error& error) {
+        std::string_view reason = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+        if (const auto end = reason.find("] "); end != std::string_view::npos) {
+            reason.remove_prefix(end + 2);
+        }
+        throw Error(cat(printable(file), ": not valid JSON: ", printable(reason)));
+    }
+}
+
+bool anyAnnotation(const std::pair<std::string, std::string>& condition, const std::map<std::string, std::string>& annotations) {
+    const RE2 key(condition.first, patternOptions());
+    const RE2 value(condition.second, patternOptions());
+    return std::any_of(annotations.begin(), annotations.end(), [&](const auto& annotation) {
+        return RE2::FullMatch(annotation.first, key) && RE2::FullMatch(annotation.second, value);
+    });
+}
+
+}  // namespace
+
+const std::vector<std::string>& hookStages() {
+    static const std::vector<std::string> stages{std::string(kPrecreateStage), "prestart", "createRuntime", "createContainer",
+                                                 "startContainer", "poststart", "poststop"};
+    return stages;
+}
+
+std::string HookConfig::name() const {
+    auto base = file.substr(file.rfind('/') + 1);  // npos + 1 is 0
+    if (base.ends_with(".json")) {
+        base.resize(base.size() - 5);
+    }
+    return base;
+}
+
+HookConfig parseHookConfig(std::string_view json, std::string_view file) {
+    const auto document = parseDocument(json, file);
+    const Node root(document, "", file);
+    HookConfig config;
+    config.file = file;
+    for (const auto& [key, content] : root.object("an object").items()) {
+        const auto member = root.member(key, content);
+        if (key == "version") {
+            if (member.string("\"1.0.0\"") != "1.0.0") {
+                member.fail("\"1.0.0\"");
+            }
+        } else if (key == "hook") {
+            config.hook = readHook(member);
+        } else if (key == "when") {
+            config.when = readConditions(member);
+        } else if (key == "stages") {
+            config.stages = readStages(member);
+        } else {
+            unknownKey(root, key, "key");
+        }
+    }
+    for (const auto* required : {"version", "hook", "when", "stages"}) {
+        if (!document.contains(required)) {
+            root.reject(cat("the required key '", required, "' is missing"));
+        }
+    }
+    return config;
+}
+
+bool matchesWhole(const std::string& pattern, std::string_view text) {
+    return RE2::FullMatch(re2::StringPiece(text.data(), text.size()), RE2(pattern, patternOptions()));
+}
+
+bool hookFires(const HookConditions& conditions, const HookSubject& subject) {
+    if (conditions.always == false || (conditions.hasBindMounts && *conditions.hasBindMounts != subject.hasBindMounts)) {
+        return false;
+    }
+    const auto& commands = conditions.commands;
+    if (!commands.empty() && std::none_of(commands.begin(), commands.end(), [&](const auto& pattern) {
+            return matchesWhole(pattern, subject.command);
+        })) {
+        return false;
+    }
+    return std::all_of(conditions.annotations.begin(), conditions.annotations.end(),
+                       [&](const auto& condition) { return anyAnnotation(condition, subject.annotations); });
+}
+
+std::optional<std::string> mpiTypePattern(const HookConditions& conditions) {
+    bool enabled = false;
+    std::string type;
+    for (const auto& [key, value] : conditions.annotations) {
+        enabled = enabled || (matchesWhole(key, "com.hooks.mpi.enabled") && matchesWhole(value, "true"));
+        if (type.empty() && matchesWhole(key, "com.hooks.mpi.type")) {
+            type = value;
+        }
+    }
+    return enabled ? std::optional(type) : std::nullopt;
+}
+
+bool isJsonObject(std::string_view text) {
+    const auto trimmed = trim(text);
+    return trimmed.starts_with('{') && Json::accept(trimmed);
+}
+
+}  // namespace sarus::oci
