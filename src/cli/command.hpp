@@ -62,9 +62,12 @@ const Command* findCommand(std::string_view name);
 // One function a command, each in the file of its name.
 Command completionCommand();
 Command helpCommand();
+Command hooksCommand();
 Command imagesCommand();
+Command killCommand();
 Command loadCommand();
 Command pruneCommand();
+Command psCommand();
 Command pullCommand();
 Command rmiCommand();
 Command runCommand();

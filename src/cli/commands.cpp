@@ -5,8 +5,9 @@
 namespace sarus::cli {
 
 const std::vector<Command>& commands() {
-    static const std::vector<Command> all{completionCommand(), helpCommand(), imagesCommand(), loadCommand(),   pruneCommand(),
-                                          pullCommand(),       rmiCommand(),  runCommand(),    versionCommand()};
+    static const std::vector<Command> all{completionCommand(), helpCommand(), hooksCommand(), imagesCommand(),
+                                          killCommand(),       loadCommand(), pruneCommand(), psCommand(),
+                                          pullCommand(),       rmiCommand(),  runCommand(),   versionCommand()};
     return all;
 }
 

@@ -17,8 +17,7 @@ bool steersRuntime(std::string_view key) {
     return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return key.starts_with(prefix); });
 }
 
-void applyEngine(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
-                 std::map<std::string, std::string>& annotations) {
+void applyEngine(const SiteConfig& config, const LaunchRequest& request, std::map<std::string, std::string>& annotations) {
     const bool mpi = request.mpi || request.mpiType.has_value();
     if (mpi || request.glibc) {
         annotations["com.hooks.glibc.enabled"] = "true";
@@ -35,12 +34,6 @@ void applyEngine(const SiteConfig& config, const LaunchRequest& request, const H
     }
     const auto level = std::min(request.logLevel, LogLevel::error);
     annotations["com.hooks.logging.level"] = cat(static_cast<int>(level));
-    if (facts.stdoutPath) {
-        annotations["com.hooks.logging.stdoutfd"] = *facts.stdoutPath;
-    }
-    if (facts.stderrPath) {
-        annotations["com.hooks.logging.stderrfd"] = *facts.stderrPath;
-    }
 }
 
 }  // namespace
@@ -49,7 +42,7 @@ std::map<std::string, std::string> makeAnnotations(const SiteConfig& config, con
                                                    const HostFacts& facts) {
     auto annotations = request.metadata.labels;
     std::erase_if(annotations, [](const auto& label) { return steersRuntime(label.first); });
-    applyEngine(config, request, facts, annotations);
+    applyEngine(config, request, annotations);
     for (const auto& option : request.annotations) {
         auto [key, value] = parseAnnotation(option);
         if (steersRuntime(key)) {
@@ -57,6 +50,13 @@ std::map<std::string, std::string> makeAnnotations(const SiteConfig& config, con
                         "It would change what the OCI runtime does with the rights of the container engine");
         }
         annotations[key] = std::move(value);
+    }
+    // Hooks open these with the rights of the engine, so nobody else may choose them.
+    for (const auto* key : {"com.hooks.logging.stdoutfd", "com.hooks.logging.stderrfd"}) {
+        annotations.erase(key);
+        if (!facts.hookOutput.empty()) {
+            annotations[key] = facts.hookOutput;
+        }
     }
     return annotations;
 }

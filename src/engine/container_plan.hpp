@@ -26,9 +26,7 @@ struct HostFacts {
     mode_t umask = 022;
     std::optional<gid_t> ttyGroup;  ///< gid of the group "tty" in <prefix>/etc/group
     std::string randomName;         ///< 16 letters for the default container name
-    /// Real paths behind standard output and error where they are files or terminals, for hooks; absent for pipes and sockets.
-    std::optional<std::string> stdoutPath;
-    std::optional<std::string> stderrPath;
+    std::string hookOutput;  ///< the FIFO, in a directory of the starter's, through which hooks talk to the user
 };
 
 /// Who asked for a mount or a device. A site's may go anywhere. A user's source is opened with the user's rights alone, and its
@@ -84,6 +82,7 @@ struct ContainerPlan {
     std::vector<PlannedDevice> devices;
     std::map<std::string, std::string> annotations;
     std::vector<PreservedDescriptor> descriptors;
+    std::string hookOutput;             ///< as in HostFacts; "" if no hook fires
     std::vector<PlannedHook> hooks;     ///< by file name, each once for every stage
     std::vector<std::string> warnings;  ///< for the user, at level WARN
 };

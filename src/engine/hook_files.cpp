@@ -22,7 +22,8 @@ constexpr std::size_t mostHookFiles = 1000;
 }  // namespace
 
 std::vector<std::string> listHookFiles(int directory, const std::string& path) {
-    UniqueFd fd(checkErrno(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), cat("Failed to list ", printable(path))));
+    UniqueFd fd(
+        checkErrno(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), cat("Failed to list ", printable(path))));
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd.get()), &::closedir);
     if (!entries) {
         throwErrno(cat("Failed to list ", printable(path)));

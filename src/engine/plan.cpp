@@ -178,7 +178,7 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
 }
 
 /// The image, `/dev`, the files in /etc and devices are no bind mounts in the sense of the condition.
-void planHooks(const std::vector<oci::HookConfig>& hooks, ContainerPlan& plan) {
+void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, ContainerPlan& plan) {
     const oci::HookSubject subject{
         .annotations = plan.annotations, .command = plan.args.front(), .hasBindMounts = !plan.mounts.empty()};
     for (const auto& config : hooks) {
@@ -189,6 +189,7 @@ void planHooks(const std::vector<oci::HookConfig>& hooks, ContainerPlan& plan) {
             plan.hooks.push_back({.name = config.name(), .stage = stage, .hook = config.hook});
         }
     }
+    plan.hookOutput = plan.hooks.empty() ? std::string() : hookOutput;
 }
 
 }  // namespace
@@ -220,7 +221,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     planPmixMounts(config, host, plan);
     planDevices(config, request, plan);
     plan.annotations = makeAnnotations(config, request, facts);
-    planHooks(hooks, plan);
+    planHooks(hooks, facts.hookOutput, plan);
     return plan;
 }
 

@@ -149,9 +149,9 @@ oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig
 
     result.annotations = plan.annotations;
     addHooks(plan, result);
-    if (inputs.hookOutput && dialect.runtime == OciRuntime::crun) {  // crun drops the output of hooks otherwise
-        result.annotations["run.oci.hooks.stdout"] = *inputs.hookOutput;
-        result.annotations["run.oci.hooks.stderr"] = *inputs.hookOutput;
+    if (!plan.hookOutput.empty() && dialect.runtime == OciRuntime::crun) {  // crun drops the output of hooks otherwise
+        result.annotations["run.oci.hooks.stdout"] = plan.hookOutput;
+        result.annotations["run.oci.hooks.stderr"] = plan.hookOutput;
     }
     return result;
 }

@@ -28,7 +28,6 @@ struct RuntimeInputs {
     std::optional<std::string> seccompProfile;        ///< the text of the site's profile
     std::optional<std::string> cgroupsPath;           ///< runc on cgroup v2: absolute, below the caller's own cgroup
     std::vector<oci::RuntimeRlimit> rlimits;          ///< the caller's limits, which the starter may have raised for itself
-    std::optional<std::string> hookOutput;            ///< crun: the FIFO which gets what hooks print
     bool hostHasMqueue = false;                       ///< /dev/mqueue is a directory on the host
 };
 

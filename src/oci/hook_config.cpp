@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -218,8 +219,8 @@ bool anyAnnotation(const std::pair<std::string, std::string>& condition, const s
 }  // namespace
 
 const std::vector<std::string>& hookStages() {
-    static const std::vector<std::string> stages{std::string(kPrecreateStage), "prestart", "createRuntime", "createContainer",
-                                                 "startContainer", "poststart", "poststop"};
+    static const std::vector<std::string> stages{
+        std::string(kPrecreateStage), "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"};
     return stages;
 }
 
@@ -269,9 +270,8 @@ bool hookFires(const HookConditions& conditions, const HookSubject& subject) {
         return false;
     }
     const auto& commands = conditions.commands;
-    if (!commands.empty() && std::none_of(commands.begin(), commands.end(), [&](const auto& pattern) {
-            return matchesWhole(pattern, subject.command);
-        })) {
+    if (!commands.empty() && std::none_of(commands.begin(), commands.end(),
+                                          [&](const auto& pattern) { return matchesWhole(pattern, subject.command); })) {
         return false;
     }
     return std::all_of(conditions.annotations.begin(), conditions.annotations.end(),

@@ -51,8 +51,8 @@ bool hookFires(const HookConditions& conditions, const HookSubject& subject);
 /// True if the pattern matches the whole text. An invalid pattern matches nothing.
 bool matchesWhole(const std::string& pattern, std::string_view text);
 
-/// The type which `sarus hooks --mpi` shows: the value pattern of the hook's condition for "com.hooks.mpi.type", "" if it has none;
-/// nullopt if "com.hooks.mpi.enabled=true" does not enable the hook.
+/// The type which `sarus hooks --mpi` shows: the value pattern of the hook's condition for "com.hooks.mpi.type", "" if it has
+/// none; nullopt if "com.hooks.mpi.enabled=true" does not enable the hook.
 std::optional<std::string> mpiTypePattern(const HookConditions& conditions);
 
 /// True if the text is one JSON object and nothing else.

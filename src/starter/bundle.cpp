@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "oci/runtime_config.hpp"
 #include "starter/cgroups.hpp"
+#include "starter/hooks.hpp"
 
 namespace sarus::starter {
 
@@ -123,7 +124,7 @@ void writeBundle(const BundleRequest& request) {
     const auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));
     const std::string path = cat(request.rootfs.bundleDir(), "/config.json");
     const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-    writeAll(file.get(), oci::serializeRuntimeConfig(config), path);
+    writeAll(file.get(), runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config)), path);
 }
 
 void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {

@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <limits>
 #include <memory>
 
@@ -27,17 +25,6 @@ std::optional<gid_t> terminalGroup(const std::string& prefix) {
         return std::nullopt;  // the plan warns where a missing group matters
     }
     return findGroup(readAll(file.get(), largestGroupFile, printable(path)), "tty");
-}
-
-/// The name of the open file, as far as it has one: pipes and sockets do not, and a removed file cannot be opened again.
-std::optional<std::string> realPathBehind(int fd) {
-    std::string path(PATH_MAX, '\0');
-    const auto size = ::readlink(cat("/proc/self/fd/", fd).c_str(), path.data(), path.size());
-    path.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
-    if (!path.starts_with('/') || path.ends_with(" (deleted)")) {
-        return std::nullopt;
-    }
-    return path;
 }
 
 }  // namespace
@@ -101,8 +88,6 @@ engine::HostFacts gatherHostFacts(const Entry& entry, const Credentials& credent
     facts.umask = entry.umask;
     facts.ttyGroup = terminalGroup(config.prefixDir);
     facts.randomName = randomLetters();
-    facts.stdoutPath = realPathBehind(STDOUT_FILENO);
-    facts.stderrPath = realPathBehind(STDERR_FILENO);
     return facts;
 }
 

@@ -6,18 +6,21 @@
 
 #include <cerrno>
 #include <ctime>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/launch_request.hpp"
 #include "starter/bundle.hpp"
 #include "starter/cgroups.hpp"
+#include "starter/hooks.hpp"
 #include "starter/host_facts.hpp"
 #include "starter/installation.hpp"
 #include "starter/janitor.hpp"
@@ -125,9 +128,26 @@ std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, 
     return cgroup;
 }
 
+/// runc's own log, opened before the starter gives up its rights; empty where it is not needed.
+UniqueFd openRuntimeLog(const RuntimeInvocation& invocation, const engine::ContainerPlan& plan) {
+    if (plan.hooks.empty() || !invocation.keepLog || invocation.program.kind != engine::OciRuntime::runc) {
+        return {};
+    }
+    return openFile(runtimeLogPath(invocation.bundleDir), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+}
+
+void explainEnd(const engine::ContainerPlan& plan, const UniqueFd& runtimeLog) {
+    constexpr std::size_t largestLog = 16U << 20U;
+    const auto text =
+        runtimeLog ? explainFailedHook(plan, readAll(runtimeLog.get(), largestLog, "the log of runc")) : std::string();
+    if (!text.empty()) {
+        printError(text);
+    }
+}
+
 /// From the start of the runtime to the end of everything that belongs to the container.
 int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> deviceCgroup, const Credentials& credentials,
-                 Rootfs& rootfs, Timer& timer) {
+                 Rootfs& rootfs, HookLog* hookLog, const std::function<void()>& explain, Timer& timer) {
     checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the container's subreaper");
     if (const int number = takePendingTermination(); number != 0) {
         return 128 + number;
@@ -139,8 +159,11 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
                                   std::move(deviceCgroup));
     dropToMonitor(credentials);
     const auto reaped = [&](pid_t pid) { rootfs.forgetHelper(pid); };
-    const auto end = watchRuntime(std::move(runtime), reaped);
+    const auto end = watchRuntime(std::move(runtime), reaped, hookLog);
     timer.done("The container");
+    if (!end.status.ok()) {
+        explain();
+    }
     janitor.finish();
     reapLeftovers(reaped);
     return exitStatusOf(end, invocation.program.path);
@@ -159,14 +182,18 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     }
     checkRootlessAllowed(entry, config);
 
-    const auto plan = engine::plan(config, request, gatherHostFacts(entry, credentials, config, {requestFd, request.imageFd}));
+    const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
+    const auto hooks = loadHooks(config, trustedOwners(entry, credentials));
+    auto facts = gatherHostFacts(entry, credentials, config, {requestFd, request.imageFd});
+    facts.hookOutput = cat(directories.bundleDir, '/', hookLogName);
+    const auto plan = engine::plan(config, request, facts, hooks);
     for (const auto& warning : plan.warnings) {
         logWarn(subsystem, warning);
     }
     checkTerminal(plan);
+    checkHookPrograms(plan);
     keepDescriptors(entry, plan, {requestFd, request.imageFd});
     const auto runtime = findRuntime(config.runcPath);
-    const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
     refuseNameInUse(directories.runtimeRoot, plan.name);
     timer.done("Planning the container");
 
@@ -187,6 +214,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                  .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap")});
     timer.done("Writing the bundle");
 
+    auto hookLog = plan.hooks.empty() ? std::nullopt : std::optional<HookLog>(rootfs.bundleDir());
     RuntimeInvocation invocation{.program = runtime,
                                  .runtimeRoot = directories.runtimeRoot,
                                  .bundleDir = rootfs.bundleDir(),
@@ -195,7 +223,10 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                  .descriptors = plan.descriptors,
                                  .keepLog = logLevel() > LogLevel::debug,
                                  .deviceCgroup = -1};
-    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs, timer);
+    const auto log = openRuntimeLog(invocation, plan);
+    const auto explain = [&] { explainEnd(plan, log); };
+    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs,
+                        hookLog ? &*hookLog : nullptr, explain, timer);
 }
 
 }  // namespace sarus::starter

@@ -1,10 +1,12 @@
 #include <climits>
 #include <exception>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "starter/containers.hpp"
 #include "starter/credentials.hpp"
 #include "starter/entry.hpp"
 #include "starter/installation.hpp"
@@ -22,17 +24,36 @@ void report(const Error& error) {
     }
 }
 
-/// The whole command line is one argument: the number of the request's descriptor, or the name of the other thing to do.
+/// `ps SESSION_DIRECTORY` or `kill SESSION_DIRECTORY SIGNAL NAME`.
+void manageContainers(const Entry& entry, const Credentials& credentials, const std::vector<std::string>& arguments) {
+    const auto config = loadInstallation(entry.prefix, trustedOwners(entry, credentials));
+    if (arguments[0] == "ps") {
+        listContainers(config, credentials, arguments[1]);
+    } else {
+        killContainer(config, credentials, arguments[1], arguments[2], arguments[3]);
+    }
+}
+
+/// The command line is the number of the request's descriptor, or the name of another thing to do and its arguments.
 int run(int argc, char** argv) {
     const auto entry = sanitizeEntry();
-    if (argc != 2) {
-        throw Error("sarus-starter takes exactly one argument", "This program is started by `sarus`");
+    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    const auto expected = argc < 2                 ? std::size_t{1}
+                          : arguments[0] == "ps"   ? std::size_t{2}
+                          : arguments[0] == "kill" ? std::size_t{4}
+                                                   : std::size_t{1};
+    if (arguments.size() != expected) {
+        throw Error("sarus-starter was called with a wrong number of arguments", "This program is started by `sarus`");
     }
-    const std::string_view argument = argv[1];
+    const auto& argument = arguments[0];
     const auto credentials = Credentials::acquire(entry.mode);
     if (argument == "create-repository") {
         const auto owners = trustedOwners(entry, credentials);
         createUserRepository(loadInstallation(entry.prefix, owners), credentials, owners);
+        return 0;
+    }
+    if (argument == "ps" || argument == "kill") {
+        manageContainers(entry, credentials, arguments);
         return 0;
     }
     const auto requestFd = parseNumber(argument);

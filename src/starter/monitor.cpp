@@ -1,9 +1,12 @@
 #include "starter/monitor.hpp"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <ctime>
 
@@ -44,9 +47,14 @@ void signalPayload(pid_t runtime, int number) {
 
 class Watch {
 public:
-    Watch(Child child, const std::function<void(pid_t)>& onReaped) : runtime(std::move(child)), reaped(onReaped) {}
+    Watch(Child child, const std::function<void(pid_t)>& onReaped, HookLog* log)
+        : runtime(std::move(child)), reaped(onReaped), hookLog(log) {}
 
     RuntimeEnd run() {
+        if (hookLog != nullptr) {
+            watchWithHooks();
+            return end;
+        }
         const auto all = allSignals();
         while (!reapChildren()) {
             siginfo_t info{};
@@ -59,6 +67,22 @@ public:
     }
 
 private:
+    /// Waits for signals and for the hooks' messages at once.
+    void watchWithHooks() {
+        const auto all = allSignals();
+        const UniqueFd signals(checkErrno(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK), "Failed to watch signals"));
+        while (!reapChildren()) {
+            std::array<pollfd, 2> sources{pollfd{signals.get(), POLLIN, 0}, pollfd{hookLog->descriptor(), POLLIN, 0}};
+            ::poll(sources.data(), sources.size(), -1);
+            hookLog->forward();
+            signalfd_siginfo info{};
+            while (::read(signals.get(), &info, sizeof info) == sizeof info) {
+                handle(static_cast<int>(info.ssi_signo));
+            }
+        }
+        hookLog->finish();
+    }
+
     void handle(int number) {
         switch (number) {
             case SIGCHLD:
@@ -105,6 +129,7 @@ private:
 
     Child runtime;
     const std::function<void(pid_t)>& reaped;
+    HookLog* hookLog;
     RuntimeEnd end;
 };
 
@@ -121,8 +146,8 @@ int takePendingTermination() {
     return number > 0 ? number : 0;
 }
 
-RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped) {
-    return Watch(std::move(runtime), reaped).run();
+RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, HookLog* hookLog) {
+    return Watch(std::move(runtime), reaped, hookLog).run();
 }
 
 int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/subprocess.hpp"
+#include "starter/hooks.hpp"
 
 namespace sarus::starter {
 
@@ -20,8 +21,8 @@ int takePendingTermination();
 
 /// Waits for the end of the runtime and meanwhile passes on every signal that can be caught but SIGCHLD and SIGPIPE. SIGTSTP
 /// stops the container's processes and then this one; SIGCONT lets them go on. All signals must be blocked. `reaped` is called
-/// for every other child that ends.
-RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped);
+/// for every other child that ends. What arrives in `hookLog` (may be null) meanwhile is passed on.
+RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, HookLog* hookLog = nullptr);
 
 /// The exit status of the program: the container's own. Throws Error if the runtime itself was ended by a signal that nobody sent
 /// through the starter.

@@ -218,6 +218,10 @@ void refuseNameInUse(const std::string& runtimeRoot, const std::string& containe
     }
 }
 
+std::string runtimeLogPath(const std::string& bundleDir) {
+    return cat(bundleDir, "/runc.log");
+}
+
 std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     const bool crun = invocation.program.kind == engine::OciRuntime::crun;
     std::vector<std::string> arguments{crun ? "crun" : "runc", "--root", invocation.runtimeRoot};
@@ -225,7 +229,7 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
         arguments.emplace_back("--cgroup-manager=disabled");
     } else if (invocation.keepLog) {
         arguments.emplace_back("--log");  // errors still reach the user's stderr
-        arguments.emplace_back(cat(invocation.bundleDir, "/runc.log"));
+        arguments.emplace_back(runtimeLogPath(invocation.bundleDir));
     }
     arguments.emplace_back("run");
     // The payload keeps the session keyring of the job (Kerberos tickets); keys are a scarce resource with many ranks.

@@ -52,6 +52,9 @@ struct RuntimeInvocation {
     int deviceCgroup = -1;                                   ///< cgroup.procs of a leaf which the runtime enters, or -1
 };
 
+/// Where runc is told to write its log.
+std::string runtimeLogPath(const std::string& bundleDir);
+
 /// argv of the runtime, in its dialect. crun never chooses a cgroup.
 std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation);
 

@@ -187,9 +187,6 @@ void checkInstallation(const engine::SiteConfig& config, const TrustedOwners& ow
         checkPath(*config.initPath, owners);
     }
     checkPath(config.runcPath, owners);
-    if (config.hooksDir) {
-        checkTree(*config.hooksDir, owners);
-    }
     if (owners.alsoTrusted.empty()) {  // without privileges bundles are made elsewhere, and this may hold an outer container's
         checkTree(config.ociBundleDir, owners);
     }

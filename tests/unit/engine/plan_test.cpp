@@ -326,10 +326,56 @@ TEST_F(PlanTest, GlibcAndSshAreAnnotated) {
     EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.slurm-global-sync.enabled", "true")));
 }
 
-TEST_F(PlanTest, StandardStreamsAreAnnotatedWhereTheyHaveAPath) {
-    facts.stdoutPath = "/home/u/out";
-    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stdoutfd", "/home/u/out")));
+TEST_F(PlanTest, NobodyButTheEngineChoosesWhereHooksWrite) {
+    request.metadata.labels = {{"com.hooks.logging.stdoutfd", "/etc/shadow"}};
+    request.annotations = {"com.hooks.logging.stderrfd=/etc/shadow"};
+    EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.logging.stdoutfd"))));
     EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.logging.stderrfd"))));
+    facts.hookOutput = "/bundle/hooks-log";
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stdoutfd", "/bundle/hooks-log")));
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stderrfd", "/bundle/hooks-log")));
+}
+
+oci::HookConfig hookOf(const std::string& name, const std::string& when, const std::string& stages) {
+    return oci::parseHookConfig(
+        R"({"version": "1.0.0", "hook": {"path": "/h"}, "when": )" + when + R"(, "stages": )" + stages + "}",
+        "/hooks.d/" + name + ".json");
+}
+
+TEST_F(PlanTest, HooksWhoseConditionsHoldFireInFileOrderOnceForEachStage) {
+    const std::vector hooks{hookOf("01-a", R"({"always": true})", R"(["poststop", "createRuntime"])"),
+                            hookOf("02-b", R"({"annotations": {"com.hooks.mpi.enabled": "true"}})", R"(["createRuntime"])"),
+                            hookOf("03-c", R"({"commands": ["true"]})", R"(["createRuntime"])")};
+    const auto names = [&] {
+        std::vector<std::string> result;
+        for (const auto& planned : plan(config, request, facts, hooks).hooks) {
+            result.push_back(planned.name + ":" + planned.stage);
+        }
+        return result;
+    };
+    EXPECT_THAT(names(), ElementsAre("01-a:poststop", "01-a:createRuntime", "03-c:createRuntime"));
+    request.mpi = true;
+    EXPECT_THAT(names(), Contains("02-b:createRuntime"));
+    request.init = true;  // then the command is that of the init process
+    config.initPath = "/usr/bin/tini";
+    EXPECT_THAT(names(), Not(Contains("03-c:createRuntime")));
+}
+
+TEST_F(PlanTest, HooksSeeImageLabelsAndTheCommandLineWins) {
+    const std::vector hooks{hookOf("01-a", R"({"annotations": {"site.x": "on"}})", R"(["prestart"])")};
+    EXPECT_THAT(plan(config, request, facts, hooks).hooks, IsEmpty());
+    request.metadata.labels = {{"site.x", "on"}};
+    EXPECT_EQ(plan(config, request, facts, hooks).hooks.size(), 1U);
+    request.annotations = {"site.x=off"};
+    EXPECT_THAT(plan(config, request, facts, hooks).hooks, IsEmpty());
+}
+
+TEST_F(PlanTest, BindMountsOfTheSiteAndOfTheUserCountForHooks) {
+    const std::vector hooks{hookOf("01-a", R"({"hasBindMounts": true})", R"(["prestart"])")};
+    config.siteDevices = {{"/dev/fuse", "/dev/fuse", "rw"}};
+    EXPECT_THAT(plan(config, request, facts, hooks).hooks, IsEmpty());
+    config.siteMounts = {{"/scratch", "/scratch", false}};
+    EXPECT_EQ(plan(config, request, facts, hooks).hooks.size(), 1U);
 }
 
 TEST_F(PlanTest, AnnotationsCannotSteerTheRuntime) {

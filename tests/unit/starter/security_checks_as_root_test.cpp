@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "starter/hooks.hpp"
 #include "starter/installation.hpp"
 #include "starter/root_owned_directory.hpp"
 #include "starter/security_checks.hpp"
@@ -137,17 +138,32 @@ TEST_F(SecurityChecks, CoverEveryPathOfTheConfiguration) {
     config.prefixDir = makeDirectory("prefix");
     config.runcPath = makeFile("runtime");
     config.initPath = makeFile("init");
-    config.hooksDir = makeDirectory("hooks.d");
     config.ociBundleDir = makeDirectory("bundle");
     makeDirectory("prefix/bin");
     makeDirectory("prefix/libexec");
     makeDirectory("prefix/dropbear");
     EXPECT_EQ(errorOf([&] { checkInstallation(config, {}); }), "");
-    const auto hook = makeFile("hooks.d/hook.json");
-    for (const auto& path : {config.runcPath, *config.initPath, config.ociBundleDir, hook, makeFile("prefix/bin/program"),
+    for (const auto& path : {config.runcPath, *config.initPath, config.ociBundleDir, makeFile("prefix/bin/program"),
                              makeFile("prefix/libexec/program"), makeFile("prefix/dropbear/program")}) {
         ::chmod(path.c_str(), 0777);
         EXPECT_THAT(errorOf([&] { checkInstallation(config, {}); }), HasSubstr(cannotBeWritable(path)));
+        ::chmod(path.c_str(), 0755);
+    }
+}
+
+TEST_F(SecurityChecks, CoverHookFilesAndTheirPrograms) {
+    engine::SiteConfig config;
+    config.hooksDir = makeDirectory("hooks.d");
+    const auto program = makeFile("hook");
+    const auto file = makeFile("hooks.d/hook.json", R"({"version": "1.0.0", "hook": {"path": ")" + program +
+                                                        R"("}, "when": {"always": true}, "stages": ["prestart"]})");
+    EXPECT_EQ(errorOf([&] { loadHooks(config, {}); }), "");
+    for (const auto& path : {*config.hooksDir, file, program}) {
+        ::chmod(path.c_str(), 0777);
+        EXPECT_THAT(errorOf([&] { loadHooks(config, {}); }), HasSubstr(cannotBeWritable(path)));
+        config.securityChecks = false;
+        EXPECT_EQ(errorOf([&] { loadHooks(config, {}); }), "");
+        config.securityChecks = true;
         ::chmod(path.c_str(), 0755);
     }
 }

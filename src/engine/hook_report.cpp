@@ -1,0 +1,85 @@
+#include "engine/hook_report.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace sarus::engine {
+
+namespace {
+
+/// The layout of `sarus images`: columns as wide as their longest value, at least 10, and three spaces between.
+std::string formatTable(std::vector<std::vector<std::string>> rows) {
+    constexpr std::size_t smallest = 10;
+    std::string table;
+    std::vector<std::size_t> widths(rows.front().size(), smallest);
+    for (std::size_t row = 1; row < rows.size(); ++row) {
+        for (std::size_t column = 0; column < widths.size(); ++column) {
+            widths[column] = std::max(widths[column], rows[row][column].size());
+        }
+    }
+    for (auto& row : rows) {
+        for (std::size_t column = 0; column + 1 < row.size(); ++column) {
+            row[column].resize(std::max(row[column].size(), widths[column]), ' ');
+        }
+        table += cat(join(row, "   "), '\n');
+    }
+    return table;
+}
+
+/// A pattern must match the whole text, so a plain ".*" at either end is how "contains" is written; a pattern without anchors
+/// often comes from an engine which searches.
+bool looksUnanchored(const std::string& pattern) {
+    return !pattern.starts_with('^') && !pattern.ends_with('$') && !pattern.starts_with(".*") && !pattern.ends_with(".*");
+}
+
+}  // namespace
+
+std::string formatHookTable(const std::vector<oci::HookConfig>& hooks) {
+    std::vector<std::vector<std::string>> rows{{"NAME", "PATH", "STAGES"}};
+    for (const auto& hook : hooks) {
+        rows.push_back({printable(hook.name()), printable(hook.hook.path), join(hook.stages, ",")});
+    }
+    return formatTable(std::move(rows));
+}
+
+std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType) {
+    std::vector<std::vector<std::string>> rows{{"NAME", "MPI TYPE"}};
+    for (const auto& hook : hooks) {
+        const auto type = oci::mpiTypePattern(hook.when);
+        if (!type) {
+            continue;
+        }
+        const bool isDefault = defaultMpiType && !type->empty() && oci::matchesWhole(*type, *defaultMpiType);
+        rows.push_back({printable(hook.name()), cat(printable(*type), isDefault ? " (default)" : "")});
+    }
+    return formatTable(std::move(rows));
+}
+
+std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {
+    std::vector<std::string> found;
+    const auto& when = hook.when;
+    const bool others = !when.annotations.empty() || !when.commands.empty() || when.hasBindMounts;
+    if (when.always == false) {
+        found.push_back("when.always is false: the hook never runs, whatever the other conditions say");
+    } else if (when.always && others) {
+        found.push_back("when.always is true next to other conditions: those still have to hold");
+    }
+    const auto check = [&](const std::string& pattern, std::string_view where) {
+        if (looksUnanchored(pattern)) {
+            found.push_back(
+                cat(where, ": the pattern '", printable(pattern),
+                    "' has to match the whole text here; write ^...$ if that is meant, or .* at its ends if it is not"));
+        }
+    };
+    for (const auto& [key, value] : when.annotations) {
+        check(key, "when.annotations");
+        check(value, "when.annotations");
+    }
+    for (const auto& command : when.commands) {
+        check(command, "when.commands");
+    }
+    return found;
+}
+
+}  // namespace sarus::engine

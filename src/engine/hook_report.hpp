@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oci/hook_config.hpp"
+
+namespace sarus::engine {
+
+/// The table of `sarus hooks`: name, path, stages.
+std::string formatHookTable(const std::vector<oci::HookConfig>& hooks);
+
+/// The table of `sarus hooks --mpi`: the hooks that `--mpi` can enable, with the pattern of their type.
+std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType);
+
+/// What is probably not meant in a hook file, each as one line; `sarus hooks --check` adds what needs the node's files. Pure.
+std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook);
+
+}  // namespace sarus::engine

@@ -1,0 +1,146 @@
+#include "starter/containers.hpp"
+
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "engine/run_options.hpp"
+#include "oci/json_depth.hpp"
+#include "starter/runtime.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int standardOutput = 1;
+constexpr const char* runtimePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+std::string text(const Json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? printable(found->get_ref<const std::string&>()) : std::string();
+}
+
+/// The directory is the user's own: verified to be changeable by nobody but root (rootless: himself).
+std::string runtimeRoot(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory) {
+    const std::vector<std::string> environment{cat("XDG_RUNTIME_DIR=", sessionDirectory)};
+    return prepareStateDirectories(credentials, config, environment).runtimeRoot;
+}
+
+Output callRuntime(const RuntimeProgram& program, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), program.kind == engine::OciRuntime::crun ? "crun" : "runc");
+    return runAndCapture(
+        {.path = program.path, .args = std::move(arguments), .environment = std::vector<std::string>{runtimePath}});
+}
+
+[[noreturn]] void fail(const std::string& doing, const Output& output) {
+    const auto said = printable(trim(output.err));
+    throw Error(cat(doing, said.empty() ? "" : ": ", said));
+}
+
+}  // namespace
+
+std::vector<ContainerEntry> parseContainerList(std::string_view json) {
+    const auto trimmed = trim(json);
+    oci::checkJsonDepth(trimmed, "the OCI runtime's list of containers");
+    const auto document = Json::parse(trimmed, nullptr, false);
+    std::vector<ContainerEntry> containers;
+    if (document.is_null()) {  // how runc says that there is none
+        return containers;
+    }
+    if (!document.is_array()) {
+        throw Error("The OCI runtime printed something else than a list of containers");
+    }
+    for (const auto& entry : document) {
+        if (!entry.is_object()) {
+            throw Error("The OCI runtime printed a list of something else than containers");
+        }
+        const auto pid = entry.find("pid");
+        containers.push_back({.id = text(entry, "id"),
+                              .pid = pid != entry.end() && pid->is_number_integer() ? pid->get<std::int64_t>() : 0,
+                              .status = text(entry, "status"),
+                              .bundle = text(entry, "bundle"),
+                              .created = text(entry, "created"),
+                              .owner = text(entry, "owner")});
+    }
+    std::sort(containers.begin(), containers.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    return containers;
+}
+
+std::string formatContainerTable(const std::vector<ContainerEntry>& containers) {
+    constexpr std::size_t smallestCell = 12;
+    constexpr std::size_t padding = 3;
+    std::vector<std::vector<std::string>> rows{{"ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"}};
+    for (const auto& container : containers) {
+        rows.push_back(
+            {container.id, cat(container.pid), container.status, container.bundle, container.created, container.owner});
+    }
+    std::vector<std::size_t> widths(rows.front().size(), smallestCell);
+    for (const auto& row : rows) {
+        for (std::size_t column = 0; column < row.size(); ++column) {
+            widths[column] = std::max(widths[column], row[column].size() + padding);
+        }
+    }
+    std::string table;
+    for (auto& row : rows) {
+        for (std::size_t column = 0; column + 1 < row.size(); ++column) {
+            row[column].resize(widths[column], ' ');
+        }
+        table += cat(join(row, ""), '\n');
+    }
+    return table;
+}
+
+int parseSignal(std::string_view signal) {
+    if (const auto number = parseNumber(signal); number && *number >= 1 && *number < static_cast<std::uint64_t>(NSIG)) {
+        return static_cast<int>(*number);
+    }
+    std::string name(signal);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+    if (name.starts_with("SIG")) {
+        name.erase(0, 3);
+    }
+    for (int number = 1; number < NSIG; ++number) {
+        const char* known = ::sigabbrev_np(number);
+        if (known != nullptr && name == known) {
+            return number;
+        }
+    }
+    throw Error(cat("Unknown signal '", printable(signal), "'"), "Name it like SIGTERM, TERM or 15");
+}
+
+void listContainers(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory) {
+    const auto program = findRuntime(config.runcPath);
+    const auto root = runtimeRoot(config, credentials, sessionDirectory);
+    const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
+    if (!output.status.ok()) {
+        fail("Failed to list the containers", output);
+    }
+    writeAll(standardOutput, formatContainerTable(parseContainerList(output.out)), "standard output");
+}
+
+void killContainer(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,
+                   std::string_view signal, const std::string& name) {
+    const int number = parseSignal(signal);
+    engine::checkContainerName(name);
+    const auto program = findRuntime(config.runcPath);
+    const auto root = runtimeRoot(config, credentials, sessionDirectory);
+    if (!pathExists(cat(root, '/', name))) {
+        throw Error(cat("There is no container with the name '", printable(name), "'"), "See 'sarus ps'");
+    }
+    const auto output = callRuntime(program, {"--root", root, "kill", name, cat(number)});
+    if (!output.status.ok()) {
+        fail(cat("Failed to send a signal to the container '", printable(name), "'"), output);
+    }
+}
+
+}  // namespace sarus::starter

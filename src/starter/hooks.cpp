@@ -1,0 +1,144 @@
+#include "starter/hooks.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "engine/hook_files.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr std::size_t longestLine = 64U << 10U;
+
+}  // namespace
+
+std::vector<oci::HookConfig> loadHooks(const engine::SiteConfig& config, const TrustedOwners& owners) {
+    if (!config.hooksDir) {
+        return {};
+    }
+    UniqueFd directory;
+    if (config.securityChecks) {
+        auto checked = checkPath(*config.hooksDir, owners);
+        if (!checked) {
+            throw Error(cat("The directory `hooksDir` (", printable(*config.hooksDir), ") does not exist"),
+                        "Create it, or remove the key from sarus.json");
+        }
+        directory = std::move(checked->fd);
+    } else {
+        directory = openFile(*config.hooksDir, O_PATH | O_DIRECTORY);
+    }
+    const auto check = [&](int file, const std::string& shown) {
+        if (config.securityChecks) {
+            checkDescriptor(file, shown, owners);
+        }
+    };
+    auto hooks = engine::readHookFiles(directory.get(), *config.hooksDir, check);
+    for (const auto& hook : hooks) {
+        if (config.securityChecks) {
+            checkPath(hook.hook.path, owners);
+        }
+    }
+    return hooks;
+}
+
+void checkHookPrograms(const engine::ContainerPlan& plan) {
+    for (const auto& planned : plan.hooks) {
+        if (planned.stage != "startContainer" && ::access(planned.hook.path.c_str(), X_OK) != 0) {
+            throw Error::fromErrno(cat("The hook '", printable(planned.name), "' cannot be run: ", printable(planned.hook.path)),
+                                   errno, "See 'sarus hooks --check'");
+        }
+    }
+}
+
+HookLog::HookLog(const std::string& bundleDir) {
+    const auto path = cat(bundleDir, '/', hookLogName);
+    checkErrno(::mkfifo(path.c_str(), 0600), cat("Failed to create ", printable(path)));
+    // Open for both: there is always a reader, so no hook waits for one, and always a writer, so there is no end of file.
+    fifo = openFile(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    struct stat status {};
+    checkErrno(::fstat(fifo.get(), &status), cat("Failed to examine ", printable(path)));
+    if (!S_ISFIFO(status.st_mode)) {
+        throw Error(cat(printable(path), " is not a FIFO"));
+    }
+}
+
+void HookLog::readAvailable() {
+    std::array<char, 16384> buffer{};
+    // Bounded: a hook that never stops talking may not keep the starter from its other work.
+    for (int round = 0; round < 16; ++round) {
+        const auto count = ::read(fifo.get(), buffer.data(), buffer.size());
+        if (count <= 0) {
+            return;
+        }
+        pending.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+}
+
+void HookLog::forward() {
+    readAvailable();
+    std::size_t start = 0;
+    for (auto end = pending.find('\n'); end != std::string::npos; end = pending.find('\n', start)) {
+        const auto line = std::string_view(pending).substr(start, end - start);
+        belongsOnStandardOutput(line) ? printLine(line) : printError(line);
+        start = end + 1;
+    }
+    pending.erase(0, start);
+    if (pending.size() > longestLine) {
+        printError(pending);
+        pending.clear();
+    }
+}
+
+void HookLog::finish() {
+    forward();
+    if (!pending.empty()) {
+        printError(pending);
+        pending.clear();
+    }
+}
+
+bool belongsOnStandardOutput(std::string_view line) {
+    for (int field = 0; field < 3; ++field) {  // time, host and process, subsystem
+        const auto end = line.find("] ");
+        if (!line.starts_with('[') || end == std::string_view::npos) {
+            return false;
+        }
+        line.remove_prefix(end + 2);
+    }
+    return line.starts_with("[DEBUG] ") || line.starts_with("[INFO] ");
+}
+
+std::string explainFailedHook(const engine::ContainerPlan& plan, std::string_view runtimeLog) {
+    constexpr std::string_view marker = "hook #";
+    const auto found = runtimeLog.find(marker);
+    if (found == std::string_view::npos) {
+        return {};
+    }
+    const auto digits = runtimeLog.substr(found + marker.size());
+    const auto index = parseNumber(digits.substr(0, digits.find_first_not_of("0123456789")));
+    if (!index) {
+        return {};
+    }
+    std::vector<std::string> candidates;
+    for (const auto& stage : oci::hookStages()) {
+        std::size_t position = 0;
+        for (const auto& planned : plan.hooks) {
+            if (planned.stage == stage && stage != oci::kPrecreateStage && position++ == *index) {
+                candidates.push_back(cat("'", printable(planned.name), "' (", printable(planned.hook.path), ", ", stage, ")"));
+            }
+        }
+    }
+    return candidates.empty() ? std::string() : cat("The hook which failed is ", join(candidates, " or "));
+}
+
+}  // namespace sarus::starter

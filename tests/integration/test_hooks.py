@@ -1,0 +1,251 @@
+"""Hooks, `sarus hooks`, `sarus ps` and `sarus kill`, with both OCI runtimes, set-user-ID and rootless."""
+
+import json
+import os
+import re
+
+import pytest
+from helpers import installation, system
+
+pytestmark = pytest.mark.asroot
+
+RECORDER = """#!/bin/sh
+{ echo "stage=$1"; echo "args=$*"; echo "directory=$(pwd)"; echo "state=$(cat)"; env | sed 's/^/env:/'; echo end; } >> "$RECORD"
+"""
+
+
+class Hooks:
+    """An installation with hooks of a test's own."""
+
+    def __init__(self, engine, directory):
+        self.engine = engine
+        self.directory = directory
+        self.record = directory / "record"
+
+    def own(self, path):
+        if self.engine.rootless:
+            os.chown(path, self.engine.user.uid, self.engine.user.gid)
+
+    def program(self, name, text):
+        path = self.directory / name
+        path.write_text(text)
+        path.chmod(0o755)
+        self.own(path)
+        return path
+
+    def add(self, name, path, stages, when=None, **hook):
+        file = self.engine.prefix / "etc" / "hooks.d" / f"{name}.json"
+        file.write_text(json.dumps({"version": "1.0.0", "hook": {"path": str(path), **hook}, "when": when or {"always": True},
+                                    "stages": stages}))
+        self.own(file)
+        return file
+
+    def add_recorder(self, name, stage, when=None, **hook):
+        program = self.program("recorder", RECORDER)
+        hook.setdefault("args", ["recorder", f"{name}:{stage}"])
+        self.add(name, program, [stage], when, **{"env": [f"RECORD={self.record}", "PATH=/usr/bin:/bin"], **hook})
+
+    def recorded(self):
+        text = self.record.read_text() if self.record.exists() else ""
+        return [entry for entry in text.split("end\n") if entry]
+
+    def stages(self):
+        return [re.search(r"stage=(.*)", entry)[1] for entry in self.recorded()]
+
+
+@pytest.fixture(params=["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"])
+def hooks_engine(request, engines):
+    return engines(*request.param.split("-"))
+
+
+@pytest.fixture
+def hooks(hooks_engine, opt, tmp_path_factory):
+    """Hook programs lie in the installation, on the way to which nobody else can write."""
+    directory = hooks_engine.prefix / "var" / "hooks"
+    directory.mkdir(exist_ok=True)
+    made = Hooks(hooks_engine, directory)
+    made.own(directory)
+    configured = hooks_engine.prefix / "etc" / "hooks.d"
+    before = set(configured.iterdir())
+    installation.set_configuration(hooks_engine.prefix, hooksDir=str(configured))
+    yield made
+    for file in set(configured.iterdir()) - before:
+        file.unlink()
+    for file in directory.iterdir():
+        file.unlink()
+    directory.rmdir()
+
+
+@pytest.fixture
+def image(hooks_engine, load_image, plain_busybox):
+    return load_image(hooks_engine, "busybox", plain_busybox)
+
+
+def test_hooks_run_in_the_order_of_stages_and_file_names(hooks, image):
+    for stage in ("poststop", "createContainer", "createRuntime"):
+        hooks.add_recorder(f"20-{stage}", stage)
+        hooks.add_recorder(f"10-{stage}", stage)
+    hooks.engine.run(image, "true")
+    expected = [f"{order}-{stage}:{stage}" for stage in ("createRuntime", "createContainer", "poststop") for order in (10, 20)]
+    assert hooks.stages() == expected
+
+
+def test_hook_gets_arguments_environment_and_state_of_its_container(hooks, image):
+    hooks.add_recorder("10-x", "createRuntime", args=["given name", "10-x:createRuntime", "a b"])
+    hooks.engine.run(image, "true", options=["--name", "hooked", "--env", "SECRET=1", "--annotation", "site.key=value"], env={"LEAK": "1"})
+    entry = hooks.recorded()[0]
+    assert "args=10-x:createRuntime a b" in entry
+    assert f"env:RECORD={hooks.record}" in entry
+    assert "SECRET" not in re.sub("state=.*", "", entry) and "LEAK" not in entry
+    state = json.loads(re.search(r"state=(\{.*\})", entry)[1])
+    assert state["id"] == "hooked"
+    assert state["annotations"]["site.key"] == "value"
+    assert state["pid"] > 0
+
+
+def test_hook_whose_conditions_do_not_hold_stays_away(hooks, image):
+    hooks.add_recorder("10-mpi", "createRuntime", {"annotations": {"^com.hooks.mpi.enabled$": "^true$"}})
+    hooks.engine.run(image, "true")
+    assert hooks.stages() == []
+    hooks.engine.run(image, "true", options=["--mpi"])
+    assert hooks.stages() == ["10-mpi:createRuntime"]
+
+
+def test_failing_hook_says_which_and_why(hooks, image):
+    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\nexit 0\n"), ["createRuntime"])
+    program = hooks.program("broken", "#!/bin/sh\necho 'no such interconnect' >&2\nexit 3\n")
+    hooks.add("20-broken", program, ["createRuntime"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode != 0
+    assert str(program) in result.stderr
+    assert "no such interconnect" in result.stderr
+
+
+def test_missing_hook_program_is_named(hooks, image):
+    hooks.add("10-gone", hooks.directory / "gone", ["createRuntime"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1
+    assert f"The hook '10-gone' cannot be run: {hooks.directory}/gone: No such file or directory" in result.stderr
+
+
+def test_invalid_hook_file_is_named(hooks, image):
+    file = hooks.add("10-x", "/bin/true", ["never"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1
+    assert f"{file}: stages[0]: expected one of" in result.stderr
+
+
+def test_hook_writes_to_the_users_terminal_through_the_engines_fifo(hooks, image):
+    """What hooks of any origin find in the annotations is the engine's, whatever the user asks for."""
+    program = hooks.program("speaker", """#!/bin/sh
+out=$(cat | tr ',' '\\n' | sed -n 's/.*"com.hooks.logging.stderrfd" *: *"\\([^"]*\\)".*/\\1/p')
+case "$out" in */hooks-log) echo "through the fifo" > "$out" ;; *) echo "wrong: $out" >&2; exit 1 ;; esac
+""")
+    hooks.add("10-x", program, ["createRuntime"], env=["PATH=/usr/bin:/bin"])
+    result = hooks.engine.run(image, "true", options=["--annotation", "com.hooks.logging.stderrfd=/tmp/evil"])
+    assert "through the fifo" in result.stderr
+
+
+def test_precreate_hook_edits_the_configuration(hooks, image):
+    program = hooks.program("edit", "#!/bin/sh\nexec sed 's/FROM_USER=1/FROM_HOOK=2/'\n")
+    hooks.add("10-edit", program, ["precreate"], env=["PATH=/usr/bin:/bin"])
+    output = hooks.engine.output(image, "env", options=["--env", "FROM_USER=1"])
+    assert "FROM_HOOK=2" in output.splitlines() and "FROM_USER" not in output
+
+
+def test_failing_precreate_hook_says_why(hooks, image):
+    hooks.add("10-edit", hooks.program("edit", "#!/bin/sh\necho 'no edit today' >&2\nexit 4\n"), ["precreate"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1
+    assert "'10-edit'" in result.stderr and "failed with status 4: no edit today" in result.stderr
+
+
+def test_hooks_lists_what_is_configured(hooks):
+    hooks.add("10-x", "/usr/bin/true", ["createRuntime", "poststop"])
+    result = hooks.engine.sarus("hooks")
+    assert result.stdout == "NAME         PATH            STAGES\n10-x         /usr/bin/true   createRuntime,poststop\n"
+
+
+def test_mpi_hooks_are_listed_with_their_types(hooks):
+    installation.set_configuration(hooks.engine.prefix, defaultMPIType="mpi0")
+    for number in (0, 1):
+        when = {"annotations": {"^com.hooks.mpi.enabled$": "^true$", "^com.hooks.mpi.type$": f"^mpi{number}$"}}
+        hooks.add(f"05{number}-mpi{number}-hook", "/usr/bin/true", ["prestart"], when)
+    hooks.add("060-other", "/usr/bin/true", ["prestart"])
+    try:
+        result = hooks.engine.sarus("hooks", "--mpi")
+    finally:
+        installation.set_configuration(hooks.engine.prefix, defaultMPIType=None)
+    assert result.stdout == "NAME            MPI TYPE\n050-mpi0-hook   ^mpi0$ (default)\n051-mpi1-hook   ^mpi1$\n"
+
+
+def test_check_finds_mistakes(hooks):
+    hooks.add("10-fine", "/usr/bin/true", ["prestart"])
+    assert hooks.engine.sarus("hooks", "--check").returncode == 0
+    hooks.add("20-gone", "/nonexistent", ["prestart"])
+    hooks.add("30-never", "/usr/bin/true", ["prestart"], {"always": False, "annotations": {"mpi": "true"}})
+    result = hooks.engine.sarus("hooks", "--check")
+    assert result.returncode == 1
+    assert "20-gone.json: the program /nonexistent cannot be run" in result.stdout
+    assert "30-never.json: when.always is false" in result.stdout
+    assert "1 of 3 hook files" in result.stdout
+
+
+# ps and kill
+
+
+@pytest.fixture
+def sleeping(hooks_engine, image):
+    process = hooks_engine.start("run", "--name", "sleeper", image, "sleep", "60")
+    assert system.eventually(lambda: "running" in hooks_engine.sarus("ps").stdout)
+    yield process
+    if process.poll() is None:
+        process.terminate()
+    process.communicate(timeout=30)
+
+
+def test_ps_shows_the_table_of_runc(hooks_engine, sleeping):
+    lines = hooks_engine.sarus("ps").stdout.splitlines()
+    assert lines[0].split() == ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"]
+    identifier, pid, status, *_ = lines[1].split()
+    assert (identifier, status) == ("sleeper", "running")
+    assert "sleep" in open(f"/proc/{pid}/cmdline").read()
+
+
+def test_ps_without_containers_prints_the_titles(hooks_engine):
+    result = hooks_engine.sarus("ps")
+    assert (result.returncode, result.stdout) == (0, "ID          PID         STATUS      BUNDLE      CREATED     OWNER\n")
+
+
+def test_kill_sends_sighup_and_is_silent(hooks_engine, sleeping):
+    result = hooks_engine.sarus("kill", "sleeper")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert sleeping.wait(timeout=30) == 129
+
+
+def test_kill_sends_the_chosen_signal(hooks_engine, sleeping):
+    assert hooks_engine.sarus("kill", "--signal", "TERM", "sleeper").returncode == 0
+    assert sleeping.wait(timeout=30) == 143
+
+
+def test_kill_of_an_unknown_container_is_an_error(hooks_engine):
+    result = hooks_engine.sarus("kill", "nobody")
+    assert result.returncode == 1
+    assert "There is no container with the name 'nobody'" in result.stderr
+    result = hooks_engine.sarus("kill", "--signal", "NOSUCH", "nobody")
+    assert "Unknown signal 'NOSUCH'" in result.stderr
+
+
+def test_containers_of_other_users_are_out_of_reach(engines, other_user, load_image, plain_busybox):
+    engine = engines("setuid", "crun")
+    image = load_image(engine, "busybox", plain_busybox)
+    process = engine.start("run", "--name", "private", image, "sleep", "60")
+    try:
+        assert system.eventually(lambda: "private" in engine.sarus("ps").stdout)
+        stranger = engine.variant(user=other_user)
+        assert "private" not in stranger.sarus("ps").stdout
+        assert "There is no container" in stranger.sarus("kill", "private").stderr
+        assert "invalid" in stranger.sarus("kill", f"../{engine.user.uid}/private").stderr.lower()
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)

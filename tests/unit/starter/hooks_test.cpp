@@ -1,0 +1,161 @@
+#include "starter/hooks.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/temporary_directory.hpp"
+#include "starter/containers.hpp"
+
+namespace sarus::starter {
+namespace {
+
+using test::TemporaryDirectory;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+engine::PlannedHook planned(std::string name, std::string stage, std::vector<std::string> shell = {}) {
+    std::vector<std::string> args{"sh", "-c"};
+    args.insert(args.end(), shell.begin(), shell.end());
+    return {.name = std::move(name),
+            .stage = std::move(stage),
+            .hook = {.path = "/bin/sh", .args = std::move(args), .env = {"ONLY=this"}, .timeout = 1}};
+}
+
+engine::ContainerPlan planOf(std::vector<engine::PlannedHook> hooks) {
+    engine::ContainerPlan plan;
+    plan.hooks = std::move(hooks);
+    return plan;
+}
+
+std::string precreateError(const std::string& script) {
+    try {
+        runPrecreateHooks(planOf({planned("10-edit", "precreate", {script})}), "{}");
+        return "no error";
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+TEST(PrecreateHooks, OutputOfOneIsInputOfTheNext) {
+    const auto plan =
+        planOf({planned("1", "precreate", {"read x; echo \"{\\\"a\\\": $x}\""}), planned("2", "prestart", {"exit 1"}),
+                planned("3", "precreate", {"read x; echo \"{\\\"b\\\": $x}\""})});
+    EXPECT_EQ(runPrecreateHooks(plan, "{}\n"), "{\"b\": {\"a\": {}}}\n");
+}
+
+TEST(PrecreateHooks, EnvironmentIsThatOfTheFileAndDirectoryIsTheRoot) {
+    const auto plan = planOf({planned("1", "precreate", {"echo \"{\\\"x\\\": \\\"$ONLY ${HOME-none} $(pwd)\\\"}\""})});
+    EXPECT_THAT(runPrecreateHooks(plan, "{}"), HasSubstr("this none /"));
+}
+
+TEST(PrecreateHooks, FailureNamesTheHookAndWhatItSaid) {
+    EXPECT_THAT(precreateError("echo no such GPU >&2; exit 3"),
+                AllOf(HasSubstr("'10-edit'"), HasSubstr("failed with status 3: no such GPU")));
+    EXPECT_THAT(precreateError("kill -9 $$"), HasSubstr("failed with signal 9"));
+}
+
+TEST(PrecreateHooks, OutputMustBeAConfiguration) {
+    EXPECT_THAT(precreateError("exit 0"), HasSubstr("did not write a configuration"));
+    EXPECT_THAT(precreateError("echo []"), HasSubstr("did not write a configuration"));
+}
+
+TEST(PrecreateHooks, TimeoutEndsAHangingHook) {
+    EXPECT_THAT(precreateError("exec sleep 60"), HasSubstr("did not end within 1 s"));
+}
+
+TEST(HookLog, FifoBelongsToTheStarterAloneAndLinesArriveComplete) {
+    const TemporaryDirectory directory;
+    HookLog log(directory.path());
+    const auto path = directory.path() + "/hooks-log";
+    struct stat status {};
+    ASSERT_EQ(::lstat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode, S_IFIFO | 0600U);
+    EXPECT_EQ(status.st_uid, ::geteuid());
+    const auto writer = openFile(path, O_WRONLY | O_NONBLOCK);
+    writeAll(writer.get(), "[1.2] [n-1] [MPI hook] [INFO] hello\n[1.2] [n-1] [MPI hook] [ERROR] bad\npart", "fifo");
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    log.forward();
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "[1.2] [n-1] [MPI hook] [INFO] hello\n");
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "[1.2] [n-1] [MPI hook] [ERROR] bad\n");
+    testing::internal::CaptureStderr();
+    log.finish();
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "part\n");
+}
+
+TEST(ExplainFailedHook, NumberWithinAStageBecomesAName) {
+    const auto plan = planOf({planned("01-a", "createRuntime"), planned("02-b", "createRuntime"), planned("03-c", "poststop")});
+    EXPECT_EQ(explainFailedHook(plan, "error running hook #1: exit status 2"),
+              "The hook which failed is '02-b' (/bin/sh, createRuntime)");
+    EXPECT_THAT(explainFailedHook(plan, "error running hook #0: x"), AllOf(HasSubstr("'01-a'"), HasSubstr(" or '03-c'")));
+    EXPECT_THAT(explainFailedHook(plan, "error running hook #7: x"), IsEmpty());
+    EXPECT_THAT(explainFailedHook(plan, "no cgroup"), IsEmpty());
+}
+
+TEST(CheckHookPrograms, MissingProgramNamesTheHook) {
+    auto hook = planned("09-gone", "createRuntime");
+    hook.hook.path = "/nonexistent/hook";
+    try {
+        checkHookPrograms(planOf({hook}));
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("'09-gone'"), HasSubstr("/nonexistent/hook: No such file")));
+    }
+    hook.stage = "startContainer";  // looked up inside of the container
+    EXPECT_NO_THROW(checkHookPrograms(planOf({hook})));
+}
+
+TEST(LoadHooks, SortedByFileNameAndJsonFilesOnly) {
+    const TemporaryDirectory directory;
+    const auto write = [&](const std::string& name) {
+        const auto file = openFile(directory.path() + "/" + name, O_WRONLY | O_CREAT, 0644);
+        writeAll(file.get(), R"({"version":"1.0.0","hook":{"path":"/h"},"when":{"always":true},"stages":["prestart"]})", name);
+    };
+    write("20-b.json");
+    write("10-a.json");
+    write("05-old.json.bak");
+    engine::SiteConfig config;
+    config.securityChecks = false;
+    config.hooksDir = directory.path();
+    const auto hooks = loadHooks(config, {});
+    ASSERT_EQ(hooks.size(), 2U);
+    EXPECT_EQ(hooks[0].name(), "10-a");
+    EXPECT_EQ(hooks[1].name(), "20-b");
+    EXPECT_THAT(loadHooks({}, {}), IsEmpty());
+}
+
+TEST(ContainerTable, IsTheOneOfRunc) {
+    EXPECT_EQ(formatContainerTable({}), "ID          PID         STATUS      BUNDLE      CREATED     OWNER\n");
+    EXPECT_EQ(formatContainerTable({{"a-long-name", 17, "running", "/var/bundle", "2026-01-01T00:00:00.5Z", "root"}}),
+              "ID            PID         STATUS      BUNDLE        CREATED                  OWNER\n"
+              "a-long-name   17          running     /var/bundle   2026-01-01T00:00:00.5Z   root\n");
+}
+
+TEST(ContainerList, OfBothRuntimes) {
+    EXPECT_THAT(parseContainerList("null"), IsEmpty());
+    EXPECT_THAT(parseContainerList("[\n\n]\n"), IsEmpty());
+    const auto list = parseContainerList(R"([{"id":"b","pid":1},{"id":"a","pid":2,"status":"running","owner":"root"}])");
+    ASSERT_EQ(list.size(), 2U);
+    EXPECT_EQ(list[0].id, "a");
+    EXPECT_EQ(list[0].pid, 2);
+    EXPECT_THROW(parseContainerList("{}"), Error);
+    EXPECT_THROW(parseContainerList("rubbish"), Error);
+}
+
+TEST(ParseSignal, NamesAndNumbers) {
+    EXPECT_EQ(parseSignal("SIGHUP"), 1);
+    EXPECT_EQ(parseSignal("term"), 15);
+    EXPECT_EQ(parseSignal("9"), 9);
+    for (const auto* wrong : {"0", "-9", "SIGNONE", "", "9x", "1000"}) {
+        EXPECT_THROW(parseSignal(wrong), Error) << wrong;
+    }
+}
+
+}  // namespace
+}  // namespace sarus::starter
