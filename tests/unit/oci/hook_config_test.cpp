@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 
 namespace sarus::oci {
 namespace {
@@ -72,6 +75,14 @@ TEST(HookConfig, ConditionsAreRequiredAndKnown) {
     EXPECT_THAT(errorOf(when(R"({"hasGpu": true})")), HasSubstr("when: unknown condition 'hasGpu'"));
     EXPECT_THAT(errorOf(when(R"({"commands": ["("]})")), HasSubstr("when.commands[0]: invalid regular expression '('"));
     EXPECT_THAT(errorOf(when(R"({"annotations": {"[": "x"}})")), HasSubstr("when.annotations: invalid regular expression '['"));
+}
+
+TEST(HookConfigCorpus, ProgramJudgesLikeTheSchema) {
+    const auto cases = nlohmann::json::parse(readFile(SARUS_SOURCE_DIR "/tests/data/hook_json/cases.json"));
+    for (const auto& entry : cases) {
+        const bool valid = errorOf(entry.at("document").dump()) == "no error";
+        EXPECT_EQ(valid, entry.at("valid").get<bool>()) << entry.at("name");
+    }
 }
 
 struct HookFires : testing::Test {

@@ -1,0 +1,31 @@
+"""etc/hook.schema.json and the templates of hook files. The program's half of the comparison is the unit test HookConfigCorpus."""
+
+import json
+import pathlib
+
+import pytest
+
+jsonschema = pytest.importorskip("jsonschema", reason="needs the Debian package python3-jsonschema")
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+CASES = json.loads((SOURCE / "tests/data/hook_json/cases.json").read_text())
+TEMPLATES = sorted((SOURCE / "etc/templates/hooks.d").glob("*.json.in"))
+
+
+@pytest.fixture(scope="module")
+def validator():
+    schema = json.loads((SOURCE / "etc/hook.schema.json").read_text())
+    jsonschema.Draft7Validator.check_schema(schema)
+    return jsonschema.Draft7Validator(schema)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_schema_judges_like_the_program(validator, case):
+    assert validator.is_valid(case["document"]) == case["valid"]
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+def test_template_is_valid_and_its_conditions_make_sense(validator, template):
+    document = json.loads(template.read_text().replace("@INSTALL_PATH@", "/opt/sarus"))
+    validator.validate(document)
+    assert "always" not in document["when"] or len(document["when"]) == 1
