@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -44,7 +45,10 @@ void checkOptions(const engine::LaunchRequest& request) {
         engine::parseAnnotation(annotation);
     }
     for (const auto& variable : request.env) {
-        engine::parseEnvironmentOption(variable);
+        const auto [name, value] = engine::parseEnvironmentOption(variable);
+        if (!value && ::getenv(name.c_str()) == nullptr) {
+            logInfo("CLI", cat("Skipping the environment variable '", printable(name), "': it is not set"));
+        }
     }
     for (const auto& mount : request.mounts) {
         engine::parseMountRequest(mount);
