@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 
 import pytest
 from helpers import installation, system
@@ -209,7 +210,10 @@ def test_ps_shows_the_table_of_runc(hooks_engine, sleeping):
     assert lines[0].split() == ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"]
     identifier, pid, status, *_ = lines[1].split()
     assert (identifier, status) == ("sleeper", "running")
-    assert "sleep" in open(f"/proc/{pid}/cmdline").read()
+    until = time.monotonic() + 10  # the runtime says "running" a moment before it executes the command
+    while "sleep" not in open(f"/proc/{pid}/cmdline").read():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_ps_without_containers_prints_the_titles(hooks_engine):
