@@ -38,6 +38,10 @@ std::vector<oci::HookConfig> loadHooks(const engine::SiteConfig& config, const T
         directory = openFile(*config.hooksDir, O_PATH | O_DIRECTORY);
     }
     const auto check = [&](int file, const std::string& shown) {
+        struct stat entry {};
+        if (config.securityChecks && ::lstat(shown.c_str(), &entry) == 0 && S_ISLNK(entry.st_mode)) {
+            checkPath(shown, owners);  // a link leads through directories which nobody has looked at yet
+        }
         if (config.securityChecks) {
             checkDescriptor(file, shown, owners);
         }

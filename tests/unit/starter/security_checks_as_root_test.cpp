@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/text.hpp"
 #include "starter/hooks.hpp"
 #include "starter/installation.hpp"
 #include "starter/root_owned_directory.hpp"
@@ -166,6 +167,19 @@ TEST_F(SecurityChecks, CoverHookFilesAndTheirPrograms) {
         config.securityChecks = true;
         ::chmod(path.c_str(), 0755);
     }
+}
+
+TEST_F(SecurityChecks, CoverTheDirectoriesBehindALinkedHookFile) {
+    engine::SiteConfig config;
+    config.hooksDir = makeDirectory("hooks.d");
+    const auto elsewhere = makeDirectory("elsewhere");
+    const auto file =
+        makeFile("elsewhere/hook.json", R"({"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": true},
+                                                          "stages": ["prestart"]})");
+    ASSERT_EQ(::symlink(file.c_str(), cat(*config.hooksDir, "/hook.json").c_str()), 0);
+    EXPECT_EQ(errorOf([&] { loadHooks(config, {}); }), "");
+    ::chmod(elsewhere.c_str(), 0777);
+    EXPECT_THAT(errorOf([&] { loadHooks(config, {}); }), HasSubstr(cannotBeWritable(elsewhere)));
 }
 
 class Configuration : public SecurityChecks {
