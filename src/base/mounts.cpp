@@ -75,26 +75,13 @@ struct MountInfo {
     std::string options;
 };
 
-/// mountinfo writes space, tab, newline and backslash as octal escapes.
-std::string unescape(std::string_view text) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size()) {
-            out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-            i += 3;
-        } else {
-            out += text[i];
-        }
-    }
-    return out;
-}
-
 std::vector<MountInfo> readMountInfo() {
     std::vector<MountInfo> mounts;
     for (const auto& line : split(readFile("/proc/self/mountinfo"), '\n')) {
         const auto fields = splitWords(line);
         if (fields.size() > 5) {
-            mounts.push_back({.id = parseNumber(fields[0]).value_or(0), .mountPoint = unescape(fields[4]), .options = fields[5]});
+            mounts.push_back(
+                {.id = parseNumber(fields[0]).value_or(0), .mountPoint = unescapeMountInfo(fields[4]), .options = fields[5]});
         }
     }
     return mounts;
@@ -181,6 +168,19 @@ UniqueFd cloneReadOnly(int file) {
     mount_attr attributes{};
     attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
     return tree && mountSetattr(tree.get(), AT_EMPTY_PATH, attributes) == 0 ? std::move(tree) : UniqueFd();
+}
+
+std::string unescapeMountInfo(std::string_view field) {
+    std::string out;
+    for (std::size_t i = 0; i < field.size(); ++i) {
+        if (field[i] == '\\' && i + 3 < field.size()) {
+            out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
+            i += 3;
+        } else {
+            out += field[i];
+        }
+    }
+    return out;
 }
 
 std::uint64_t mountIdOf(int fd) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/unique_fd.hpp"
 
@@ -27,6 +28,9 @@ void bindMount(int source, int target, const BindAttributes& attributes);
 /// An O_PATH descriptor of the same file through a read-only mount which is attached nowhere: nobody can write to the file
 /// through what becomes of it, not even its owner. Empty where the kernel has no open_tree or mount_setattr, or refuses them.
 UniqueFd cloneReadOnly(int file);
+
+/// A field of /proc/PID/mountinfo as it was before the kernel escaped white space and backslashes as \\ooo (proc(5)).
+std::string unescapeMountInfo(std::string_view field);
 
 /// The kernel's number of the mount in which the descriptor lies (as in /proc/self/mountinfo).
 std::uint64_t mountIdOf(int fd);

@@ -17,6 +17,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/mounts.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -38,20 +39,6 @@ bool isFilesystem(const char* path, long magic) {
 bool lists(std::string_view commaSeparated, std::string_view word) {
     const auto words = split(commaSeparated, ',');
     return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// mountinfo writes white space and backslashes as \ooo.
-std::string unescape(std::string_view text) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size()) {
-            out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-            i += 3;
-        } else {
-            out += text[i];
-        }
-    }
-    return out;
 }
 
 bool writeRule(int leaf, const char* file, std::string_view rule) {
@@ -125,8 +112,8 @@ std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::
         if (words.size() < 6 || words.end() - dash < 4 || dash[1] != "cgroup" || !lists(dash[3], controller)) {
             continue;
         }
-        const auto root = unescape(words[3]);
-        const auto directory = unescape(words[4]);
+        const auto root = unescapeMountInfo(words[3]);
+        const auto directory = unescapeMountInfo(words[4]);
         if (root == "/") {
             return path == "/" ? directory : cat(directory, path);
         }
