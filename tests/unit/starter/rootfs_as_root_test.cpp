@@ -126,6 +126,12 @@ protected:
     std::string root;
 };
 
+/// What holds only for callers whom the file system can refuse something.
+class UnprivilegedCallerTest : public RootfsTest {};
+/// What needs two identities: the user's and root's.
+class SetUserIdCallerTest : public RootfsTest {};
+class PrivilegedStarterTest : public RootfsTest {};
+
 TEST_P(RootfsTest, ShowsTheImageAndCanBeChangedByTheUserWithoutChangingTheImage) {
     build([&](const Rootfs&, Credentials& credentials) {
         EXPECT_EQ(readFile(in("/usr/hello")), "world");
@@ -179,10 +185,7 @@ TEST_P(RootfsTest, EtcFilesComeFromHostAndInstallationAndBelongToTheUser) {
     });
 }
 
-TEST_P(RootfsTest, ACallerWithoutEntryGetsOneIfAnAccountIsGiven) {
-    if (GetParam() == Caller::root) {
-        GTEST_SKIP() << "root has an entry";
-    }
+TEST_P(UnprivilegedCallerTest, ACallerWithoutEntryGetsOneIfAnAccountIsGiven) {
     account = CallerAccount{.name = "alice", .group = "users", .home = "/home/alice"};
     build([&](const Rootfs&, Credentials&) {
         EXPECT_EQ(readFile(in("/etc/passwd")), "root:x:0:0::/root:/bin/sh\nalice:x:54321:54322::/home/alice:/bin/sh\n");
@@ -264,10 +267,7 @@ TEST_P(RootfsTest, UserMountsAppearWithTheirDestinationsCreatedForTheUser) {
     });
 }
 
-TEST_P(RootfsTest, DestinationsMayLieInDirectoriesThatTheUserCannotEnter) {
-    if (GetParam() == Caller::root) {
-        GTEST_SKIP() << "root enters everything";
-    }
+TEST_P(UnprivilegedCallerTest, DestinationsMayLieInDirectoriesThatTheUserCannotEnter) {
     createDirectories(sandbox / "tree/closed");
     ::chmod((sandbox / "tree/closed").c_str(), 0000);
     replaceFile(sandbox / "home/file", "mine", 0644);
@@ -291,10 +291,7 @@ TEST_P(RootfsTest, LinksOfTheImageCannotLeadAMountOutside) {
     });
 }
 
-TEST_P(RootfsTest, NothingIsCreatedInMountedHostDirectoriesWithMoreThanTheUsersRights) {
-    if (GetParam() == Caller::root) {
-        GTEST_SKIP() << "root may";
-    }
+TEST_P(UnprivilegedCallerTest, NothingIsCreatedInMountedHostDirectoriesWithMoreThanTheUsersRights) {
     createDirectories(sandbox / "roots");
     createDirectories(sandbox / "home/users");
     ASSERT_EQ(::chown((sandbox / "home/users").c_str(), userId, groupId), 0);
@@ -321,10 +318,7 @@ TEST_P(RootfsTest, AMissingSourceHasTheDocumentedMessage) {
         "No such file or directory");
 }
 
-TEST_P(RootfsTest, SourcesAreReachedWithTheUsersRights) {
-    if (GetParam() == Caller::root) {
-        GTEST_SKIP() << "root reaches everything";
-    }
+TEST_P(UnprivilegedCallerTest, SourcesAreReachedWithTheUsersRights) {
     createDirectories(sandbox / "private/inside");
     ::chmod((sandbox / "private").c_str(), 0700);
     addMount(sandbox / "private/inside", "/dst");
@@ -332,10 +326,7 @@ TEST_P(RootfsTest, SourcesAreReachedWithTheUsersRights) {
                     " on container's /dst: Failed to find real path for mount source: Permission denied"));
 }
 
-TEST_P(RootfsTest, SiteMountsAreReachedAsRootOrElseAsTheUser) {
-    if (GetParam() != Caller::setUserId) {
-        GTEST_SKIP() << "only the set-user-ID starter has two identities";
-    }
+TEST_P(SetUserIdCallerTest, SiteMountsAreReachedAsRootOrElseAsTheUser) {
     createDirectories(sandbox / "private/inside");
     ::chmod((sandbox / "private").c_str(), 0700);
     replaceFile(sandbox / "private/inside/file", "site", 0644);
@@ -507,10 +498,7 @@ TEST_P(RootfsTest, TheBundlesPathMayContainWhatOverlayOptionsUse) {
     build([&](const Rootfs&, Credentials&) { EXPECT_EQ(readFile(in("/mnt/hosts")), readFile("/etc/hosts")); });
 }
 
-TEST_P(RootfsTest, RamfsIsUsedWhereTheSiteAsksForIt) {
-    if (GetParam() == Caller::rootless) {
-        GTEST_SKIP() << "rootless overlays need tmpfs";
-    }
+TEST_P(PrivilegedStarterTest, RamfsIsUsedWhereTheSiteAsksForIt) {
     config.ramFilesystemType = engine::RamFilesystem::ramfs;
     build([&](const Rootfs& rootfs, Credentials&) {
         struct statfs status {};
@@ -538,12 +526,14 @@ TEST_P(RootfsTest, WorksOnKernelsWithoutTheNewMountCalls) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Callers, RootfsTest, ::testing::Values(Caller::setUserId, Caller::rootless, Caller::root),
-                         [](const auto& caller) {
-                             return caller.param == Caller::setUserId  ? "setUserId"
-                                    : caller.param == Caller::rootless ? "rootless"
-                                                                       : "root";
-                         });
+std::string nameOf(const ::testing::TestParamInfo<Caller>& caller) {
+    return caller.param == Caller::setUserId ? "setUserId" : caller.param == Caller::rootless ? "rootless" : "root";
+}
+
+INSTANTIATE_TEST_SUITE_P(Callers, RootfsTest, ::testing::Values(Caller::setUserId, Caller::rootless, Caller::root), nameOf);
+INSTANTIATE_TEST_SUITE_P(Callers, UnprivilegedCallerTest, ::testing::Values(Caller::setUserId, Caller::rootless), nameOf);
+INSTANTIATE_TEST_SUITE_P(Callers, SetUserIdCallerTest, ::testing::Values(Caller::setUserId), nameOf);
+INSTANTIATE_TEST_SUITE_P(Callers, PrivilegedStarterTest, ::testing::Values(Caller::setUserId, Caller::root), nameOf);
 
 }  // namespace
 }  // namespace sarus::starter
