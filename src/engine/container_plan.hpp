@@ -26,7 +26,7 @@ struct HostFacts {
     mode_t umask = 022;
     std::optional<gid_t> ttyGroup;  ///< gid of the group "tty" in <prefix>/etc/group
     std::string randomName;         ///< 16 letters for the default container name
-    std::string hookOutput;  ///< the FIFO, in a directory of the starter's, through which hooks talk to the user
+    std::string hookOutput;         ///< the FIFO, in a directory of the starter's, through which hooks talk to the user
 };
 
 /// Who asked for a mount or a device. A site's may go anywhere. A user's source is opened with the user's rights alone, and its

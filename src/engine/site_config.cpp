@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "engine/device_request.hpp"
+#include "oci/json_node.hpp"
 
 // etc/sarus.schema.json states the same rules for editors and deployment tools; a test holds the two together.
 
@@ -17,130 +18,52 @@ namespace sarus::engine {
 namespace {
 
 using Json = nlohmann::json;
+using Node = oci::JsonNode<Json>;
 
-std::string describe(const Json& json) {
-    if (json.is_string()) {
-        return cat("'", printable(json.get_ref<const std::string&>()), "'");
+std::string nonEmptyString(const Node& node) {
+    constexpr std::string_view expected = "a non-empty string";
+    auto text = node.string(expected);
+    if (text.empty()) {
+        node.fail(expected);
     }
-    if (json.is_number() || json.is_boolean()) {
-        return json.dump();
-    }
-    return json.is_null() ? "null" : cat("an ", json.type_name());
+    return text;
 }
 
-/// A value of the document together with where it stands.
-class Node {
-public:
-    Node(const Json& value, std::string path, std::string_view fileName)
-        : json(value), location(std::move(path)), file(fileName) {}
-
-    const Json& value() const { return json; }
-
-    [[noreturn]] void fail(std::string_view expected) const {
-        throw Error(
-            cat(file, ": ", location.empty() ? "the document" : location, ": expected ", expected, ", found ", describe(json)));
+std::string plainFileName(const Node& node) {
+    constexpr std::string_view expected = "a plain file name (no '/')";
+    auto name = node.string(expected);
+    const auto isForbidden = [](char c) { return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+    if (name.empty() || name == "." || name == ".." || std::any_of(name.begin(), name.end(), isForbidden)) {
+        node.fail(expected);
     }
+    return name;
+}
 
-    [[noreturn]] void failMember(std::string_view message, std::string hint = {}) const {
-        throw Error(cat(file, ": ", location, location.empty() ? "" : ": ", message), std::move(hint));
+/// An integer from 1 to `largest`; 1000.0 is an integer to JSON schemas, too.
+std::uint64_t positiveInteger(const Node& node, std::uint64_t largest) {
+    const double number = node.value().is_number() ? node.value().get<double>() : 0;
+    if (number < 1 || number > static_cast<double>(largest) || std::floor(number) != number) {
+        node.fail(cat("an integer between 1 and ", largest));
     }
+    return static_cast<std::uint64_t>(number);
+}
 
-    Node member(const std::string& key, const Json& content) const {
-        return {content, location.empty() ? printable(key) : cat(location, ".", printable(key)), file};
-    }
+constexpr std::uint64_t largestInt = 2147483647;
+/// 2^53 - 1: what every JSON implementation can hold exactly.
+constexpr std::uint64_t largestExact = 9007199254740991;
 
-    bool boolean() const {
-        if (!json.is_boolean()) {
-            fail("true or false");
+/// One of the words of a table {word, value}.
+template <typename Value, std::size_t size>
+Value oneOf(const Node& node, const std::array<std::pair<std::string_view, Value>, size>& table) {
+    std::string expected;
+    for (const auto& [word, meaning] : table) {
+        if (node.value().is_string() && node.value().get_ref<const std::string&>() == word) {
+            return meaning;
         }
-        return json.get<bool>();
+        expected += cat(expected.empty() ? "'" : " or '", word, "'");
     }
-
-    std::string string(std::string_view expected = "a string") const {
-        if (!json.is_string() || json.get_ref<const std::string&>().find('\0') != std::string::npos) {
-            fail(expected);
-        }
-        return json.get<std::string>();
-    }
-
-    std::string nonEmptyString() const {
-        constexpr std::string_view expected = "a non-empty string";
-        auto text = string(expected);
-        if (text.empty()) {
-            fail(expected);
-        }
-        return text;
-    }
-
-    std::string absolutePath() const {
-        constexpr std::string_view expected = "an absolute path";
-        auto path = string(expected);
-        if (!path.starts_with('/')) {
-            fail(expected);
-        }
-        return path;
-    }
-
-    std::string fileName() const {
-        constexpr std::string_view expected = "a plain file name (no '/')";
-        auto name = string(expected);
-        const auto isForbidden = [](char c) { return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-        if (name.empty() || name == "." || name == ".." || std::any_of(name.begin(), name.end(), isForbidden)) {
-            fail(expected);
-        }
-        return name;
-    }
-
-    /// A positive number which fits an int; 1000.0 is an integer to JSON schemas, too.
-    std::uint64_t positiveInteger() const {
-        constexpr std::string_view expected = "an integer between 1 and 2147483647";
-        const double number = json.is_number() ? json.get<double>() : 0;
-        if (number < 1 || number > 2147483647 || std::floor(number) != number) {
-            fail(expected);
-        }
-        return static_cast<std::uint64_t>(number);
-    }
-
-    /// A positive number of bytes or things, up to what every JSON implementation can hold exactly.
-    std::uint64_t largeInteger() const {
-        constexpr double largest = 9007199254740991;  // 2^53 - 1
-        const double number = json.is_number() ? json.get<double>() : 0;
-        if (number < 1 || number > largest || std::floor(number) != number) {
-            fail("an integer between 1 and 9007199254740991");
-        }
-        return static_cast<std::uint64_t>(number);
-    }
-
-    template <typename ReadElement>
-    auto list(std::string_view expected, ReadElement readElement) const {
-        if (!json.is_array()) {
-            fail(expected);
-        }
-        std::vector<decltype(readElement(*this))> elements;
-        for (std::size_t i = 0; i < json.size(); ++i) {
-            elements.push_back(readElement(Node(json[i], cat(location, "[", i, "]"), file)));
-        }
-        return elements;
-    }
-
-    /// One of the words of a table {word, value}.
-    template <typename Value, std::size_t size>
-    Value oneOf(const std::array<std::pair<std::string_view, Value>, size>& table) const {
-        std::string expected;
-        for (const auto& [word, meaning] : table) {
-            if (json.is_string() && json.get_ref<const std::string&>() == word) {
-                return meaning;
-            }
-            expected += cat(expected.empty() ? "'" : " or '", word, "'");
-        }
-        fail(expected);
-    }
-
-private:
-    const Json& json;
-    std::string location;
-    std::string_view file;
-};
+    node.fail(expected);
+}
 
 template <typename Target>
 struct Key {
@@ -156,7 +79,7 @@ template <typename Target>
         known.emplace_back(key.name);
     }
     const auto guess = closestMatch(name, known);
-    object.failMember(cat("unknown key '", printable(name), "'"), guess ? cat("Did you mean '", *guess, "'?") : std::string());
+    object.reject(cat("unknown key '", printable(name), "'"), guess ? cat("Did you mean '", *guess, "'?") : std::string());
 }
 
 /// Reads an object by its table of keys: all required ones are there, no others are, each value is handed to its reader.
@@ -176,7 +99,7 @@ Target readObject(const Node& object, std::span<const Key<Target>> keys) {
     }
     for (const auto& key : keys) {
         if (key.required && !object.value().contains(key.name)) {
-            object.failMember(cat("the required key '", key.name, "' is missing"));
+            object.reject(cat("the required key '", key.name, "' is missing"));
         }
     }
     return target;
@@ -198,7 +121,7 @@ std::map<std::string, std::string> readVariables(const Node& object) {
     std::map<std::string, std::string> variables;
     for (const auto& [name, content] : object.value().items()) {
         if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-            object.failMember(cat("'", printable(name), "' cannot be the name of an environment variable"));
+            object.reject(cat("'", printable(name), "' cannot be the name of an environment variable"));
         }
         variables[name] = object.member(name, content).string();
     }
@@ -221,7 +144,7 @@ constexpr std::array mountFlagKeys{
 constexpr std::array<std::pair<std::string_view, int>, 1> mountTypes{{{"bind", 0}}};
 
 constexpr std::array siteMountKeys{
-    Key<SiteMount>{"type", true, [](const Node& node, SiteMount&) { node.oneOf(mountTypes); }},
+    Key<SiteMount>{"type", true, [](const Node& node, SiteMount&) { oneOf(node, mountTypes); }},
     Key<SiteMount>{"source", true, [](const Node& node, SiteMount& mount) { mount.source = node.absolutePath(); }},
     Key<SiteMount>{"destination", true, [](const Node& node, SiteMount& mount) { mount.destination = node.absolutePath(); }},
     Key<SiteMount>{
@@ -274,14 +197,17 @@ struct LockTimings {
 };
 
 constexpr std::array lockTimingKeys{
-    Key<LockTimings>{"timeoutMs", false, [](const Node& node, LockTimings& t) { t.timeoutMs = node.positiveInteger(); }},
-    Key<LockTimings>{"warningMs", false, [](const Node& node, LockTimings& t) { t.warningMs = node.positiveInteger(); }},
+    Key<LockTimings>{"timeoutMs", false,
+                     [](const Node& node, LockTimings& t) { t.timeoutMs = positiveInteger(node, largestInt); }},
+    Key<LockTimings>{"warningMs", false,
+                     [](const Node& node, LockTimings& t) { t.warningMs = positiveInteger(node, largestInt); }},
 };
 
 constexpr std::array imageLimitKeys{
     Key<ImageLimits>{"maxUnpackedSize", false,
-                     [](const Node& n, ImageLimits& limits) { limits.maxUnpackedSize = n.largeInteger(); }},
-    Key<ImageLimits>{"maxEntries", false, [](const Node& n, ImageLimits& limits) { limits.maxEntries = n.largeInteger(); }},
+                     [](const Node& n, ImageLimits& limits) { limits.maxUnpackedSize = positiveInteger(n, largestExact); }},
+    Key<ImageLimits>{"maxEntries", false,
+                     [](const Node& n, ImageLimits& limits) { limits.maxEntries = positiveInteger(n, largestExact); }},
 };
 
 constexpr std::array<std::pair<std::string_view, RamFilesystem>, 2> ramFilesystems{
@@ -296,7 +222,7 @@ constexpr std::array siteConfigKeys{
     Key<SiteConfig>{"$schema", false, [](const Node& node, SiteConfig&) { node.string(); }},  // for editors
     Key<SiteConfig>{"securityChecks", true, [](const Node& n, SiteConfig& c) { c.securityChecks = n.boolean(); }},
     Key<SiteConfig>{"OCIBundleDir", true, [](const Node& n, SiteConfig& c) { c.ociBundleDir = n.absolutePath(); }},
-    Key<SiteConfig>{"rootfsFolder", true, [](const Node& n, SiteConfig& c) { c.rootfsFolder = n.fileName(); }},
+    Key<SiteConfig>{"rootfsFolder", true, [](const Node& n, SiteConfig& c) { c.rootfsFolder = plainFileName(n); }},
     Key<SiteConfig>{"prefixDir", true, [](const Node& n, SiteConfig& c) { c.prefixDir = n.absolutePath(); }},
     Key<SiteConfig>{"tempDir", true, [](const Node& n, SiteConfig& c) { c.tempDir = n.absolutePath(); }},
     Key<SiteConfig>{"localRepositoryBaseDir", true,
@@ -313,7 +239,7 @@ constexpr std::array siteConfigKeys{
     Key<SiteConfig>{"initPath", false, [](const Node& n, SiteConfig& c) { c.initPath = n.absolutePath(); }},
     Key<SiteConfig>{"runcPath", true, [](const Node& n, SiteConfig& c) { c.runcPath = n.absolutePath(); }},
     Key<SiteConfig>{"ramFilesystemType", true,
-                    [](const Node& n, SiteConfig& c) { c.ramFilesystemType = n.oneOf(ramFilesystems); }},
+                    [](const Node& n, SiteConfig& c) { c.ramFilesystemType = oneOf(n, ramFilesystems); }},
     Key<SiteConfig>{"siteMounts", false,
                     [](const Node& n, SiteConfig& c) {
                         c.siteMounts = n.list("a list of mounts",
@@ -334,15 +260,15 @@ constexpr std::array siteConfigKeys{
     Key<SiteConfig>{"userMounts", false,
                     [](const Node& n, SiteConfig& c) { c.userMounts = readObject<UserMountRules>(n, userMountKeys); }},
     Key<SiteConfig>{"seccompProfile", false, [](const Node& n, SiteConfig& c) { c.seccompProfile = n.absolutePath(); }},
-    Key<SiteConfig>{"apparmorProfile", false, [](const Node& n, SiteConfig& c) { c.apparmorProfile = n.nonEmptyString(); }},
-    Key<SiteConfig>{"selinuxLabel", false, [](const Node& n, SiteConfig& c) { c.selinuxLabel = n.nonEmptyString(); }},
-    Key<SiteConfig>{"selinuxMountLabel", false, [](const Node& n, SiteConfig& c) { c.selinuxMountLabel = n.nonEmptyString(); }},
+    Key<SiteConfig>{"apparmorProfile", false, [](const Node& n, SiteConfig& c) { c.apparmorProfile = nonEmptyString(n); }},
+    Key<SiteConfig>{"selinuxLabel", false, [](const Node& n, SiteConfig& c) { c.selinuxLabel = nonEmptyString(n); }},
+    Key<SiteConfig>{"selinuxMountLabel", false, [](const Node& n, SiteConfig& c) { c.selinuxMountLabel = nonEmptyString(n); }},
     Key<SiteConfig>{
         "containersPolicy", false,
         [](const Node& n, SiteConfig& c) { c.containersPolicy = readObject<ContainersPolicy>(n, containersPolicyKeys); }},
     Key<SiteConfig>{"containersRegistries.dPath", false,
                     [](const Node& n, SiteConfig& c) { c.containersRegistriesDPath = n.absolutePath(); }},
-    Key<SiteConfig>{"defaultMPIType", false, [](const Node& n, SiteConfig& c) { c.defaultMpiType = n.nonEmptyString(); }},
+    Key<SiteConfig>{"defaultMPIType", false, [](const Node& n, SiteConfig& c) { c.defaultMpiType = nonEmptyString(n); }},
     Key<SiteConfig>{"repositoryMetadataLockTimings", false,
                     [](const Node& n, SiteConfig& c) {
                         const auto timings = readObject<LockTimings>(n, lockTimingKeys);
@@ -350,26 +276,14 @@ constexpr std::array siteConfigKeys{
                         c.lockWarningMs = timings.warningMs.value_or(c.lockWarningMs);
                     }},
     Key<SiteConfig>{"enablePMIxv3Support", false, [](const Node& n, SiteConfig& c) { c.enablePmixV3Support = n.boolean(); }},
-    Key<SiteConfig>{"imageMount", false, [](const Node& n, SiteConfig& c) { c.imageMount = n.oneOf(imageMountPolicies); }},
+    Key<SiteConfig>{"imageMount", false, [](const Node& n, SiteConfig& c) { c.imageMount = oneOf(n, imageMountPolicies); }},
     Key<SiteConfig>{"allowRootless", false, [](const Node& n, SiteConfig& c) { c.allowRootless = n.boolean(); }},
 };
-
-Json parseDocument(std::string_view text, std::string_view fileName) {
-    try {
-        return Json::parse(text);
-    } catch (const Json::parse_error& error) {
-        std::string_view reason = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-        if (const auto end = reason.find("] "); end != std::string_view::npos) {
-            reason.remove_prefix(end + 2);
-        }
-        throw Error(cat(fileName, ": not valid JSON: ", printable(reason)));
-    }
-}
 
 }  // namespace
 
 SiteConfig parseSiteConfig(std::string_view json, std::string_view fileName) {
-    const auto document = parseDocument(json, fileName);
+    const auto document = oci::parseJson<Json>(json, fileName);
     return readObject<SiteConfig>(Node(document, "", fileName), siteConfigKeys);
 }
 

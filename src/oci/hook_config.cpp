@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "oci/json_depth.hpp"
+#include "oci/json_node.hpp"
 
 // etc/hook.schema.json states the same rules for editors; a test holds the two together.
 
@@ -26,94 +26,28 @@ RE2::Options patternOptions() {
     return options;
 }
 
-/// A value of the file together with where it stands.
-class Node {
-public:
-    Node(const Json& value, std::string path, std::string_view fileName)
-        : json(value), location(std::move(path)), file(fileName) {}
+using Node = JsonNode<Json>;
 
-    [[noreturn]] void fail(std::string_view expected) const {
-        throw Error(cat(printable(file), ": ", location.empty() ? "the document" : location, ": expected ", expected, ", found ",
-                        describe()));
+std::uint64_t readSeconds(const Node& node) {
+    const auto& json = node.value();
+    if (!json.is_number_unsigned() || json.get<std::uint64_t>() < 1 || json.get<std::uint64_t>() > INT32_MAX) {
+        node.fail("a whole number of seconds, at least 1");
     }
+    return json.get<std::uint64_t>();
+}
 
-    [[noreturn]] void reject(std::string_view message) const {
-        throw Error(cat(printable(file), ": ", location, location.empty() ? "" : ": ", message));
+void checkPattern(const Node& node, const std::string& text) {
+    const RE2 compiled(text, patternOptions());
+    if (!compiled.ok()) {
+        node.reject(cat("invalid regular expression '", printable(text), "': ", printable(compiled.error())));
     }
+}
 
-    Node member(const std::string& key, const Json& content) const {
-        return {content, location.empty() ? printable(key) : cat(location, ".", printable(key)), file};
-    }
-
-    const Json& object(std::string_view expected) const {
-        if (!json.is_object()) {
-            fail(expected);
-        }
-        return json;
-    }
-
-    bool boolean() const {
-        if (!json.is_boolean()) {
-            fail("true or false");
-        }
-        return json.get<bool>();
-    }
-
-    std::string string(std::string_view expected = "a string") const {
-        if (!json.is_string() || json.get_ref<const std::string&>().find('\0') != std::string::npos) {
-            fail(expected);
-        }
-        return json.get<std::string>();
-    }
-
-    std::uint64_t seconds() const {
-        if (!json.is_number_unsigned() || json.get<std::uint64_t>() < 1 || json.get<std::uint64_t>() > INT32_MAX) {
-            fail("a whole number of seconds, at least 1");
-        }
-        return json.get<std::uint64_t>();
-    }
-
-    std::string pattern() const {
-        auto text = string("a regular expression");
-        checkPattern(text);
-        return text;
-    }
-
-    void checkPattern(const std::string& text) const {
-        const RE2 compiled(text, patternOptions());
-        if (!compiled.ok()) {
-            reject(cat("invalid regular expression '", printable(text), "': ", printable(compiled.error())));
-        }
-    }
-
-    template <typename Read>
-    auto list(std::string_view expected, Read&& read) const {
-        if (!json.is_array()) {
-            fail(expected);
-        }
-        std::vector<decltype(read(*this))> elements;
-        std::size_t index = 0;
-        for (const auto& element : json) {
-            elements.push_back(read(Node(element, cat(location, "[", index++, "]"), file)));
-        }
-        return elements;
-    }
-
-private:
-    std::string describe() const {
-        if (json.is_string()) {
-            return cat("'", printable(json.get_ref<const std::string&>()), "'");
-        }
-        if (json.is_number() || json.is_boolean()) {
-            return json.dump();
-        }
-        return json.is_null() ? "null" : cat("an ", json.type_name());
-    }
-
-    const Json& json;
-    std::string location;
-    std::string_view file;
-};
+std::string readPattern(const Node& node) {
+    auto text = node.string("a regular expression");
+    checkPattern(node, text);
+    return text;
+}
 
 [[noreturn]] void unknownKey(const Node& node, const std::string& key, std::string_view what) {
     node.reject(cat("unknown ", what, " '", printable(key), "'"));
@@ -128,16 +62,13 @@ RuntimeHook readHook(const Node& node) {
     for (const auto& [key, content] : node.object("an object with the hook's path").items()) {
         const auto member = node.member(key, content);
         if (key == "path") {
-            hook.path = member.string("an absolute path");
-            if (!hook.path.starts_with('/')) {
-                member.fail("an absolute path");
-            }
+            hook.path = member.absolutePath();
         } else if (key == "args") {
             hook.args = readStrings(member);
         } else if (key == "env") {
             hook.env = readStrings(member);
         } else if (key == "timeout") {
-            hook.timeout = member.seconds();
+            hook.timeout = readSeconds(member);
         } else {
             unknownKey(node, key, "key");
         }
@@ -161,14 +92,15 @@ HookConditions readConditions(const Node& node) {
         } else if (key == "hasBindMounts") {
             when.hasBindMounts = member.boolean();
         } else if (key == "commands") {
-            when.commands = member.list("a list of regular expressions", [](const Node& element) { return element.pattern(); });
+            when.commands =
+                member.list("a list of regular expressions", [](const Node& element) { return readPattern(element); });
             if (when.commands.empty()) {
                 member.fail("a list of at least one regular expression");
             }
         } else if (key == "annotations") {
             for (const auto& [name, value] : member.object("an object of regular expressions").items()) {
-                member.checkPattern(name);
-                when.annotations.emplace_back(name, member.member(name, value).pattern());
+                checkPattern(member, name);
+                when.annotations.emplace_back(name, readPattern(member.member(name, value)));
             }
             if (when.annotations.empty()) {
                 member.fail("an object of at least one pair of regular expressions");
@@ -193,19 +125,6 @@ std::vector<std::string> readStages(const Node& node) {
         node.fail("a list of at least one stage");
     }
     return stages;
-}
-
-Json parseDocument(std::string_view text, std::string_view file) {
-    checkJsonDepth(text, file);
-    try {
-        return Json::parse(text);
-    } catch (const Json::parse_error& error) {
-        std::string_view reason = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-        if (const auto end = reason.find("] "); end != std::string_view::npos) {
-            reason.remove_prefix(end + 2);
-        }
-        throw Error(cat(printable(file), ": not valid JSON: ", printable(reason)));
-    }
 }
 
 bool anyAnnotation(const std::pair<std::string, std::string>& condition, const std::map<std::string, std::string>& annotations) {
@@ -233,7 +152,7 @@ std::string HookConfig::name() const {
 }
 
 HookConfig parseHookConfig(std::string_view json, std::string_view file) {
-    const auto document = parseDocument(json, file);
+    const auto document = parseJson<Json>(json, file);
     const Node root(document, "", file);
     HookConfig config;
     config.file = file;

@@ -156,6 +156,8 @@ TEST(SiteConfig, DocumentsOfAnotherKindAreRefused) {
     EXPECT_STREQ(errorOf("[]")->what(), "/x/sarus.json: the document: expected an object, found an array");
     EXPECT_THAT(errorOf("")->what(), HasSubstr("not valid JSON"));
     EXPECT_THAT(errorOf("{\"a\":\"\xFF\"}")->what(), HasSubstr("not valid JSON"));
+    EXPECT_THAT(errorOf("{\"a\":1e999}")->what(), HasSubstr("not valid JSON: number overflow"));
+    EXPECT_THAT(errorOf(std::string(100000, '['))->what(), HasSubstr("nested"));
     EXPECT_TRUE(errorOf(std::string(1'000'000, '[')));
 }
 

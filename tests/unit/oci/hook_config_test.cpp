@@ -56,6 +56,7 @@ TEST(HookConfig, EveryStageIsAccepted) {
 
 TEST(HookConfig, MessagesNameFileAndKey) {
     EXPECT_THAT(errorOf("{"), AllOf(HasSubstr("/hooks.d/01-x.json"), HasSubstr("not valid JSON")));
+    EXPECT_THAT(errorOf("{\"a\":1e999}"), AllOf(HasSubstr("/hooks.d/01-x.json"), HasSubstr("not valid JSON")));
     EXPECT_THAT(errorOf("[]"), HasSubstr("/hooks.d/01-x.json: the document: expected an object, found an array"));
     EXPECT_THAT(errorOf(file(R"({"path": "rel"})", R"({"always": true})")),
                 HasSubstr("/hooks.d/01-x.json: hook.path: expected an absolute path, found 'rel'"));
