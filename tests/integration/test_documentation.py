@@ -91,3 +91,28 @@ def test_completions_of_other_shells_are_installed(tree, shell, file):
     assert path.read_text() == subprocess.run([tree / "bin" / "sarus", "completion", shell], capture_output=True, text=True, check=True).stdout
     if shutil.which(shell) is not None:
         subprocess.run([shell, "-n", str(path)], check=True)
+
+
+def compatibility_rows(source_dir):
+    for line in (source_dir / "docs" / "compatibility.md").read_text().splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == 4 and cells[0] not in ("documented", "---"):
+            yield cells
+
+
+def test_compatibility_table_names_sources_that_exist(source_dir):
+    named = {name for row in compatibility_rows(source_dir) for name in re.findall(r"`([^`]+)`", row[1])}
+    assert named
+    assert [name for name in named if not ((source_dir / "src" / name).exists() or (source_dir / name).exists())] == []
+
+
+def test_compatibility_table_names_tests_that_exist(source_dir):
+    tests = source_dir / "tests"
+    known = {f"{file.name}::{function}" for file in tests.glob("*/**/test_*.py")
+             for function in re.findall(r"^def (test_\w+)", file.read_text(), re.M)}
+    known |= {f"{suite}.{name}" for file in tests.glob("unit/**/*_test.cpp")
+              for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", file.read_text(), re.M)}
+    named = {name for row in compatibility_rows(source_dir) for name in re.findall(r"`([^`]+)`", row[2])}
+    assert len(named) > 50
+    assert [name for name in sorted(named) if name not in known | {file.name for file in tests.glob("*/test_*.py")}
+            and not (source_dir / name).exists()] == []
