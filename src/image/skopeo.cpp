@@ -1,7 +1,9 @@
 #include "image/skopeo.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
@@ -29,6 +31,31 @@ std::vector<std::string> policyOptions(const std::optional<PolicyChoice>& policy
                     " (Debian package golang-github-containers-common), or set containersPolicy in sarus.json"));
 }
 
+namespace {
+
+/// Without XDG_RUNTIME_DIR skopeo looks for credentials below /run/containers, and gives up where root keeps that to itself.
+bool runtimeDirectoryIsClosed() {
+    const char* variable = ::getenv("XDG_RUNTIME_DIR");
+    if (variable != nullptr && *variable != '\0') {
+        return false;
+    }
+    const auto file = cat("/run/containers/", ::geteuid(), "/auth.json");
+    return ::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) != 0 && errno == EACCES;
+}
+
+/// The caller's environment with an empty runtime directory.
+std::vector<std::string> environmentWithRuntimeDirectory(const std::string& directory) {
+    std::vector<std::string> environment{cat("XDG_RUNTIME_DIR=", directory)};
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+        if (!std::string_view(*variable).starts_with("XDG_RUNTIME_DIR=")) {
+            environment.emplace_back(*variable);
+        }
+    }
+    return environment;
+}
+
+}  // namespace
+
 Skopeo::Skopeo(const SkopeoSettings& theSettings, std::string temporaryDirectory)
     : settings(theSettings), temporary(std::move(temporaryDirectory)) {
     const char* home = ::getenv("HOME");
@@ -45,7 +72,11 @@ Command Skopeo::command(std::vector<std::string> arguments) const {
         all.insert(all.end(), {"--registries.d", *settings.registriesDPath});
     }
     all.insert(all.end(), arguments.begin(), arguments.end());
-    return {.path = settings.path, .args = std::move(all)};
+    Command result{.path = settings.path, .args = std::move(all)};
+    if (runtimeDirectoryIsClosed()) {
+        result.environment = environmentWithRuntimeDirectory(temporary);
+    }
+    return result;
 }
 
 ToolResult Skopeo::inspectRaw(const ImageSource& source) const {

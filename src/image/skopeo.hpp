@@ -35,7 +35,8 @@ struct ImageSource {
 std::vector<std::string> policyOptions(const std::optional<PolicyChoice>& policy, const std::string& home,
                                        const std::string& systemPolicy = "/etc/containers/policy.json");
 
-/// Drives skopeo, which does transport, authentication, signature policy, mirrors and proxies. It gets the caller's environment.
+/// Drives skopeo, which does transport, authentication, signature policy, mirrors and proxies. It gets the caller's environment
+/// (with a runtime directory of its own where there is none that it could read).
 class Skopeo {
 public:
     /// `temporaryDirectory`: for what skopeo spools.

@@ -224,6 +224,13 @@ def test_pull_of_a_missing_image_fails_in_documented_lines(sarus, repository, re
     assert rubbish(repository, temp_dir) == []
 
 
+def test_pull_without_a_session_where_root_keeps_run_containers_closed(sarus, repository, registry, variant):
+    reference = registry.push(variant("closed"), "library/closed:1")
+    result = sarus.engine.variant(sandbox=("--closed-run",)).sarus("pull", reference)
+    assert result.returncode == 0, result.stderr
+    assert sarus.engine.output(reference, "cat", "/variant") == "closed"
+
+
 def test_unreachable_registry_is_named(sarus, repository):
     lines = sarus("pull", "127.0.0.1:1/library/x", status=1).stderr.splitlines()
     assert lines[0] == "Failed to pull image '127.0.0.1:1/library/x:latest'"
