@@ -253,6 +253,14 @@ def test_errors_are_one_line_and_leave_nothing(tmp_path, build_dir):
     assert not (tmp_path / "image.squashfs").exists()
 
 
+def test_a_report_that_cannot_be_written_is_an_error(tmp_path, build_dir):
+    write_layout(tmp_path / "layout", [base()])
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image"],
+                                stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr) == (1, "Failed to write to standard output: No space left on device\n")
+
+
 def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, build_dir):
     write_layout(tmp_path / "layout", [Layer().file("a", os.urandom(20_000_000)).finish()])
     mount = tmp_path / "small"

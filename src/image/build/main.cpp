@@ -187,7 +187,11 @@ int run(std::vector<std::string> words) {
 int main(int argc, char** argv) {
     sarus::openMissingStandardStreams();
     try {
-        return sarus::image::build::run({argv + std::min(argc, 1), argv + argc});
+        const int status = sarus::image::build::run({argv + std::min(argc, 1), argv + argc});
+        if (sarus::outputError() != 0) {
+            throw sarus::Error::fromErrno("Failed to write to standard output", sarus::outputError());
+        }
+        return status;
     } catch (const sarus::Error& error) {
         sarus::printError(error.what());
         if (!error.hint().empty()) {
