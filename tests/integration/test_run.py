@@ -307,17 +307,41 @@ def test_source_that_only_root_can_reach_is_refused(user_engine, load_image, pla
     assert result.returncode == 1 and "Permission denied" in result.stderr
 
 
+BIND = "type=bind,src=/tmp,dst=/mnt"
+
+
 @pytest.mark.parametrize("request_text, message", [
+    ("", "Invalid mount request: no values provided"),
     ("xyz", "Invalid mount request 'xyz': 'type' must be specified"),
-    ("type=tmpfs,destination=/mnt", "'tmpfs' is not a valid mount type"),
-    ("type=bind,src=/tmp,dst=/mnt,bind-propagation=slave", "'bind-propagation' is not a valid bind mount option"),
-    ("type=bind,src=/tmp,dst=/mnt,", "Error parsing"),
-    ("type=bind,src=/tmp,dst=mnt", "absolute"),
+    ("type=tmpfs,destination=/mnt", "Invalid mount request 'type=tmpfs,destination=/mnt': 'tmpfs' is not a valid mount type"),
+    (f"{BIND},bind-propagation=slave", f"Invalid mount request '{BIND},bind-propagation=slave': 'bind-propagation' is not a valid bind mount option"),
+    ("type=bind,dst=/mnt", "Invalid mount request 'type=bind,dst=/mnt': no source specified"),
+    ("type=bind,src=/tmp", "Invalid mount request 'type=bind,src=/tmp': no destination specified"),
+    (f"{BIND},source=/tmp", f"Invalid mount request '{BIND},source=/tmp': 'source' and 'src' cannot be used together"),
+    (f"{BIND},target=/x", f"Invalid mount request '{BIND},target=/x': 'dst' and 'target' cannot be used together"),
+    ("type=bind,src=,dst=/mnt", "Invalid mount request 'type=bind,src=,dst=/mnt': the value of 'src' is empty"),
+    ("type=bind,src=tmp,dst=/mnt", "Invalid mount request 'type=bind,src=tmp,dst=/mnt': source 'tmp' must be an absolute path"),
+    ("type=bind,src=/tmp,dst=mnt", "Invalid mount request 'type=bind,src=/tmp,dst=mnt': destination 'mnt' must be an absolute path"),
+    (f"{BIND},", f"Error parsing '{BIND},'. Expected a non-empty key"),
+    (f"{BIND},dst=/x", f"Error parsing '{BIND},dst=/x'. Found duplicate key 'dst'"),
+    (f"{BIND},readonly=a=b", f"Error parsing '{BIND},readonly=a=b'. The value of key 'readonly' must not contain '='"),
 ])
 def test_malformed_mount_requests(setuid_engine, load_image, plain_busybox, request_text, message):
     image = load_image(setuid_engine, "busybox", plain_busybox)
     result = setuid_engine.run(image, "true", options=["--mount", request_text], check=False)
-    assert result.returncode == 1 and message in result.stderr
+    assert (result.returncode, result.stderr.splitlines()[0]) == (1, message)
+
+
+def test_mount_destinations_of_the_sites_lists_are_refused(make_setuid_prefix, setuid_engine, load_image, plain_busybox):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    rules = {"notAllowedPrefixesOfPath": ["/etc"], "notAllowedPaths": ["/opt"]}
+    engine = setuid_engine.variant(prefix=make_setuid_prefix("user-mounts", userMounts=rules))
+    for destination, message in {"/etc/x": "destination cannot be a subdirectory of '/etc'",
+                                 "//etc/./x": "destination cannot be a subdirectory of '/etc'",
+                                 "/opt": "'/opt' is not allowed as mount destination"}.items():
+        result = engine.run(image, "true", options=[f"--mount=type=bind,src=/tmp,dst={destination}"], check=False)
+        assert result.returncode == 1 and message in result.stderr.splitlines()[0], result.stderr
+    assert engine.run(image, "true", options=["--mount=type=bind,src=/tmp,dst=/etcetera", "--mount=type=bind,src=/tmp,dst=/opt/x"]).returncode == 0
 
 
 # Processes, signals and exit statuses
@@ -559,16 +583,29 @@ def test_usage_errors(setuid_engine, arguments, message):
     assert result.returncode == 1 and message in result.stderr
 
 
-def test_device_requests(setuid_engine, load_image, plain_busybox):
+ACCESS = "Device access must be entered as a combination of 'rwm' characters, with no repetitions"
+
+
+@pytest.mark.parametrize("request_text, message", [
+    ("", "Invalid device request: no values provided"),
+    (":rw", "Invalid device request ':rw': detected empty host device path"),
+    ("/dev/fuse::rw", "Invalid device request '/dev/fuse::rw': detected empty container device path"),
+    ("dev/fuse", "Invalid device request 'dev/fuse': host device path 'dev/fuse' must be absolute"),
+    ("/dev/fuse:dev/cont_fuse:rw", "Invalid device request '/dev/fuse:dev/cont_fuse:rw': container device path 'dev/cont_fuse' must be absolute"),
+    ("/dev/non-existing-device", "Invalid device request '/dev/non-existing-device': Failed to check if file \"/dev/non-existing-device\" is a "
+                                 "device file. Stat failed: No such file or directory"),
+    ("/home", "Invalid device request '/home': Source path \"/home\" is not a device file"),
+    ("/dev/null:/dev/x:rw:x", "Invalid device request '/dev/null:/dev/x:rw:x': too many tokens provided. The format of the option value must be at "
+                              "most '<host device>:<container device>:<access>'"),
+    ("/dev/null:/dev/x:", f"Invalid device request '/dev/null:/dev/x:': Input string for device access is empty. {ACCESS}"),
+    ("/dev/null:rwmm", f"Invalid device request '/dev/null:rwmm': Input string for device access 'rwmm' is longer than 3 characters. {ACCESS}"),
+    ("/dev/null:rrw", f"Invalid device request '/dev/null:rrw': Input string for device access 'rrw' has repeated characters. {ACCESS}"),
+    ("/dev/null:ra", f"Invalid device request '/dev/null:ra': Input string for device access 'ra' contains an invalid character. {ACCESS}"),
+])
+def test_malformed_device_requests(setuid_engine, load_image, plain_busybox, request_text, message):
     image = load_image(setuid_engine, "busybox", plain_busybox)
-    for request, message in {
-        ":rw": "Invalid device request ':rw': detected empty host device path",
-        "dev/fuse": "host device path 'dev/fuse' must be absolute",
-        "/home": 'Source path "/home" is not a device file',
-        "/dev/null:/dev/x:rwmm": "'rwmm' is longer than 3 characters.",
-    }.items():
-        result = setuid_engine.run(image, "true", options=["--device", request], check=False)
-        assert result.returncode == 1 and message in result.stderr, (request, result.stderr)
+    result = setuid_engine.run(image, "true", options=["--device", request_text], check=False)
+    assert (result.returncode, result.stderr.splitlines()[0]) == (1, message)
 
 
 def test_device_appears_in_the_container(setuid_engine, load_image, plain_busybox):
