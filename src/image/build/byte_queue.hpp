@@ -29,9 +29,10 @@ private:
 
 using ChunkPtr = std::shared_ptr<const Chunk>;
 
-/// Hands chunks from one thread to another. `push` waits while more than `limit` bytes are queued, which is what bounds
-/// the memory of a conversion. An end or an error that the producer leaves reaches the consumer after the last chunk; a consumer
-/// that closes the queue releases a waiting producer.
+/// Hands chunks from one thread to another. `push` waits while `limit` bytes or more are queued, which is what bounds the
+/// memory of a conversion. An end or an error that the producer leaves reaches the consumer after the last chunk; a consumer
+/// that closes the queue releases a waiting producer. Who had to wait continues only when there is work for a while, for
+/// half of the limit, or everything that is left: changing between threads costs more than handing over a chunk.
 class ByteQueue {
 public:
     explicit ByteQueue(std::size_t byteLimit) : limit(byteLimit) {}
@@ -39,13 +40,17 @@ public:
     /// Returns false if the consumer wants no more.
     bool push(ChunkPtr chunk) {
         std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return queuedBytes < limit || closed; });
+        if (queuedBytes >= limit) {
+            room.wait(lock, [this] { return queuedBytes <= limit / 2 || closed; });
+        }
         if (closed) {
             return false;
         }
         queuedBytes += chunk->bytes().size();
         chunks.push_back(std::move(chunk));
-        changed.notify_all();
+        if (queuedBytes >= limit / 2) {
+            filled.notify_one();
+        }
         return true;
     }
 
@@ -54,13 +59,15 @@ public:
         const std::lock_guard lock(mutex);
         ended = true;
         failure = std::move(problem);
-        changed.notify_all();
+        filled.notify_one();
     }
 
     /// The next chunk, or null at the end. Throws what the producer failed with.
     ChunkPtr pop() {
         std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return !chunks.empty() || ended; });
+        if (chunks.empty()) {
+            filled.wait(lock, [this] { return queuedBytes >= limit / 2 || ended; });
+        }
         if (chunks.empty()) {
             if (failure) {
                 std::rethrow_exception(failure);
@@ -70,7 +77,9 @@ public:
         ChunkPtr chunk = std::move(chunks.front());
         chunks.pop_front();
         queuedBytes -= chunk->bytes().size();
-        changed.notify_all();
+        if (queuedBytes <= limit / 2) {
+            room.notify_one();
+        }
         return chunk;
     }
 
@@ -80,12 +89,15 @@ public:
         closed = true;
         ended = true;
         chunks.clear();
-        changed.notify_all();
+        queuedBytes = 0;
+        filled.notify_one();
+        room.notify_one();
     }
 
 private:
     std::mutex mutex;
-    std::condition_variable changed;
+    std::condition_variable filled;
+    std::condition_variable room;
     std::deque<ChunkPtr> chunks;
     std::size_t queuedBytes = 0;
     std::size_t limit;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -70,6 +71,30 @@ int SquashfsFile::writeAt(sqfs_file_t* file, sqfs_u64 offset, const void* buffer
     }
     self.length = std::max<std::uint64_t>(self.length, offset);
     return 0;
+}
+
+void SquashfsFile::write(std::uint64_t offset, std::vector<struct iovec>& pieces) {
+    for (std::size_t next = 0; next < pieces.size();) {
+        auto count = ::pwritev(fd, &pieces[next], static_cast<int>(std::min<std::size_t>(pieces.size() - next, IOV_MAX)),
+                               static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            failure = count < 0 ? errno : ENOSPC;
+            check(SQFS_ERROR_IO, "Failed to write");
+        }
+        offset += static_cast<std::uint64_t>(count);
+        written += static_cast<std::uint64_t>(count);
+        for (; next < pieces.size() && static_cast<std::size_t>(count) >= pieces[next].iov_len; ++next) {
+            count -= static_cast<ssize_t>(pieces[next].iov_len);
+        }
+        if (count > 0) {
+            pieces[next].iov_base = static_cast<char*>(pieces[next].iov_base) + count;
+            pieces[next].iov_len -= static_cast<std::size_t>(count);
+        }
+    }
+    length = std::max<std::uint64_t>(length, offset);
 }
 
 sqfs_u64 SquashfsFile::getSize(const sqfs_file_t* file) {

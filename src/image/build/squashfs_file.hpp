@@ -1,11 +1,13 @@
 #pragma once
 
 #include <sqfs/io.h>
+#include <sys/uio.h>
 
 #include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sarus::image::build {
 
@@ -21,6 +23,9 @@ public:
     sqfs_file_t* get() noexcept { return &interface.file; }
     std::uint64_t size() const noexcept { return length; }
     std::uint64_t writtenBytes() const noexcept { return written; }
+
+    /// Writes the pieces one behind the other, and changes the list while it does. Throws Error.
+    void write(std::uint64_t offset, std::vector<struct iovec>& pieces);
 
     /// Turns a result of libsquashfs into an Error unless it is 0 or positive.
     void check(int result, std::string_view doing) const;

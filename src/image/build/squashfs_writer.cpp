@@ -19,19 +19,6 @@ namespace {
 constexpr std::uint32_t none = 0xFFFFFFFFU;
 constexpr std::uint32_t devicePadding = 4096;
 
-struct FreeInode {
-    void operator()(sqfs_inode_generic_t* inode) const noexcept { std::free(inode); }
-};
-using OwnInode = std::unique_ptr<sqfs_inode_generic_t, FreeInode>;
-
-OwnInode newInode(std::size_t payload) {
-    auto* inode = static_cast<sqfs_inode_generic_t*>(std::calloc(1, sizeof(sqfs_inode_generic_t) + payload));
-    if (inode == nullptr) {
-        throw Error("Failed to write the squashfs: out of memory");
-    }
-    return OwnInode(inode);
-}
-
 std::uint16_t fileType(Inode::Type type) {
     switch (type) {
         case Inode::Type::regular:
@@ -59,16 +46,11 @@ std::uint16_t fullMode(const Inode& inode) {
 SquashfsWriter::SquashfsWriter(int descriptor, const std::string& name, SquashfsOptions writerOptions, unsigned int workers)
     : options(std::move(writerOptions)), file(descriptor, name) {
     const auto config = options.compressorConfig(false);
-    const auto uncompressConfig = options.compressorConfig(true);
     sqfs_compressor_t* made = nullptr;
     if (sqfs_compressor_create(&config, &made) != 0) {
         throw Error(cat("This build of libsquashfs cannot compress with ", options.compressor));
     }
     compressor.reset(made);
-    if (sqfs_compressor_create(&uncompressConfig, &made) != 0) {
-        throw Error(cat("This build of libsquashfs cannot decompress ", options.compressor));
-    }
-    uncompressor.reset(made);
     file.check(sqfs_super_init(&super, options.blockSize, options.creationTime, static_cast<SQFS_COMPRESSOR>(config.id)),
                "Failed to start");
     file.check(sqfs_super_write(&super, file.get()), "Failed to write");
@@ -78,55 +60,16 @@ SquashfsWriter::SquashfsWriter(int descriptor, const std::string& name, Squashfs
         super.flags |= SQFS_FLAG_COMPRESSOR_OPTIONS;
     }
     fragments = own(sqfs_frag_table_create(0));
-    blocks = own(sqfs_block_writer_create(file.get(), 0, 0));
     ids = own(sqfs_id_table_create(0));
     xattrWriter = own(sqfs_xattr_writer_create(0));
-
-    sqfs_block_processor_desc_t description{};
-    description.size = sizeof description;
-    description.max_block_size = options.blockSize;
-    description.num_workers = workers;
-    description.max_backlog =
-        static_cast<sqfs_u32>(std::clamp<std::uint64_t>(options.memory / options.blockSize, 2U * workers + 2, 1U << 16U));
-    description.cmp = compressor.get();
-    description.wr = blocks.get();
-    description.tbl = fragments.get();
-    // With these two the contents of equal-looking ends of files are compared; without them a hash of 32 bits decides.
-    description.file = file.get();
-    description.uncmp = uncompressor.get();
-    sqfs_block_processor_t* started = nullptr;
-    file.check(sqfs_block_processor_create_ex(&description, &started), "Failed to start the compressor threads for");
-    processor.reset(started);
+    content = std::make_unique<ContentWriter>(file, *fragments, *compressor, options, workers);
 }
 
 SquashfsWriter::~SquashfsWriter() = default;
 
-void SquashfsWriter::beginFile(Inode& inode) {
-    sqfs_u32 flags = 0;
-    flags |= options.fragments ? 0U : static_cast<sqfs_u32>(SQFS_BLK_DONT_FRAGMENT);
-    flags |= options.duplicates ? 0U : static_cast<sqfs_u32>(SQFS_BLK_DONT_DEDUPLICATE);
-    flags |= options.compressData ? 0U : static_cast<sqfs_u32>(SQFS_BLK_DONT_COMPRESS);
-    flags |= options.sparse ? 0U : static_cast<sqfs_u32>(SQFS_BLK_IGNORE_SPARSE);
-    file.check(sqfs_block_processor_begin_file(processor.get(), &inode.data, nullptr, flags), "Failed to write");
-}
-
-void SquashfsWriter::append(std::span<const unsigned char> data) {
-    file.check(sqfs_block_processor_append(processor.get(), data.data(), data.size()), "Failed to write");
-}
-
 void SquashfsWriter::endFile(Inode& inode) {
-    file.check(sqfs_block_processor_end_file(processor.get()), "Failed to write");
+    content->end();
     inode.contentWritten = true;
-}
-
-void SquashfsWriter::finishContent() {
-    file.check(sqfs_block_processor_finish(processor.get()), "Failed to write");
-}
-
-void SquashfsWriter::abandon() noexcept {
-    // The library frees blocks only when they have passed through it.
-    sqfs_block_processor_end_file(processor.get());
-    sqfs_block_processor_finish(processor.get());
 }
 
 /// Numbers the objects of a directory one after the other, as directory entries hold differences of inode numbers.

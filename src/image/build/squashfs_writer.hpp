@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sqfs/block_processor.h>
-#include <sqfs/block_writer.h>
 #include <sqfs/dir_writer.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/id_table.h>
@@ -16,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "image/build/content_writer.hpp"
 #include "image/build/image_tree.hpp"
 #include "image/build/squashfs_file.hpp"
 #include "image/build/squashfs_handles.hpp"
@@ -37,14 +36,15 @@ public:
     SquashfsWriter(int descriptor, const std::string& name, SquashfsOptions writerOptions, unsigned int workers);
     ~SquashfsWriter();
 
-    /// The content of one regular file: begin, append any number of times, end. `inode.data` is valid after finishContent only.
-    void beginFile(Inode& inode);
-    void append(std::span<const unsigned char> data);
+    /// The content of one regular file of `inode.size` bytes: begin, append any number of times, end. `inode.data` is valid
+    /// after finishContent only.
+    void beginFile(Inode& inode) { content->begin(inode); }
+    void append(std::span<const unsigned char> data) { content->append(data); }
     void endFile(Inode& inode);
     /// Waits until all contents are in the file.
-    void finishContent();
+    void finishContent() { content->finish(); }
     /// Instead of finishContent, after a failure; to be called while the inodes exist.
-    void abandon() noexcept;
+    void abandon() noexcept { content->stop(); }
 
     /// Writes inodes, directories and tables, and completes the file. `xattrs[inode.xattrs]` are an inode's attributes.
     /// Returns the number of inodes.
@@ -66,10 +66,8 @@ private:
     SquashfsFile file;
     sqfs_super_t super{};
     SquashfsPtr<sqfs_compressor_t> compressor;
-    SquashfsPtr<sqfs_compressor_t> uncompressor;
     SquashfsPtr<sqfs_frag_table_t> fragments;
-    SquashfsPtr<sqfs_block_writer_t> blocks;
-    SquashfsPtr<sqfs_block_processor_t> processor;
+    std::unique_ptr<ContentWriter> content;
     SquashfsPtr<sqfs_id_table_t> ids;
     SquashfsPtr<sqfs_xattr_writer_t> xattrWriter;
     SquashfsPtr<sqfs_meta_writer_t> inodeWriter;

@@ -1,0 +1,403 @@
+#include "image/build/content_writer.hpp"
+
+#include <sqfs/error.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image::build {
+
+namespace {
+
+constexpr std::uint32_t storedAsIs = 1U << 24U;
+constexpr std::size_t batchBlocks = 16;  // that are written together
+constexpr std::size_t mostBatchBlocks = 64;
+constexpr std::string_view doing = "Failed to write";
+
+bool isZero(const unsigned char* data, std::size_t size) {
+    return data[0] == 0 && std::memcmp(data, data + 1, size - 1) == 0;
+}
+
+}  // namespace
+
+OwnInode newInode(std::size_t payload) {
+    auto* inode = static_cast<sqfs_inode_generic_t*>(std::calloc(1, sizeof(sqfs_inode_generic_t) + payload));
+    if (inode == nullptr) {
+        throw Error("Failed to write the squashfs: out of memory");
+    }
+    return OwnInode(inode);
+}
+
+ContentWriter::ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTable, const sqfs_compressor_t& compressorToCopy,
+                             const SquashfsOptions& squashfsOptions, unsigned int workers)
+    : out(output),
+      fragments(fragmentTable),
+      options(squashfsOptions),
+      blockSize(options.blockSize),
+      // Compressors are faster where the output cannot become too large.
+      bufferSize(blockSize + blockSize / 64 + 1024),
+      limit(std::clamp<std::uint64_t>(options.memory / blockSize, 2U * workers + 2, 1U << 16U)),
+      secret(ContentKeys::newSecret()),
+      tailKeys(secret),
+      position(output.size()),
+      chainKeys(secret) {
+    for (unsigned int i = 0; i < workers; ++i) {
+        compressors.push_back(own(static_cast<sqfs_compressor_t*>(sqfs_copy(&compressorToCopy))));
+    }
+    try {
+        for (unsigned int i = 0; i < workers; ++i) {
+            threads.emplace_back([this] { work(); });
+        }
+    } catch (...) {
+        stop();
+        throw;
+    }
+}
+
+ContentWriter::~ContentWriter() {
+    stop();
+}
+
+void ContentWriter::stop() noexcept {
+    {
+        const std::lock_guard lock(mutex);
+        stopping = true;
+        workToDo.notify_all();
+    }
+    for (auto& thread : threads) {
+        if (thread.joinable()) {
+            thread.join();
+        }
+    }
+}
+
+void ContentWriter::begin(Inode& inode) {
+    const std::uint64_t whole = inode.size / blockSize;
+    const std::uint64_t count = whole + (!options.fragments && inode.size % blockSize != 0 ? 1 : 0);
+    if (count > std::numeric_limits<sqfs_u32>::max() / sizeof(sqfs_u32)) {
+        throw Error(
+            cat("A file of ", formatSize(inode.size), " is too large for a squashfs with blocks of ", formatSize(blockSize)));
+    }
+    current = std::make_unique<File>();
+    current->inode = &inode;
+    current->data = newInode(count * sizeof(sqfs_u32));  // zero means a block of zeros
+    current->data->base.type = SQFS_INODE_FILE;
+    current->data->payload_bytes_available = static_cast<sqfs_u32>(count * sizeof(sqfs_u32));
+    current->data->payload_bytes_used = current->data->payload_bytes_available;
+    remaining = inode.size;
+    blockNumber = 0;
+    blockBytes = 0;
+}
+
+void ContentWriter::append(std::span<const unsigned char> data) {
+    while (!data.empty()) {
+        if (blockBytes == 0) {
+            beginBlock();
+        }
+        const auto count = std::min(data.size(), blockBytes - filled);
+        std::memcpy(target + filled, data.data(), count);
+        data = data.subspan(count);
+        filled += count;
+        if (filled == blockBytes) {
+            endBlock();
+        }
+    }
+}
+
+void ContentWriter::beginBlock() {
+    if (remaining == 0) {
+        throw Error("A file's content is longer than its size");
+    }
+    blockBytes = static_cast<std::size_t>(std::min<std::uint64_t>(remaining, blockSize));
+    remaining -= blockBytes;
+    filled = 0;
+    isTail = options.fragments && blockBytes < blockSize;
+    if (isTail && !tails) {
+        tails = takeBuffer();
+    }
+    if (isTail && tailBytes + blockBytes <= blockSize) {
+        target = tails.get() + tailBytes;
+        return;
+    }
+    if (!buffer) {
+        buffer = takeBuffer();
+    }
+    target = buffer.get();
+}
+
+void ContentWriter::endBlock() {
+    if (isTail) {
+        endTail();
+    } else if (options.sparse && isZero(target, blockBytes)) {
+        current->holes += blockBytes;
+        ++blockNumber;
+    } else {
+        if (held) {
+            submit(std::move(held));
+        }
+        held = std::make_unique<Block>();
+        held->raw = std::move(buffer);
+        held->size = static_cast<std::uint32_t>(blockBytes);
+        held->file = current.get();
+        held->number = blockNumber++;
+        current->stored = true;
+    }
+    blockBytes = 0;
+}
+
+void ContentWriter::endTail() {
+    const auto key = tailKeys.of({target, blockBytes});
+    if (options.duplicates) {
+        const auto known = knownTails.find(key);
+        if (known != knownTails.end()) {
+            current->fragment = known->second.fragment;
+            current->fragmentOffset = known->second.offset;
+            return;
+        }
+    }
+    if (target == buffer.get()) {
+        // It does not fit behind the others; it is the first of the next block instead. The full one goes behind the file's
+        // own blocks, which must not be interrupted.
+        fullTails = std::make_unique<Block>();
+        fullTails->raw = std::move(tails);
+        fullTails->size = static_cast<std::uint32_t>(tailBytes);
+        tails = std::move(buffer);
+        tailBytes = 0;
+        ++fragmentCount;
+    }
+    current->fragment = fragmentCount;
+    current->fragmentOffset = static_cast<std::uint32_t>(tailBytes);
+    tailBytes += blockBytes;
+    if (options.duplicates) {
+        knownTails.emplace(key, Place{current->fragment, current->fragmentOffset});
+    }
+}
+
+void ContentWriter::end() {
+    if (remaining != 0 || blockBytes != 0) {
+        throw Error("A file's content is shorter than its size");
+    }
+    if (held) {
+        held->ended = std::move(current);
+        submit(std::move(held));
+    } else {
+        complete(*current);
+    }
+    if (fullTails) {
+        submit(std::move(fullTails));
+    }
+    current.reset();
+}
+
+/// Fills in what the squashfs has to know about a file, when all of it has its place.
+void ContentWriter::complete(File& file) {
+    auto* data = file.data.release();
+    file.inode->data = data;
+    out.check(sqfs_inode_set_file_size(data, file.inode->size), doing);
+    out.check(sqfs_inode_set_file_block_start(data, file.start), doing);
+    out.check(sqfs_inode_set_frag_location(data, file.fragment, file.fragmentOffset), doing);
+    if (file.holes > 0) {
+        out.check(sqfs_inode_make_extended(data), doing);
+        data->data.file_ext.sparse = file.holes;
+    }
+}
+
+ContentWriter::Buffer ContentWriter::takeBuffer() {
+    {
+        const std::lock_guard lock(mutex);
+        if (!spare.empty()) {
+            Buffer taken = std::move(spare.back());
+            spare.pop_back();
+            return taken;
+        }
+    }
+    return Buffer(new unsigned char[bufferSize]);
+}
+
+/// Waits while too much is under way. Once it had to wait it does so until there is room for a while, so that threads do not
+/// take turns for each block.
+void ContentWriter::submit(std::unique_ptr<Block> block) {
+    std::unique_lock lock(mutex);
+    if (underWay >= limit) {
+        roomAgain.wait(lock, [this] { return underWay <= limit - limit / 4 || failure; });
+    }
+    if (failure) {
+        std::rethrow_exception(failure);
+    }
+    ++underWay;
+    toCompress.push_back(block.get());
+    ordered.push_back(std::move(block));
+    workToDo.notify_one();
+}
+
+void ContentWriter::finish() {
+    if (tailBytes > 0) {
+        auto last = std::make_unique<Block>();
+        last->raw = std::move(tails);
+        last->size = static_cast<std::uint32_t>(tailBytes);
+        tailBytes = 0;
+        submit(std::move(last));
+    }
+    {
+        std::unique_lock lock(mutex);
+        roomAgain.wait(lock, [this] { return underWay == 0 || failure; });
+        if (failure) {
+            std::rethrow_exception(failure);
+        }
+    }
+    stop();
+    out.check(out.get()->truncate(out.get(), position), doing);
+}
+
+void ContentWriter::work() {
+    try {
+        ContentKeys keys(secret);
+        std::unique_lock lock(mutex);
+        auto compressor = std::move(compressors.back());
+        compressors.pop_back();
+        while (true) {
+            workToDo.wait(lock, [this] { return !toCompress.empty() || stopping; });
+            if (stopping || failure) {
+                return;
+            }
+            Block& block = *toCompress.front();
+            toCompress.pop_front();
+            lock.unlock();
+            block.packed = takeBuffer();
+            compress(block, *compressor, keys);
+            lock.lock();
+            block.done = true;
+            if (block.raw) {
+                spare.push_back(std::move(block.raw));
+            }
+            writeReady(lock);
+        }
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+void ContentWriter::fail(std::exception_ptr problem) noexcept {
+    const std::lock_guard lock(mutex);
+    if (!failure) {
+        failure = std::move(problem);
+    }
+    roomAgain.notify_all();
+    workToDo.notify_all();
+}
+
+void ContentWriter::compress(Block& block, sqfs_compressor_t& compressor, ContentKeys& keys) {
+    sqfs_s32 size = 0;
+    // As with mksquashfs, -noD is about blocks of files, not of fragments.
+    if (options.compressData || block.file == nullptr) {
+        size =
+            compressor.do_block(&compressor, block.raw.get(), block.size, block.packed.get(), static_cast<sqfs_u32>(bufferSize));
+        out.check(size, "Failed to compress for");
+    }
+    if (size == 0 || static_cast<std::uint32_t>(size) >= block.size) {
+        std::swap(block.raw, block.packed);
+        block.packedSize = block.size | storedAsIs;
+    } else {
+        block.packedSize = static_cast<std::uint32_t>(size);
+    }
+    if (block.file != nullptr && options.duplicates) {
+        block.key = keys.of({block.packed.get(), block.packedSize & ~storedAsIs});
+    }
+}
+
+/// Writes what is complete at the front of the order, unless another thread does. Small pieces wait for more, except where
+/// nothing else is under way.
+void ContentWriter::writeReady(std::unique_lock<std::mutex>& lock) {
+    if (writing) {
+        return;
+    }
+    writing = true;
+    for (auto batch = takeReady(); !batch.empty(); batch = takeReady()) {
+        lock.unlock();
+        write(batch);
+        lock.lock();
+        for (auto& block : batch) {
+            spare.push_back(std::move(block->packed));
+        }
+        const bool wasFull = underWay > limit - limit / 4;
+        underWay -= batch.size();
+        if (underWay == 0 || (wasFull && underWay <= limit - limit / 4)) {
+            roomAgain.notify_all();
+        }
+    }
+    writing = false;
+}
+
+std::vector<std::unique_ptr<ContentWriter::Block>> ContentWriter::takeReady() {
+    const auto end = std::find_if(ordered.begin(), ordered.end(), [](const auto& block) { return !block->done; });
+    const auto count = static_cast<std::size_t>(end - ordered.begin());
+    std::vector<std::unique_ptr<Block>> batch;
+    if (count < batchBlocks && end != ordered.end()) {
+        return batch;
+    }
+    for (std::size_t i = 0; i < std::min(count, mostBatchBlocks); ++i) {
+        batch.push_back(std::move(ordered.front()));
+        ordered.pop_front();
+    }
+    return batch;
+}
+
+void ContentWriter::write(const std::vector<std::unique_ptr<Block>>& batch) {
+    std::vector<struct iovec> pieces;
+    std::uint64_t begin = position;
+    for (const auto& block : batch) {
+        place(*block, pieces, begin);
+    }
+    out.write(begin, pieces);
+}
+
+void ContentWriter::place(Block& block, std::vector<struct iovec>& pieces, std::uint64_t& begin) {
+    const std::size_t size = block.packedSize & ~storedAsIs;
+    if (block.file == nullptr) {
+        sqfs_u32 number = 0;
+        out.check(sqfs_frag_table_append(&fragments, position, block.packedSize, &number), doing);
+    } else {
+        File& file = *block.file;
+        if (!file.located) {
+            file.located = true;
+            file.start = position;
+        }
+        file.data->extra[block.number] = block.packedSize;
+        if (options.duplicates) {
+            std::array<unsigned char, 2 * sizeof(ContentKey) + sizeof block.packedSize> link;
+            std::copy(file.key.begin(), file.key.end(), link.begin());
+            std::copy(block.key.begin(), block.key.end(), link.begin() + sizeof(ContentKey));
+            std::memcpy(link.data() + 2 * sizeof(ContentKey), &block.packedSize, sizeof block.packedSize);
+            file.key = chainKeys.of(link);
+        }
+    }
+    pieces.push_back({block.packed.get(), size});
+    position += size;
+    if (block.ended) {
+        endFile(*block.ended, pieces, begin);
+    }
+}
+
+/// Where the blocks of an earlier file are the same, that file's are used, and what was written last is given up.
+void ContentWriter::endFile(File& file, std::vector<struct iovec>& pieces, std::uint64_t& begin) {
+    if (options.duplicates) {
+        const auto [known, isNew] = knownFiles.try_emplace(file.key, file.start);
+        if (!isNew) {
+            while (!pieces.empty() && position > file.start) {
+                position -= pieces.back().iov_len;
+                pieces.pop_back();
+            }
+            position = file.start;
+            begin = std::min(begin, position);
+            file.start = known->second;
+        }
+    }
+    complete(file);
+}
+
+}  // namespace sarus::image::build
