@@ -15,12 +15,12 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
-#include "engine/device_request.hpp"
 #include "engine/launch_request.hpp"
-#include "engine/mount_request.hpp"
 #include "engine/run_options.hpp"
 #include "image/lookup.hpp"
 #include "image/reference.hpp"
+#include "oci/device_request.hpp"
+#include "oci/mount_request.hpp"
 
 namespace sarus::cli {
 
@@ -51,10 +51,10 @@ void checkOptions(const engine::LaunchRequest& request) {
         }
     }
     for (const auto& mount : request.mounts) {
-        engine::parseMountRequest(mount);
+        oci::parseMountRequest(mount);
     }
     for (const auto& device : request.devices) {
-        engine::parseDeviceRequest(device);
+        oci::parseDeviceRequest(device);
     }
     if (request.mpiType) {
         engine::checkMpiType(*request.mpiType);

@@ -5,10 +5,11 @@
 #include "base/text.hpp"
 #include "engine/annotations.hpp"
 #include "engine/container_plan.hpp"
-#include "engine/device_request.hpp"
 #include "engine/environment.hpp"
-#include "engine/mount_request.hpp"
+#include "engine/mount_rules.hpp"
 #include "engine/run_options.hpp"
+#include "oci/device_request.hpp"
+#include "oci/mount_request.hpp"
 
 namespace sarus::engine {
 
@@ -86,7 +87,7 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
         plan.mounts.push_back({mount.source, mount.destination, mount.readonly, MountOrigin::site, std::move(text)});
     }
     for (const auto& text : request.mounts) {
-        auto mount = parseMountRequest(text);
+        auto mount = oci::parseMountRequest(text);
         checkUserMountDestination(config.userMounts, mount.destination, text);
         plan.mounts.push_back({std::move(mount.source), std::move(mount.destination), mount.readonly, MountOrigin::user, text});
     }
@@ -117,7 +118,7 @@ void planDevices(const SiteConfig& config, const LaunchRequest& request, Contain
         plan.devices.push_back({device.source, device.destination, device.access, MountOrigin::site, std::move(text)});
     }
     for (const auto& text : request.devices) {
-        auto device = parseDeviceRequest(text);
+        auto device = oci::parseDeviceRequest(text);
         const auto sameSource = [&](const SiteDevice& site) {
             return normalizePath(site.source) == normalizePath(device.source);
         };

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "engine/mount_request.hpp"
+#include "engine/mount_rules.hpp"
 
 namespace sarus::engine {
 

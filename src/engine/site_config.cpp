@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "engine/device_request.hpp"
+#include "oci/device_request.hpp"
 #include "oci/json_node.hpp"
 
 // etc/sarus.schema.json states the same rules for editors and deployment tools; a test holds the two together.
@@ -159,7 +159,7 @@ constexpr std::array siteDeviceKeys{
                     [](const Node& node, SiteDevice& device) {
                         constexpr std::string_view expected = "a combination of the characters 'rwm' without repetition";
                         device.access = node.string(expected);
-                        if (!isDeviceAccess(device.access)) {
+                        if (!oci::isDeviceAccess(device.access)) {
                             node.fail(expected);
                         }
                     }},

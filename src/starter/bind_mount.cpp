@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
-#include "engine/mount_request.hpp"
+#include "engine/mount_rules.hpp"
 #include "engine/run_options.hpp"
 
 namespace sarus::starter {

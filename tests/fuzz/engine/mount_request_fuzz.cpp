@@ -4,8 +4,9 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "engine/device_request.hpp"
-#include "engine/mount_request.hpp"
+#include "engine/mount_rules.hpp"
+#include "oci/device_request.hpp"
+#include "oci/mount_request.hpp"
 
 namespace {
 
@@ -25,7 +26,7 @@ void examineDestination(const std::string& destination) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     try {
-        const auto mount = sarus::engine::parseMountRequest(text);
+        const auto mount = sarus::oci::parseMountRequest(text);
         if (!mount.source.starts_with('/') || !mount.destination.starts_with('/')) {
             std::abort();
         }
@@ -34,9 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         examineDestination(std::string(text));  // refused as a request; still some path
     }
     try {
-        const auto device = sarus::engine::parseDeviceRequest(text);
+        const auto device = sarus::oci::parseDeviceRequest(text);
         if (!device.source.starts_with('/') || !device.destination.starts_with('/') ||
-            !sarus::engine::isDeviceAccess(device.access)) {
+            !sarus::oci::isDeviceAccess(device.access)) {
             std::abort();
         }
     } catch (const sarus::Error&) {

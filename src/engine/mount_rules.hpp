@@ -8,17 +8,6 @@
 
 namespace sarus::engine {
 
-/// The value of one --mount option.
-struct MountRequest {
-    std::string source;
-    std::string destination;
-    bool readonly = false;
-};
-
-/// Parses `key[=value]` pairs joined by commas: `type=bind`, `source`|`src`, `destination`|`dst`|`target`, `readonly`.
-/// No escaping, no trimming; both paths must be absolute. Throws Error with the documented messages.
-MountRequest parseMountRequest(std::string_view request);
-
 /// Why a user may not mount on `destination`, or nullopt. Compares component by component of the lexically normalised form, so
 /// that
 /// `//etc` and `/a/../etc` count as `/etc` while `/scratch` does not cover `/scratch2`. Besides what `userMounts` lists, the

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace sarus::engine {
+namespace sarus::oci {
 
 /// The value of one --device option.
 struct DeviceRequest {
@@ -21,4 +21,4 @@ bool isDeviceAccess(std::string_view access) noexcept;
 /// Accepts one to three distinct characters of "rwm". Throws Error "Input string for device access ...".
 void checkDeviceAccess(std::string_view access);
 
-}  // namespace sarus::engine
+}  // namespace sarus::oci

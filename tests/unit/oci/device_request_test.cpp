@@ -1,10 +1,10 @@
-#include "engine/device_request.hpp"
+#include "oci/device_request.hpp"
 
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
 
-namespace sarus::engine {
+namespace sarus::oci {
 namespace {
 
 std::string errorOf(std::string_view request) {
@@ -73,4 +73,4 @@ TEST(DeviceRequest, NulCharactersAreRefused) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::oci

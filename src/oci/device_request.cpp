@@ -1,9 +1,9 @@
-#include "engine/device_request.hpp"
+#include "oci/device_request.hpp"
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::engine {
+namespace sarus::oci {
 
 namespace {
 
@@ -101,4 +101,4 @@ DeviceRequest parseDeviceRequest(std::string_view request) {
     return device;
 }
 
-}  // namespace sarus::engine
+}  // namespace sarus::oci
