@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -47,6 +48,11 @@ bool enterNamespace(pid_t pid, NamespaceKind kind) {
         throwErrno(cat("Failed to enter the ", isMount ? "mount" : "pid", " namespace of the container's process ", pid));
     }
     return true;
+}
+
+bool isInitialUserNamespace() {
+    const auto map = splitWords(readFile("/proc/self/uid_map", 1U << 16U));
+    return map == std::vector<std::string>{"0", "0", "4294967295"};
 }
 
 }  // namespace sarus::hooks

@@ -22,4 +22,8 @@ bool enterNamespace(pid_t pid, NamespaceKind kind);
 /// into the container's new pid namespace and the host's /proc is still visible. Throws Error if /proc is not there.
 bool procIsOurs();
 
+/// Whether this process is in the node's own user namespace, where uid 0 is the administrator. Elsewhere the hook has the rights
+/// of whoever made the namespace, and no others. Throws Error if /proc is not there.
+bool isInitialUserNamespace();
+
 }  // namespace sarus::hooks

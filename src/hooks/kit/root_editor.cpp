@@ -1,7 +1,9 @@
 #include "hooks/kit/root_editor.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +31,16 @@ std::uint64_t ownDevMount(int root, std::uint64_t rootMount) {
     return isOwn ? mountIdOf(dev.get()) : rootMount;
 }
 
+void requireNotTheKernels(int file) {
+    struct statfs filesystem {};
+    checkErrno(::fstatfs(file, &filesystem), "Failed to examine the destination's filesystem");
+    for (const long kernels : {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC}) {
+        if (filesystem.f_type == kernels) {
+            throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the kernel"), EXDEV);
+        }
+    }
+}
+
 }  // namespace
 
 RootEditor::RootEditor(int rootFd) : root(rootFd), rootMount(mountIdOf(rootFd)), devMount(ownDevMount(rootFd, rootMount)) {}
@@ -41,14 +53,29 @@ void RootEditor::requireOwnMount(int directory) const {
     }
 }
 
-void RootEditor::bind(const std::string& source, const std::string& destination, const BindAttributes& attributes) const {
+UniqueFd RootEditor::openDestination(const std::string& destination, bool isDirectory) const {
+    if (auto present = tryOpenInRoot(root, destination)) {
+        struct stat status {};
+        checkErrno(::fstat(present.get(), &status), "Failed to examine the destination");
+        if (S_ISDIR(status.st_mode) != isDirectory) {
+            throw Error::fromErrno("the one is a directory, the other is none", isDirectory ? ENOTDIR : EISDIR);
+        }
+        return present;
+    }
+    const Creation creation{.permit = [this](int parent) { requireOwnMount(parent); }};
+    return createInRoot(root, destination, isDirectory ? EntryKind::directory : EntryKind::file, creation);
+}
+
+void RootEditor::bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
+                      Destination where) const {
     try {
         const auto from = openFile(source, O_PATH);
         struct stat sourceStatus {};
         checkErrno(::fstat(from.get(), &sourceStatus), "Failed to examine the source");
-        const auto kind = S_ISDIR(sourceStatus.st_mode) ? EntryKind::directory : EntryKind::file;
-        const Creation creation{.permit = [this](int parent) { requireOwnMount(parent); }};
-        const auto to = createInRoot(root, destination, kind, creation);
+        const auto to = openDestination(destination, S_ISDIR(sourceStatus.st_mode));
+        if (where == Destination::notTheKernels) {
+            requireNotTheKernels(to.get());
+        }
         struct stat targetStatus {};
         struct stat rootStatus {};
         checkErrno(::fstat(to.get(), &targetStatus), "Failed to examine the destination");

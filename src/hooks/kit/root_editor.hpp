@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/mounts.hpp"
+#include "base/unique_fd.hpp"
 
 namespace sarus::hooks {
 
@@ -16,13 +17,18 @@ namespace sarus::hooks {
 /// mounted there belongs to the host or to the user.
 class RootEditor {
 public:
+    /// Where a mount may go. A destination that the container's user or image had a part in must not be one of the kernel's
+    /// filesystems (proc, sysfs, cgroup), which programs with privileges trust.
+    enum class Destination { any, notTheKernels };
+
     /// `rootFd` (O_PATH, not owned) is the root directory in this process's mount namespace.
     explicit RootEditor(int rootFd);
 
     /// Mounts `source`, a path of the host whose symbolic links are followed, on `destination` with all that is mounted below it.
     /// What is missing of the destination is created, owned by root. Nothing happens if the destination is the source already.
     /// Throws Error.
-    void bind(const std::string& source, const std::string& destination, const BindAttributes& attributes) const;
+    void bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
+              Destination kind = Destination::any) const;
 
     enum class LinkResult { made, leadsThereAlready, noDirectory };
     /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) unless it leads to the same file already. An
@@ -32,6 +38,7 @@ public:
 
 private:
     void requireOwnMount(int directory) const;
+    UniqueFd openDestination(const std::string& destination, bool isDirectory) const;
 
     int root;
     std::uint64_t rootMount;

@@ -61,7 +61,7 @@ int runHookProgram(std::string_view hookName, ProgramBody body) noexcept {
     });
 }
 
-int runHook(std::string_view hookName, HookBody body) noexcept {
+int runHook(std::string_view hookName, const HookBody& body) noexcept {
     const HookLog log{std::string(hookName)};
     return guarded(log, [&] {
         normalizeProcess();

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/device_cgroup.hpp"
+#include "hooks/kit/device_mount.hpp"
 #include "hooks/kit/library_directories.hpp"
 #include "hooks/kit/root_editor.hpp"
 #include "hooks/mpi/cache_amendment.hpp"
@@ -43,16 +43,13 @@ void mountFile(const RootEditor& editor, const std::string& path, const Configur
                const HookLog& log) {
     struct stat status {};
     checkErrno(::stat(path.c_str(), &status), cat("Failed to find ", printable(path), " of BIND_MOUNTS"));
-    editor.bind(path, path, {});
-    log.info(cat("Mounted ", printable(path)));
     const bool isDevice = S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
-    if (!isDevice || configuration.isRootless) {
+    if (isDevice && !configuration.isRootless) {
+        mountDevice(editor, context, path, path, "rw", log);
         return;
     }
-    const auto grant = grantDevice(context.state().pid, S_ISCHR(status.st_mode) ? 'c' : 'b', status.st_rdev, "rw");
-    if (const auto why = explainGrant(grant, path); !why.empty()) {
-        log.warn(why);
-    }
+    editor.bind(path, path, {});
+    log.info(cat("Mounted ", printable(path)));
 }
 
 void updateSearch(int root, const std::vector<Injection>& injections, const HookLog& log) {

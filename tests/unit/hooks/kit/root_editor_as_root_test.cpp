@@ -1,0 +1,203 @@
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/isolated_process.hpp"
+#include "hooks/kit/root_editor.hpp"
+#include "hooks/kit/root_fixture.hpp"
+
+namespace sarus::hooks {
+namespace {
+
+using test::inMountNamespace;
+using test::Root;
+
+int errnoOf(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        return error.errnum() != 0 ? error.errnum() : -1;
+    }
+    return 0;
+}
+
+void mountTmpfs(const std::string& directory) {
+    createDirectories(directory);
+    checkErrno(::mount("tmpfs", directory.c_str(), "tmpfs", 0, nullptr), "mount tmpfs");
+}
+
+std::string targetOf(const std::string& link) {
+    char target[256]{};
+    return ::readlink(link.c_str(), target, sizeof target - 1) < 0 ? "no link" : target;
+}
+
+/// `root` is a mount of its own, as a container's is.
+struct Place {
+    Root host;
+    std::string rootPath;
+    UniqueFd root;
+
+    Place() : rootPath(host / "rootfs") {
+        mountTmpfs(rootPath);
+        root = openFile(rootPath, O_PATH | O_DIRECTORY);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    /// What is mounted in the root filesystem goes before the directories are removed, which must never reach into it.
+    ~Place() { ::umount2(rootPath.c_str(), MNT_DETACH); }
+    std::string operator/(const std::string& path) const { return rootPath + "/" + path; }
+};
+
+TEST(RootEditorBindAsRoot, CreatesWhatIsMissingAndMountsFilesAndDirectories) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        place.host.write("directory/inner", "inside");
+        const RootEditor editor(place.root.get());
+        editor.bind(place.host / "file", "/a/b/file", {.readonly = true});
+        editor.bind(place.host / "directory", "/a/directory", {});
+        EXPECT_EQ(readFile(place / "a/b/file"), "text");
+        EXPECT_EQ(readFile(place / "a/directory/inner"), "inside");
+        struct statvfs status {};
+        ASSERT_EQ(::statvfs((place / "a/b/file").c_str(), &status), 0);
+        EXPECT_EQ(status.f_flag & (ST_RDONLY | ST_NOSUID), static_cast<unsigned long>(ST_RDONLY | ST_NOSUID));
+        ASSERT_EQ(::statvfs((place / "a/directory").c_str(), &status), 0);
+        EXPECT_EQ(status.f_flag & (ST_RDONLY | ST_NOSUID), static_cast<unsigned long>(ST_NOSUID));
+    });
+}
+
+TEST(RootEditorBindAsRoot, LinksOfTheImageDoNotLeadOut) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        createDirectories(place.host / "outside");
+        ASSERT_EQ(::symlink((place.host / "outside").c_str(), (place / "link").c_str()), 0);
+        ASSERT_EQ(::symlink("../../../../../../tmp", (place / "up").c_str()), 0);
+        const RootEditor editor(place.root.get());
+        editor.bind(place.host / "file", "/up/file", {});
+        EXPECT_EQ(readFile(place / "tmp/file"), "text");
+        errnoOf([&] { editor.bind(place.host / "file", "/link/file", {}); });
+        EXPECT_FALSE(pathExists(place.host / "outside/file"));
+    });
+}
+
+TEST(RootEditorBindAsRoot, ExistingEntriesOfOtherMountsAreCoveredButNothingIsCreatedThere) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        mountTmpfs(place / "users");
+        replaceFile(place / "users/present", "old", 0644);
+        const RootEditor editor(place.root.get());
+        editor.bind(place.host / "file", "/users/present", {});
+        EXPECT_EQ(readFile(place / "users/present"), "text");
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/users/new", {}); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/users/deep/new", {}); }), EXDEV);
+        EXPECT_FALSE(pathExists(place / "users/new"));
+        EXPECT_FALSE(pathExists(place / "users/deep"));
+    });
+}
+
+TEST(RootEditorBindAsRoot, EntriesAreCreatedInADevOfTheContainersOwnOnly) {
+    inMountNamespace([] {
+        const Place place;
+        mountTmpfs("/dev");  // stands in for the node's
+        ASSERT_EQ(::mknod("/dev/null", S_IFCHR | 0666, makedev(1, 3)), 0);
+        mountTmpfs(place / "dev");
+        RootEditor(place.root.get()).bind("/dev/null", "/dev/dri/card0", {});
+        EXPECT_TRUE(pathExists(place / "dev/dri/card0"));
+        ASSERT_EQ(::umount2((place / "dev").c_str(), MNT_DETACH), 0);
+        ASSERT_EQ(::mount("/dev", (place / "dev").c_str(), nullptr, MS_BIND, nullptr), 0);
+        const RootEditor editor(place.root.get());
+        EXPECT_EQ(errnoOf([&] { editor.bind("/dev/null", "/dev/sarus-test-device", {}); }), EXDEV);
+        EXPECT_FALSE(pathExists("/dev/sarus-test-device"));
+    });
+}
+
+TEST(RootEditorBindAsRoot, KindsMustAgreeAndTheRootItselfIsNoDestination) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        createDirectories(place / "directory");
+        replaceFile(place / "present", "old", 0644);
+        const RootEditor editor(place.root.get());
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/directory", {}); }), EISDIR);
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host.path(), "/present", {}); }), ENOTDIR);
+        EXPECT_NE(errnoOf([&] { editor.bind(place.host.path(), "/directory/..", {}); }), 0);
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "missing", "/new", {}); }), ENOENT);
+        EXPECT_FALSE(pathExists(place / "new")) << "a source that is missing leaves nothing behind";
+    });
+}
+
+TEST(RootEditorBindAsRoot, WhatIsThereAlreadyIsNotMountedAgain) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        const RootEditor editor(place.root.get());
+        editor.bind(place.host / "file", "/file", {});
+        const auto before = readFile("/proc/self/mountinfo");
+        editor.bind(place.host / "file", "/file", {});
+        EXPECT_EQ(readFile("/proc/self/mountinfo"), before);
+    });
+}
+
+TEST(RootEditorBindAsRoot, FilesystemsOfTheKernelAreOutOfReachForDestinationsOfTheContainer) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        createDirectories(place / "proc");
+        ASSERT_EQ(::mount("proc", (place / "proc").c_str(), "proc", 0, nullptr), 0);
+        ASSERT_EQ(::symlink("/proc/sys/kernel", (place / "innocent").c_str()), 0);
+        const RootEditor editor(place.root.get());
+        constexpr auto limited = RootEditor::Destination::notTheKernels;
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/proc/self/attr/exec", {}, limited); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/innocent/hostname", {}, limited); }), EXDEV);
+        editor.bind(place.host / "file", "/opt/file", {}, limited);
+        EXPECT_EQ(readFile(place / "opt/file"), "text");
+        editor.bind(place.host / "file", "/proc/version", {});
+        EXPECT_EQ(readFile(place / "proc/version"), "text") << "an administrator may";
+    });
+}
+
+TEST(RootEditorLinkAsRoot, MakesReplacesAndKeepsLinks) {
+    inMountNamespace([] {
+        const Place place;
+        createDirectories(place / "lib");
+        replaceFile(place / "lib/libx.so.1.2", "library", 0644);
+        replaceFile(place / "lib/libx.so", "another", 0644);
+        const RootEditor editor(place.root.get());
+        using enum RootEditor::LinkResult;
+        EXPECT_EQ(editor.link("/lib", "libx.so.1", "/lib/libx.so.1.2"), made);
+        EXPECT_EQ(editor.link("/lib", "libx.so.1", "/lib/libx.so.1.2"), leadsThereAlready);
+        EXPECT_EQ(editor.link("/lib", "libx.so.1.2", "/lib/libx.so.1.2"), leadsThereAlready) << "the file itself";
+        EXPECT_EQ(editor.link("/lib", "libx.so", "/lib/libx.so.1.2"), made);
+        EXPECT_EQ(targetOf(place / "lib/libx.so"), "/lib/libx.so.1.2");
+        EXPECT_EQ(editor.link("/lib64", "libx.so", "/lib/libx.so.1.2"), noDirectory);
+    });
+}
+
+TEST(RootEditorLinkAsRoot, DirectoriesMountPointsAndOtherMountsAreNotReplaced) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        createDirectories(place / "lib/libd.so");
+        replaceFile(place / "lib/libx.so.1", "library", 0644);
+        const RootEditor editor(place.root.get());
+        EXPECT_NE(errnoOf([&] { editor.link("/lib", "libd.so", "/lib/libx.so.1"); }), 0);
+        editor.bind(place.host / "file", "/lib/libm.so", {});
+        EXPECT_NE(errnoOf([&] { editor.link("/lib", "libm.so", "/lib/libx.so.1"); }), 0);
+        mountTmpfs(place / "users");
+        EXPECT_EQ(errnoOf([&] { editor.link("/users", "libx.so", "/lib/libx.so.1"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.link("/lib", "liby.so", "/lib/missing"); }), ENOENT);
+        for (const auto* name : {"users/libx.so", "lib/liby.so"}) {
+            EXPECT_FALSE(pathExists(place / name)) << name;
+        }
+    });
+}
+
+}  // namespace
+}  // namespace sarus::hooks
