@@ -71,6 +71,7 @@ Command psCommand();
 Command pullCommand();
 Command rmiCommand();
 Command runCommand();
+Command sshKeygenCommand();
 Command versionCommand();
 
 }  // namespace sarus::cli

@@ -5,9 +5,9 @@
 namespace sarus::cli {
 
 const std::vector<Command>& commands() {
-    static const std::vector<Command> all{completionCommand(), helpCommand(), hooksCommand(), imagesCommand(),
-                                          killCommand(),       loadCommand(), pruneCommand(), psCommand(),
-                                          pullCommand(),       rmiCommand(),  runCommand(),   versionCommand()};
+    static const std::vector<Command> all{
+        completionCommand(), helpCommand(), hooksCommand(), imagesCommand(), killCommand(),      loadCommand(),   pruneCommand(),
+        psCommand(),         pullCommand(), rmiCommand(),   runCommand(),    sshKeygenCommand(), versionCommand()};
     return all;
 }
 

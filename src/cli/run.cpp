@@ -15,6 +15,7 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
+#include "cli/ssh.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/run_options.hpp"
 #include "image/lookup.hpp"
@@ -127,6 +128,9 @@ UniqueFd writeRequest(const engine::LaunchRequest& request) {
 int run(Context& context, const Arguments& arguments) {
     const auto reference = image::parseReference(arguments.positionals().front()).normalized();
     auto request = makeRequest(arguments);
+    if (request.ssh) {
+        checkSshKeys(context);
+    }
     auto found = image::findImage(context.repositoryDirectory(arguments.has("centralized-repository")), reference);
     request.imagePath = found.path;
     request.imageReference = found.reference.full();

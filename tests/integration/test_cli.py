@@ -23,6 +23,7 @@ USAGES = {
     "ps": "sarus ps",
     "rmi": "sarus rmi REPOSITORY[:TAG]",
     "run": "sarus run [OPTIONS] REPOSITORY[:TAG] [COMMAND] [ARG...]",
+    "ssh-keygen": "sarus ssh-keygen",
     "version": "sarus version",
 }
 
@@ -81,7 +82,7 @@ def test_unknown_global_option_refers_to_the_general_help(fail):
 
 
 @pytest.mark.parametrize("command, positionals", [("run", ["image"]), ("pull", ["image"]), ("load", ["file", "image"]), ("images", []),
-                                                  ("rmi", ["image"]), ("hooks", []), ("kill", ["name"])])
+                                                  ("rmi", ["image"]), ("hooks", []), ("ssh-keygen", []), ("kill", ["name"])])
 def test_unknown_option_of_a_command_refers_to_its_help(fail, command, positionals):
     assert fail(command, "--invalid-option", *positionals)[:2] == ["unrecognised option '--invalid-option'", f"See 'sarus help {command}'"]
     assert fail(command, "--invalid-option=value", *positionals)[0] == "unrecognised option '--invalid-option'"
@@ -104,7 +105,7 @@ def test_too_few_arguments(fail, command, arguments):
 
 @pytest.mark.parametrize("command, arguments", [("pull", ["image", "extra"]), ("pull", ["image", "--login"]), ("load", ["file", "image", "extra"]),
                                                 ("images", ["extra"]), ("rmi", ["image", "extra"]), ("kill", ["name", "extra"]),
-                                                ("hooks", ["extra"]), ("help", ["run", "extra"]), ("version", ["extra"])])
+                                                ("hooks", ["extra"]), ("ssh-keygen", ["extra"]), ("help", ["run", "extra"]), ("version", ["extra"])])
 def test_too_many_arguments_and_options_after_an_argument_count(fail, command, arguments):
     assert fail(command, *arguments) == [f"Too many arguments for command '{command}'", f"See 'sarus help {command}'"]
 
