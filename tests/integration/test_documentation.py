@@ -29,11 +29,10 @@ def test_manual_of_the_configuration_has_every_key(source_dir):
     assert [key for key in keys(schema) if key not in words] == []
 
 
-def test_manual_pages_are_installed_and_correct_roff(tree):
+def test_manual_pages_are_installed_and_correct_roff(tree, source_dir):
     pages = sorted((tree / "share" / "man").glob("man[15]/*"))
-    assert {page.name for page in pages} == {
-        "sarus.1", "sarus-hooks.1", "sarus-kill.1", "sarus-ps.1", "sarus-run.1", "sarus-pull.1", "sarus-load.1", "sarus-images.1", "sarus-rmi.1", "sarus-prune.1",
-        "sarus-image-builder.1", "sarus.json.5"}
+    assert pages and [page.name for page in pages] == sorted((page.name for page in (source_dir / "docs" / "man").iterdir()),
+                                                             key=lambda name: (name[-1], name))
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
     for page in pages:
