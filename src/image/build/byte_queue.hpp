@@ -29,6 +29,12 @@ private:
 
 using ChunkPtr = std::shared_ptr<const Chunk>;
 
+/// A chunk in a queue; what `mark` means is between producer and consumer.
+struct QueuedChunk {
+    ChunkPtr chunk;
+    unsigned int mark = 0;
+};
+
 /// Hands chunks from one thread to another. `push` waits while `limit` bytes or more are queued, which is what bounds the
 /// memory of a conversion. An end or an error that the producer leaves reaches the consumer after the last chunk; a consumer
 /// that closes the queue releases a waiting producer. Who had to wait continues only when there is work for a while, for
@@ -38,7 +44,7 @@ public:
     explicit ByteQueue(std::size_t byteLimit) : limit(byteLimit) {}
 
     /// Returns false if the consumer wants no more.
-    bool push(ChunkPtr chunk) {
+    bool push(ChunkPtr chunk, unsigned int mark = 0) {
         std::unique_lock lock(mutex);
         if (queuedBytes >= limit) {
             room.wait(lock, [this] { return queuedBytes <= limit / 2 || closed; });
@@ -47,7 +53,7 @@ public:
             return false;
         }
         queuedBytes += chunk->bytes().size();
-        chunks.push_back(std::move(chunk));
+        chunks.push_back({std::move(chunk), mark});
         if (queuedBytes >= limit / 2) {
             filled.notify_one();
         }
@@ -63,7 +69,9 @@ public:
     }
 
     /// The next chunk, or null at the end. Throws what the producer failed with.
-    ChunkPtr pop() {
+    ChunkPtr pop() { return popMarked().chunk; }
+
+    QueuedChunk popMarked() {
         std::unique_lock lock(mutex);
         if (chunks.empty()) {
             filled.wait(lock, [this] { return queuedBytes >= limit / 2 || ended; });
@@ -72,15 +80,15 @@ public:
             if (failure) {
                 std::rethrow_exception(failure);
             }
-            return nullptr;
+            return {};
         }
-        ChunkPtr chunk = std::move(chunks.front());
+        QueuedChunk next = std::move(chunks.front());
         chunks.pop_front();
-        queuedBytes -= chunk->bytes().size();
+        queuedBytes -= next.chunk->bytes().size();
         if (queuedBytes <= limit / 2) {
             room.notify_one();
         }
-        return chunk;
+        return next;
     }
 
     /// Ends both sides: `push` refuses from now on, and `pop` finds the end.
@@ -98,7 +106,7 @@ private:
     std::mutex mutex;
     std::condition_variable filled;
     std::condition_variable room;
-    std::deque<ChunkPtr> chunks;
+    std::deque<QueuedChunk> chunks;
     std::size_t queuedBytes = 0;
     std::size_t limit;
     bool ended = false;

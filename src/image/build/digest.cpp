@@ -7,6 +7,24 @@
 
 namespace sarus::image::build {
 
+namespace {
+
+Digest makeDigest(std::string_view algorithm, std::span<const unsigned char> value) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text = cat(algorithm, ':');
+    for (const auto byte : value) {
+        text += digits[byte >> 4U];
+        text += digits[byte & 15U];
+    }
+    return Digest(text);
+}
+
+}  // namespace
+
+Digest sha256Digest(const std::array<unsigned char, 32>& value) {
+    return makeDigest("sha256", value);
+}
+
 Digest::Digest(std::string_view text) : whole(text), colon(whole.find(':')) {
     std::size_t digits = 0;
     if (colon != std::string::npos) {
@@ -41,13 +59,7 @@ Digest Hasher::finish() {
     if (EVP_DigestFinal_ex(context.get(), raw, &size) != 1) {
         throw Error(cat("Failed to compute ", algorithmName));
     }
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text = cat(algorithmName, ':');
-    for (unsigned int i = 0; i < size; ++i) {
-        text += digits[raw[i] >> 4U];
-        text += digits[raw[i] & 15U];
-    }
-    return Digest(text);
+    return makeDigest(algorithmName, {raw, size});
 }
 
 }  // namespace sarus::image::build

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -26,6 +27,9 @@ private:
     std::string whole;
     std::size_t colon;
 };
+
+/// The digest with this value.
+Digest sha256Digest(const std::array<unsigned char, 32>& value);
 
 /// Computes a digest over data that comes in parts.
 class Hasher {

@@ -4,11 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <deque>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "image/build/sha256_pair.hpp"
 
 namespace sarus::image::build {
 
@@ -17,6 +21,9 @@ namespace {
 constexpr std::size_t chunkSize = 256U << 10U;
 constexpr std::size_t compressedAhead = 1U << 20U;
 constexpr std::size_t unpackedAhead = 4U << 20U;
+constexpr std::size_t unpairedBytes = 2U << 20U;  // that wait for data of the other digest
+constexpr unsigned int unpackedMark = 0;
+constexpr unsigned int blobMark = 1;
 
 UniqueFd openBlob(const Layer& layer) {
     UniqueFd file = openFile(layer.path, O_RDONLY | O_NONBLOCK);
@@ -32,6 +39,49 @@ UniqueFd openBlob(const Layer& layer) {
     return file;
 }
 
+/// Data of one digest which wait to be hashed.
+class Backlog {
+public:
+    void add(ChunkPtr chunk) {
+        total += chunk->bytes().size();
+        chunks.push_back(std::move(chunk));
+    }
+    std::size_t size() const noexcept { return total; }
+    std::span<const unsigned char> front() const noexcept {
+        return chunks.empty() ? std::span<const unsigned char>() : chunks.front()->bytes().subspan(taken);
+    }
+    void take(std::size_t count) noexcept {
+        total -= count;
+        taken += count;
+        if (!chunks.empty() && taken == chunks.front()->bytes().size()) {
+            chunks.pop_front();
+            taken = 0;
+        }
+    }
+
+private:
+    std::deque<ChunkPtr> chunks;
+    std::size_t taken = 0;
+    std::size_t total = 0;
+};
+
+/// Hashes what there is of both; of one alone only as far as no more than `mayWait` bytes are left.
+void hashTogether(Sha256Pair& pair, std::array<Backlog, 2>& backlogs, std::size_t mayWait) {
+    while (true) {
+        std::array parts{backlogs[0].front(), backlogs[1].front()};
+        const auto common = std::min(parts[0].size(), parts[1].size());
+        for (std::size_t i = 0; i < 2; ++i) {
+            parts[i] = parts[i].first(common > 0 ? common : backlogs[i].size() > mayWait ? parts[i].size() : 0);
+        }
+        if (parts[0].empty() && parts[1].empty()) {
+            return;
+        }
+        pair.update(parts[0], parts[1]);
+        backlogs[0].take(parts[0].size());
+        backlogs[1].take(parts[1].size());
+    }
+}
+
 }  // namespace
 
 LayerStream::LayerStream(const Layer& source, ReadCounters& readCounters, std::uint64_t unpackedLimit)
@@ -43,10 +93,12 @@ LayerStream::LayerStream(const Layer& source, ReadCounters& readCounters, std::u
       toHash(unpackedAhead),
       unpacked(unpackedAhead) {
     hashedTwice = !(layer.digest == layer.diffId);
+    pairedHashes =
+        hashedTwice && Sha256Pair::available() && layer.digest.algorithm() == "sha256" && layer.diffId.algorithm() == "sha256";
     try {
         threads.emplace_back([this] { readBlob(); });
         threads.emplace_back([this] { decompress(); });
-        threads.emplace_back([this] { hashUnpacked(); });
+        threads.emplace_back([this] { hash(); });
     } catch (...) {
         joinAll();
         throw;
@@ -86,12 +138,19 @@ void LayerStream::readBlob() {
             chunk->setSize(static_cast<std::size_t>(count));
             blobSize += static_cast<std::uint64_t>(count);
             counters.blobBytes += static_cast<std::uint64_t>(count);
+            if (pairedHashes) {
+                toHash.push(chunk, blobMark);
+            }
             if (!compressed.push(chunk)) {
                 return;
             }
-            hasher.update(chunk->bytes());
+            if (!pairedHashes) {
+                hasher.update(chunk->bytes());
+            }
         }
-        blobDigest = hasher.finish();
+        if (!pairedHashes) {
+            blobDigest = hasher.finish();
+        }
         compressed.end();
     } catch (...) {
         compressed.end(std::current_exception());
@@ -104,7 +163,7 @@ bool LayerStream::emit(ChunkPtr chunk) {
         throw Error(cat("The image's layers unpack to more than ", formatSize(limit)), unpackedLimitHint);
     }
     if (hashedTwice) {
-        toHash.push(chunk);  // refused only if hashing failed, which verify() reports
+        toHash.push(chunk, unpackedMark);  // refused only if hashing failed, which verify() reports
     }
     return unpacked.push(std::move(chunk));
 }
@@ -159,16 +218,37 @@ void LayerStream::decompress(ChunkPtr in, Decompressor& decompressor) {
     }
 }
 
-void LayerStream::hashUnpacked() {
+void LayerStream::hash() {
     try {
-        Hasher hasher(layer.diffId.algorithm());
-        while (const ChunkPtr chunk = toHash.pop()) {
-            hasher.update(chunk->bytes());
+        if (pairedHashes) {
+            hashBoth();
+        } else {
+            hashUnpacked();
         }
-        unpackedDigest = hasher.finish();
     } catch (const std::exception&) {
         toHash.close();  // verify() reports that there is no digest
     }
+}
+
+void LayerStream::hashUnpacked() {
+    Hasher hasher(layer.diffId.algorithm());
+    while (const ChunkPtr chunk = toHash.pop()) {
+        hasher.update(chunk->bytes());
+    }
+    unpackedDigest = hasher.finish();
+}
+
+/// All data come through one queue: with two, one could be full while nothing arrives in the other.
+void LayerStream::hashBoth() {
+    Sha256Pair pair;
+    std::array<Backlog, 2> backlogs;
+    for (auto next = toHash.popMarked(); next.chunk; next = toHash.popMarked()) {
+        backlogs[next.mark].add(std::move(next.chunk));
+        hashTogether(pair, backlogs, unpairedBytes);
+    }
+    hashTogether(pair, backlogs, 0);
+    unpackedDigest = sha256Digest(pair.finish(unpackedMark));
+    blobDigest = sha256Digest(pair.finish(blobMark));
 }
 
 std::span<const unsigned char> LayerStream::peek() {

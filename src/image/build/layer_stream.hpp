@@ -57,7 +57,9 @@ private:
     void decompress();
     void decompress(ChunkPtr in, Decompressor& decompressor);
     bool emit(ChunkPtr chunk);
+    void hash();
     void hashUnpacked();
+    void hashBoth();
     void joinAll() noexcept;
 
     const Layer& layer;
@@ -70,7 +72,8 @@ private:
     std::optional<Digest> blobDigest;
     std::optional<Digest> unpackedDigest;
     std::uint64_t blobSize = 0;
-    bool hashedTwice = true;
+    bool hashedTwice = true;    ///< blob and unpacked data are not the same
+    bool pairedHashes = false;  ///< both are hashed together, on one thread
     ChunkPtr current;
     std::size_t position = 0;
     std::vector<std::thread> threads;
