@@ -46,7 +46,12 @@ std::vector<std::string> listHookFiles(int directory, const std::string& path) {
 oci::HookConfig readHookFile(int directory, const std::string& path, const HookFileCheck& check) {
     const auto name = path.substr(path.rfind('/') + 1);
     // O_NONBLOCK: a FIFO in the file's place must not stop the reader.
-    const UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    UniqueFd file(::openat(directory, name.c_str(), flags | O_NOFOLLOW));
+    const bool throughLink = !file && errno == ELOOP;
+    if (throughLink) {
+        file.reset(::openat(directory, name.c_str(), flags));
+    }
     checkErrno(file.get(), cat("Failed to open ", printable(path)));
     struct stat status {};
     checkErrno(::fstat(file.get(), &status), cat("Failed to examine ", printable(path)));
@@ -54,7 +59,7 @@ oci::HookConfig readHookFile(int directory, const std::string& path, const HookF
         throw Error(cat(printable(path), " is not a regular file"));
     }
     if (check) {
-        check(file.get(), path);
+        check({.path = path, .status = status, .throughLink = throughLink});
     }
     return oci::parseHookConfig(readAll(file.get(), largestHookFile, printable(path)), path);
 }

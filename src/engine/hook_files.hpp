@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,8 +10,15 @@
 
 namespace sarus::engine {
 
-/// Called with each opened file (readable) before it is read; throws to refuse it. May be empty.
-using HookFileCheck = std::function<void(int file, const std::string& shown)>;
+/// A hook file that is open and about to be read.
+struct OpenHookFile {
+    std::string path;
+    struct stat status;  ///< of the open file
+    bool throughLink;    ///< whether its name is a symbolic link
+};
+
+/// Called with each opened file before it is read; throws to refuse it. May be empty.
+using HookFileCheck = std::function<void(const OpenHookFile& file)>;
 
 /// The paths of the "*.json" directly in the open directory (O_PATH suffices), sorted. Throws Error.
 std::vector<std::string> listHookFiles(int directory, const std::string& path);

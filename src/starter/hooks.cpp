@@ -22,44 +22,47 @@ constexpr std::size_t longestLine = 64U << 10U;
 
 }  // namespace
 
-std::vector<oci::HookConfig> loadHooks(const engine::SiteConfig& config, const TrustedOwners& owners) {
+std::vector<oci::HookConfig> loadHooks(const engine::SiteConfig& config, PathChecker& paths) {
     if (!config.hooksDir) {
         return {};
     }
-    UniqueFd directory;
-    if (config.securityChecks) {
-        auto checked = checkPath(*config.hooksDir, owners);
-        if (!checked) {
-            throw Error(cat("The directory `hooksDir` (", printable(*config.hooksDir), ") does not exist"),
-                        "Create it, or remove the key from sarus.json");
-        }
-        directory = std::move(checked->fd);
-    } else {
-        directory = openFile(*config.hooksDir, O_PATH | O_DIRECTORY);
+    if (!config.securityChecks) {
+        return engine::readHookFiles(openFile(*config.hooksDir, O_PATH | O_DIRECTORY).get(), *config.hooksDir);
     }
-    const auto check = [&](int file, const std::string& shown) {
-        struct stat entry {};
-        if (config.securityChecks && ::lstat(shown.c_str(), &entry) == 0 && S_ISLNK(entry.st_mode)) {
-            checkPath(shown, owners);  // a link leads through directories which nobody has looked at yet
+    const auto directory = paths.check(*config.hooksDir);
+    if (!directory) {
+        throw Error(cat("The directory `hooksDir` (", printable(*config.hooksDir), ") does not exist"),
+                    "Create it, or remove the key from sarus.json");
+    }
+    const auto check = [&](const engine::OpenHookFile& file) {
+        if (file.throughLink) {
+            paths.check(file.path);  // through directories which nobody has looked at yet
         }
-        if (config.securityChecks) {
-            checkDescriptor(file, shown, owners);
-        }
+        checkStatus(file.status, file.path, paths.owners());
     };
-    auto hooks = engine::readHookFiles(directory.get(), *config.hooksDir, check);
+    auto hooks = engine::readHookFiles(directory->directory, *config.hooksDir, check);
     for (const auto& hook : hooks) {
-        if (config.securityChecks) {
-            checkPath(hook.hook.path, owners);
-        }
+        paths.check(hook.hook.path);
     }
     return hooks;
 }
 
-void checkHookPrograms(const engine::ContainerPlan& plan) {
+void checkHookPrograms(const engine::ContainerPlan& plan, PathChecker* verified) {
+    const auto errorOf = [verified](const std::string& path) {
+        if (verified == nullptr) {
+            return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
+        }
+        constexpr mode_t executable = S_IXUSR | S_IXGRP | S_IXOTH;
+        const auto program = verified->check(path);
+        return !program ? ENOENT : (program->status.st_mode & executable) == 0 ? EACCES : 0;
+    };
     for (const auto& planned : plan.hooks) {
-        if (planned.stage != "startContainer" && ::access(planned.hook.path.c_str(), X_OK) != 0) {
+        if (planned.stage == "startContainer") {
+            continue;
+        }
+        if (const int error = errorOf(planned.hook.path); error != 0) {
             throw Error::fromErrno(cat("The hook '", printable(planned.name), "' cannot be run: ", printable(planned.hook.path)),
-                                   errno, "See 'sarus hooks --check'");
+                                   error, "See 'sarus hooks --check'");
         }
     }
 }

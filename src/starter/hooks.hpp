@@ -18,10 +18,11 @@ inline constexpr std::string_view hookLogName = "hooks-log";
 /// Reads the hook files of `hooksDir`; none if the key is absent. With `securityChecks` the directory, each file and each hook's
 /// program, with the directories on the way to them, must be such that nobody who is not trusted can change them: the
 /// bytes that are parsed are those of the descriptor that was checked. Throws Error.
-std::vector<oci::HookConfig> loadHooks(const engine::SiteConfig& config, const TrustedOwners& owners);
+std::vector<oci::HookConfig> loadHooks(const engine::SiteConfig& config, PathChecker& paths);
 
 /// Throws Error which names the hook if the program of a hook that is going to run on the host is not there.
-void checkHookPrograms(const engine::ContainerPlan& plan);
+/// `verified`: the checker that loadHooks() went through, which knows the answers; nullptr to ask the filesystem.
+void checkHookPrograms(const engine::ContainerPlan& plan, PathChecker* verified = nullptr);
 
 /// Gives config.json to each hook of the stage `precreate` in turn, on its standard input, and returns what the last one wrote to
 /// its standard output. A hook has the environment of its file alone and the directory "/". Throws Error with the hook's name and

@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t largestConfiguration = 4U << 20U;
 constexpr uid_t overflowUid = 65534;
 
-UniqueFd openRegularFile(int directory, const std::string& name, const std::string& shown) {
+/// A regular file which nobody else can change.
+UniqueFd openChecked(int directory, const std::string& name, const std::string& shown, const TrustedOwners& owners) {
     // O_NONBLOCK: a FIFO in the file's place must not stop the starter.
     UniqueFd fd(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!fd) {
@@ -28,6 +29,7 @@ UniqueFd openRegularFile(int directory, const std::string& name, const std::stri
     if (!S_ISREG(status.st_mode)) {
         throw Error(cat(printable(shown), " is not a regular file"));
     }
+    checkStatus(status, shown, owners);
     return fd;
 }
 
@@ -45,18 +47,18 @@ TrustedOwners trustedOwners(const Entry& entry, const Credentials& credentials) 
     return owners;
 }
 
-engine::SiteConfig loadInstallation(const std::string& prefix, const TrustedOwners& owners) {
+engine::SiteConfig loadInstallation(const std::string& prefix, PathChecker& paths) {
     const std::string etc = cat(prefix == "/" ? "" : prefix, "/etc");
     const auto directory = openFile(etc, O_PATH | O_DIRECTORY);
     const std::string configPath = cat(etc, "/sarus.json");
-    const auto file = openRegularFile(directory.get(), "sarus.json", configPath);
-    checkDescriptor(file.get(), configPath, owners);
-    if (const UniqueFd schema(::openat(directory.get(), "sarus.schema.json", O_PATH | O_CLOEXEC)); schema) {
-        checkDescriptor(schema.get(), cat(etc, "/sarus.schema.json"), owners);
+    const auto file = openChecked(directory.get(), "sarus.json", configPath, paths.owners());
+    // The schema is for other programs, so it is not opened: all that matters is whose it is.
+    if (struct stat schema{}; ::fstatat(directory.get(), "sarus.schema.json", &schema, 0) == 0) {
+        checkStatus(schema, cat(etc, "/sarus.schema.json"), paths.owners());
     }
     const auto config = engine::parseSiteConfig(readAll(file.get(), largestConfiguration, printable(configPath)), configPath);
     if (config.securityChecks) {
-        checkInstallation(config, owners);
+        checkInstallation(config, paths);
     }
     return config;
 }

@@ -14,6 +14,6 @@ TrustedOwners trustedOwners(const Entry& entry, const Credentials& credentials);
 
 /// Reads and checks `<prefix>/etc/sarus.json`: the bytes that are parsed are those of the descriptor that was checked. Then
 /// performs the checks which the configuration asks for. Throws Error.
-engine::SiteConfig loadInstallation(const std::string& prefix, const TrustedOwners& owners);
+engine::SiteConfig loadInstallation(const std::string& prefix, PathChecker& paths);
 
 }  // namespace sarus::starter

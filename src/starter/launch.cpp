@@ -29,6 +29,7 @@
 #include "starter/request_channel.hpp"
 #include "starter/rootfs.hpp"
 #include "starter/runtime.hpp"
+#include "starter/security_checks.hpp"
 
 namespace sarus::starter {
 
@@ -173,7 +174,8 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
 
 int launch(const Entry& entry, Credentials credentials, int requestFd) {
     Timer timer;
-    const auto config = loadInstallation(entry.prefix, trustedOwners(entry, credentials));
+    std::optional<PathChecker> paths(trustedOwners(entry, credentials));
+    const auto config = loadInstallation(entry.prefix, *paths);
     const auto request = receiveRequest(requestFd, entry.descriptors);
     setLogLevel(request.logLevel);
     timer.done("Checking the installation and reading the request");
@@ -183,7 +185,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     checkRootlessAllowed(entry, config);
 
     const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
-    const auto hooks = loadHooks(config, trustedOwners(entry, credentials));
+    const auto hooks = loadHooks(config, *paths);
     auto facts = gatherHostFacts(entry, credentials, config, {requestFd, request.imageFd});
     facts.hookOutput = cat(directories.bundleDir, '/', hookLogName);
     const auto plan = engine::plan(config, request, facts, hooks);
@@ -191,10 +193,11 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
         logWarn(subsystem, warning);
     }
     checkTerminal(plan);
-    checkHookPrograms(plan);
+    checkHookPrograms(plan, config.securityChecks ? &*paths : nullptr);
     keepDescriptors(entry, plan, {requestFd, request.imageFd});
-    const auto runtime = findRuntime(config.runcPath);
+    const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
     refuseNameInUse(directories.runtimeRoot, plan.name);
+    paths.reset();  // directories which it holds open could not be unmounted as long as the container runs
     timer.done("Planning the container");
 
     enterNamespaces(credentials);

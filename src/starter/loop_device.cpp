@@ -145,8 +145,11 @@ public:
     }
 
     /// Removes hints which nobody has written for a week. If one is still true, the next start gets a device of its own and
-    /// writes it again. Called only where a new device was bound, which is rare.
+    /// writes it again. Once a day is enough: a node may know thousands of images, and others wait for the lock meanwhile.
     void sweepOthers() const {
+        if (!isSweepDue()) {
+            return;
+        }
         const std::unique_ptr<DIR, CloseDir> entries(::fdopendir(::fcntl(registryDirectory.get(), F_DUPFD_CLOEXEC, 0)));
         const auto oldest = ::time(nullptr) - 7 * 24 * 3600;
         while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
@@ -165,6 +168,17 @@ private:
     };
 
     Hint(UniqueFd registry, UniqueFd lockedFile) : registryDirectory(std::move(registry)), file(std::move(lockedFile)) {}
+
+    bool isSweepDue() const {
+        constexpr time_t day = 24 * 3600;
+        const UniqueFd stamp(
+            ::openat(registryDirectory.get(), "last-sweep", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+        struct stat status {};
+        if (!stamp || ::fstat(stamp.get(), &status) != 0 || (status.st_size > 0 && status.st_mtime + day > ::time(nullptr))) {
+            return false;
+        }
+        return ::pwrite(stamp.get(), "\n", 1, 0) == 1;
+    }
 
     static bool lockUntil(int fd, Clock::time_point end) {
         while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -303,7 +317,7 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
                             const LoopMountOptions& options) {
     const auto superblock = readSquashfsSuperblock(imageFd, imagePath);
     const SignalBlock noSignals;
-    const auto image = statusOf(imageFd, imagePath);
+    const auto& image = superblock.file;
     // Nothing is logged while it is locked: the user's end of stderr may be full.
     const auto hint = Hint::lock(options, hintName(image));
     if (const auto number = hint ? hint->device() : std::nullopt) {

@@ -26,7 +26,8 @@ void report(const Error& error) {
 
 /// `ps SESSION_DIRECTORY` or `kill SESSION_DIRECTORY SIGNAL NAME`.
 void manageContainers(const Entry& entry, const Credentials& credentials, const std::vector<std::string>& arguments) {
-    const auto config = loadInstallation(entry.prefix, trustedOwners(entry, credentials));
+    PathChecker paths(trustedOwners(entry, credentials));
+    const auto config = loadInstallation(entry.prefix, paths);
     if (arguments[0] == "ps") {
         listContainers(config, credentials, arguments[1]);
     } else {
@@ -48,8 +49,8 @@ int run(int argc, char** argv) {
     const auto& argument = arguments[0];
     const auto credentials = Credentials::acquire(entry.mode);
     if (argument == "create-repository") {
-        const auto owners = trustedOwners(entry, credentials);
-        createUserRepository(loadInstallation(entry.prefix, owners), credentials, owners);
+        PathChecker paths(trustedOwners(entry, credentials));
+        createUserRepository(loadInstallation(entry.prefix, paths), credentials, paths);
         return 0;
     }
     if (argument == "ps" || argument == "kill") {

@@ -189,13 +189,17 @@ private:
 
 }  // namespace
 
-RuntimeProgram findRuntime(const std::string& runcPath) {
+RuntimeProgram findRuntime(const std::string& runcPath, PathChecker* verified) {
     std::string real(PATH_MAX, '\0');
-    if (::realpath(runcPath.c_str(), real.data()) == nullptr) {
+    const auto checked = verified != nullptr ? verified->check(runcPath) : std::nullopt;
+    if (checked) {
+        real = checked->realPath;
+    } else if (::realpath(runcPath.c_str(), real.data()) != nullptr) {
+        real.resize(real.find('\0'));
+    } else {
         throw Error::fromErrno(cat("Failed to find the OCI runtime ", printable(runcPath)), errno,
                                "Install the package crun or runc, or correct `runcPath` in sarus.json");
     }
-    real.resize(real.find('\0'));
     const bool isCrun = real.find("crun", real.rfind('/')) != std::string::npos;
     return {.path = real, .kind = isCrun ? engine::OciRuntime::crun : engine::OciRuntime::runc};
 }

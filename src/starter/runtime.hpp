@@ -23,8 +23,9 @@ struct RuntimeProgram {
 };
 
 /// Follows `runcPath`. A real name which contains "crun" means crun, everything else speaks runc's dialect.
+/// `verified`: a checker which may have followed the path already, so that it is not asked for again; nullptr for none.
 /// Throws Error with the package to install if the program does not exist.
-RuntimeProgram findRuntime(const std::string& runcPath);
+RuntimeProgram findRuntime(const std::string& runcPath, PathChecker* verified = nullptr);
 
 /// Directories of the starter which outlive a container; nobody but root (rootless: the caller) can change them.
 struct StateDirectories {

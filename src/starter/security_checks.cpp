@@ -2,14 +2,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <deque>
-#include <memory>
+#include <functional>
+#include <map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -32,7 +33,7 @@ void checkOwner(const struct stat& status, const std::string& shown, const Trust
     }
 }
 
-void checkStatus(const struct stat& status, const std::string& shown, const TrustedOwners& owners, Position position) {
+void checkAs(Position position, const struct stat& status, const std::string& shown, const TrustedOwners& owners) {
     checkOwner(status, shown, owners);
     if (S_ISLNK(status.st_mode)) {
         return;  // the mode of a link means nothing
@@ -57,12 +58,38 @@ void pushComponents(std::deque<std::string>& pending, const std::string& path) {
     pending.insert(pending.begin(), components.begin(), components.end());
 }
 
-/// One look-up, component by component. The stack of directories makes ".." return to what was checked already.
-class Walk {
-public:
-    explicit Walk(const TrustedOwners& trusted) : owners(trusted) { stack.push_back(openFile("/", O_PATH | O_DIRECTORY)); }
+}  // namespace
 
-    std::optional<CheckedPath> run(const std::string& path) {
+/// A name that was looked up, below the directory that it was found in.
+struct PathChecker::Entry {
+    std::string name;
+    Entry* parent = nullptr;  ///< nullptr for "/"
+    UniqueFd fd{};            ///< O_PATH; of directories alone
+    struct stat status {};
+    std::string target{};  ///< of a link
+    std::map<std::string, std::unique_ptr<Entry>, std::less<>> children{};
+
+    std::string path() const { return parent == nullptr ? "/" : below(*parent, name); }
+
+    static std::string below(const Entry& directory, const std::string& name) {
+        return cat(directory.parent == nullptr ? "" : directory.path(), '/', name);
+    }
+
+    Entry& add(std::string newName) {
+        auto entry = std::make_unique<Entry>();
+        entry->name = newName;
+        entry->parent = this;
+        return *(children[std::move(newName)] = std::move(entry));
+    }
+};
+
+/// One look-up, component by component; ".." returns to what was checked already.
+class PathChecker::Walk {
+public:
+    Walk(const TrustedOwners& trusted, Entry& root) : owners(trusted), top(root), here(&root) {}
+
+    /// nullptr if there is nothing.
+    Entry* run(const std::string& path) {
         pushComponents(pending, path);
         while (!pending.empty()) {
             const std::string name = pending.front();
@@ -71,12 +98,12 @@ public:
                 continue;
             }
             if (name == "..") {
-                leave();
+                here = here->parent != nullptr ? here->parent : here;
             } else if (!enter(name)) {
-                return std::nullopt;
+                return nullptr;
             }
         }
-        return CheckedPath{.fd = std::move(stack.back()), .realPath = shown()};
+        return here;
     }
 
 private:
@@ -85,113 +112,141 @@ private:
     }
 
     bool enter(const std::string& name) {
-        UniqueFd next(::openat(stack.back().get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-        const std::string path = cat(shown() == "/" ? "" : shown(), '/', name);
-        if (!next) {
-            if (errno == ENOENT || errno == ENOTDIR) {
-                return false;
-            }
-            throwErrno(cat("Failed to examine ", printable(path)));
+        Entry* entry = find(name);
+        if (entry == nullptr) {
+            return false;
         }
-        struct stat status {};
-        checkErrno(::fstat(next.get(), &status), cat("Failed to examine ", printable(path)));
-        checkStatus(status, path, owners, isLast() ? Position::last : Position::parent);
-        if (!S_ISLNK(status.st_mode)) {
-            stack.push_back(std::move(next));
-            names.push_back(name);
+        checkAs(isLast() ? Position::last : Position::parent, entry->status, Entry::below(*here, name), owners);
+        if (!S_ISLNK(entry->status.st_mode)) {
+            here = entry;
             return true;
         }
         if (++links > maximumLinks) {
-            throw Error::fromErrno(cat("Failed to examine ", printable(path)), ELOOP);
+            throw Error::fromErrno(cat("Failed to examine ", printable(entry->path())), ELOOP);
         }
-        const auto target = readLink(next.get(), path);
-        if (target.starts_with('/')) {
-            stack.resize(1);
-            names.clear();
+        if (entry->target.starts_with('/')) {
+            here = &top;
         }
-        pushComponents(pending, target);
+        pushComponents(pending, entry->target);
         return true;
     }
 
-    void leave() {
-        if (!names.empty()) {
-            stack.pop_back();
-            names.pop_back();
+    /// What is remembered, or asked of the filesystem now.
+    Entry* find(const std::string& name) {
+        const auto known = here->children.find(name);
+        if (known != here->children.end() && (known->second->fd || !S_ISDIR(known->second->status.st_mode))) {
+            return known->second.get();
         }
+        if (!here->fd) {
+            return nullptr;  // below something else than a directory
+        }
+        UniqueFd fd(::openat(here->fd.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        const std::string path = Entry::below(*here, name);
+        if (!fd) {
+            if (errno == ENOENT || errno == ENOTDIR) {
+                return nullptr;
+            }
+            throwErrno(cat("Failed to examine ", printable(path)));
+        }
+        Entry& entry = known != here->children.end() ? *known->second : here->add(name);
+        checkErrno(::fstat(fd.get(), &entry.status), cat("Failed to examine ", printable(path)));
+        if (S_ISLNK(entry.status.st_mode)) {
+            entry.target = readLink(fd.get(), path);
+        } else if (S_ISDIR(entry.status.st_mode)) {
+            entry.fd = std::move(fd);
+        }
+        return &entry;
     }
 
-    std::string shown() const { return names.empty() ? "/" : cat('/', join(names, "/")); }
-
     const TrustedOwners& owners;
-    std::vector<UniqueFd> stack;
-    std::vector<std::string> names;
+    Entry& top;
+    Entry* here;
     std::deque<std::string> pending;
     int links = 0;
 };
 
-void checkBelow(int directory, const std::string& shown, const TrustedOwners& owners, int depth) {
+PathChecker::PathChecker(TrustedOwners owners) : trusted(std::move(owners)), root(std::make_unique<Entry>()) {
+    root->fd = openFile("/", O_PATH | O_DIRECTORY);
+    root->status.st_mode = S_IFDIR | 0755;  // "/" itself is not among what is checked
+}
+
+PathChecker::~PathChecker() = default;
+
+std::optional<CheckedPath> PathChecker::check(const std::string& path) {
+    const auto* entry = Walk(trusted, *root).run(path);
+    if (entry == nullptr) {
+        return std::nullopt;
+    }
+    return CheckedPath{.directory = entry->fd.get(), .status = entry->status, .realPath = entry->path()};
+}
+
+void PathChecker::checkTree(const std::string& path) {
+    auto* entry = Walk(trusted, *root).run(path);
+    if (entry != nullptr && entry->fd) {
+        checkBelow(*entry, 0);
+    }
+}
+
+void PathChecker::checkBelow(Entry& directory, int depth) {
+    const std::string shown = directory.path();
     if (depth > maximumDepth) {
         throw Error(cat("The directories below \"", printable(shown), "\" are nested too deeply to be checked"));
     }
-    UniqueFd fd(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    UniqueFd fd(::openat(directory.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     checkErrno(fd.get(), cat("Failed to list ", printable(shown)));
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd.get()), &::closedir);
     if (!entries) {
         throwErrno(cat("Failed to list ", printable(shown)));
     }
-    const int list = fd.release();  // owned by the DIR now
+    fd.release();  // owned by the DIR now
     while (const dirent* entry = ::readdir(entries.get())) {
         const std::string name = static_cast<const char*>(entry->d_name);
-        if (name == "." || name == "..") {
-            continue;
-        }
-        const std::string path = cat(shown, '/', name);
-        UniqueFd child(::openat(list, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-        if (!child && errno == ENOENT) {
-            continue;  // it vanished meanwhile
-        }
-        checkErrno(child.get(), cat("Failed to examine ", printable(path)));
-        struct stat status {};
-        checkErrno(::fstat(child.get(), &status), cat("Failed to examine ", printable(path)));
-        checkStatus(status, path, owners, Position::last);
-        if (S_ISDIR(status.st_mode)) {
-            checkBelow(child.get(), path, owners, depth + 1);
-        } else if (S_ISLNK(status.st_mode)) {
-            checkPath(path, owners);
+        if (name != "." && name != "..") {
+            checkChild(directory, name, depth);
         }
     }
 }
 
-}  // namespace
-
-void checkDescriptor(int fd, const std::string& shown, const TrustedOwners& owners) {
+void PathChecker::checkChild(Entry& directory, const std::string& name, int depth) {
+    const std::string path = Entry::below(directory, name);
     struct stat status {};
-    checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(shown)));
-    checkStatus(status, shown, owners, Position::last);
-}
-
-std::optional<CheckedPath> checkPath(const std::string& path, const TrustedOwners& owners) {
-    return Walk(owners).run(path);
-}
-
-void checkTree(const std::string& path, const TrustedOwners& owners) {
-    const auto checked = checkPath(path, owners);
-    struct stat status {};
-    if (checked && ::fstat(checked->fd.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
-        checkBelow(checked->fd.get(), path, owners, 0);
+    if (::fstatat(directory.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno == ENOENT) {
+            return;  // it vanished meanwhile
+        }
+        throwErrno(cat("Failed to examine ", printable(path)));
+    }
+    if (!S_ISDIR(status.st_mode) && !S_ISLNK(status.st_mode)) {
+        checkStatus(status, path, trusted);
+        directory.add(name).status = status;
+        return;
+    }
+    const auto before = directory.children.find(name);
+    const bool wasOpen = before != directory.children.end() && before->second->fd;
+    const auto* reached = Walk(trusted, *root).run(path);
+    const auto child = directory.children.find(name);
+    if (reached != nullptr && child != directory.children.end() && child->second.get() == reached && reached->fd) {
+        checkBelow(*child->second, depth + 1);
+        if (!wasOpen) {
+            child->second->fd.reset();  // a tree may have more directories than a process may have descriptors
+        }
     }
 }
 
-void checkInstallation(const engine::SiteConfig& config, const TrustedOwners& owners) {
+void checkStatus(const struct stat& status, const std::string& shown, const TrustedOwners& owners) {
+    checkAs(Position::last, status, shown, owners);
+}
+
+void checkInstallation(const engine::SiteConfig& config, PathChecker& paths) {
     if (config.initPath) {
-        checkPath(*config.initPath, owners);
+        paths.check(*config.initPath);
     }
-    checkPath(config.runcPath, owners);
-    if (owners.alsoTrusted.empty()) {  // without privileges bundles are made elsewhere, and this may hold an outer container's
-        checkTree(config.ociBundleDir, owners);
+    paths.check(config.runcPath);
+    if (paths.owners().alsoTrusted.empty()) {  // without privileges bundles are made elsewhere; an outer container's may lie here
+        paths.checkTree(config.ociBundleDir);
     }
     for (const auto* directory : {"/bin", "/libexec", "/dropbear"}) {
-        checkTree(cat(config.prefixDir, directory), owners);
+        paths.checkTree(cat(config.prefixDir, directory));
     }
 }
 

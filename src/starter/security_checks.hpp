@@ -1,7 +1,9 @@
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,20 +21,44 @@ struct TrustedOwners {
 
 /// An object whose owner and mode, and those of every directory on the way to it, have been verified.
 struct CheckedPath {
-    UniqueFd fd;           ///< O_PATH
+    int directory;         ///< O_PATH, owned by the PathChecker; -1 for anything but a directory
+    struct stat status;    ///< of the object itself: never a link
     std::string realPath;  ///< without symbolic links
 };
 
-/// Throws Error with the documented message if the open object can be changed by somebody who is not trusted.
-void checkDescriptor(int fd, const std::string& shown, const TrustedOwners& owners);
+/// Throws Error with the documented message if the object with this status can be changed by somebody who is not trusted.
+void checkStatus(const struct stat& status, const std::string& shown, const TrustedOwners& owners);
 
-/// Walks from "/" by descriptors, through symbolic links, and checks each component but "/" itself. nullopt if it does not exist.
-std::optional<CheckedPath> checkPath(const std::string& path, const TrustedOwners& owners);
+/// Walks from "/" by descriptors, through symbolic links, and checks each component but "/" itself. What one start relies on has
+/// most of its parents in common: a checker remembers what it has seen and asks the filesystem about no name twice. It must not
+/// live longer than one start, because what it remembers may change afterwards.
+class PathChecker {
+public:
+    explicit PathChecker(TrustedOwners owners);
+    PathChecker(const PathChecker&) = delete;
+    PathChecker& operator=(const PathChecker&) = delete;
+    ~PathChecker();
 
-/// The same, and everything below a directory.
-void checkTree(const std::string& path, const TrustedOwners& owners);
+    const TrustedOwners& owners() const noexcept { return trusted; }
+
+    /// nullopt if it does not exist. Throws Error if it, or a directory or link on the way to it, is not to be trusted.
+    std::optional<CheckedPath> check(const std::string& path);
+
+    /// The same, and everything below a directory.
+    void checkTree(const std::string& path);
+
+private:
+    struct Entry;
+    class Walk;
+
+    void checkBelow(Entry& directory, int depth);
+    void checkChild(Entry& directory, const std::string& name, int depth);
+
+    TrustedOwners trusted;
+    std::unique_ptr<Entry> root;
+};
 
 /// The checks that `securityChecks` switches on (reference documentation, "Security requirements").
-void checkInstallation(const engine::SiteConfig& config, const TrustedOwners& owners);
+void checkInstallation(const engine::SiteConfig& config, PathChecker& paths);
 
 }  // namespace sarus::starter

@@ -48,7 +48,8 @@ SquashfsSuperblock readSquashfsSuperblock(int imageFd, const std::string& imageP
         throw Error(cat("Failed to use image ", shown, ": not a squashfs file"), std::string(pullAgain));
     }
     SquashfsSuperblock superblock{.compression = compressionName(littleEndian<std::uint16_t>(&bytes[20])),
-                                  .size = littleEndian<std::uint64_t>(&bytes[40])};
+                                  .size = littleEndian<std::uint64_t>(&bytes[40]),
+                                  .file = status};
     if (superblock.size > static_cast<std::uint64_t>(status.st_size)) {
         throw Error(cat("Failed to use image ", shown, ": the file is truncated (", static_cast<std::uint64_t>(status.st_size),
                         " of ", superblock.size, " bytes)"),

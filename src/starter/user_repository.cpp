@@ -69,7 +69,7 @@ std::optional<std::string> findUserName(std::string_view passwdFile, uid_t uid) 
     return std::nullopt;
 }
 
-void createUserRepository(const engine::SiteConfig& config, const Credentials& credentials, const TrustedOwners& owners) {
+void createUserRepository(const engine::SiteConfig& config, const Credentials& credentials, PathChecker& paths) {
     if (!credentials.privileged()) {
         throw Error(
             cat("Failed to create a repository below ", printable(config.localRepositoryBaseDir), ": no permission"),
@@ -81,15 +81,15 @@ void createUserRepository(const engine::SiteConfig& config, const Credentials& c
         throw Error(cat("Failed to find uid ", credentials.uid(), " in ", printable(passwd)),
                     "Ask the administrator to refresh the installation's passwd file");
     }
-    const auto base = checkPath(config.localRepositoryBaseDir, owners);
+    const auto base = paths.check(config.localRepositoryBaseDir);
     if (!base) {
         throw Error(
             cat("The directory `localRepositoryBaseDir` (", printable(config.localRepositoryBaseDir), ") does not exist"));
     }
     const std::string shown = cat(config.localRepositoryBaseDir, '/', *name);
-    if (!exists(base->fd.get(), *name, shown, credentials.uid())) {
-        createOwned(base->fd.get(), *name, shown, credentials);
-        exists(base->fd.get(), *name, shown, credentials.uid());
+    if (!exists(base->directory, *name, shown, credentials.uid())) {
+        createOwned(base->directory, *name, shown, credentials);
+        exists(base->directory, *name, shown, credentials.uid());
     }
 }
 

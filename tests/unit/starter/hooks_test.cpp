@@ -111,6 +111,28 @@ TEST(CheckHookPrograms, MissingProgramNamesTheHook) {
     EXPECT_NO_THROW(checkHookPrograms(planOf({hook})));
 }
 
+TEST(CheckHookPrograms, WithACheckerTheAnswersAreTheSame) {
+    const TemporaryDirectory directory;
+    const auto file = directory.path() + "/hook";
+    writeAll(openFile(file, O_WRONLY | O_CREAT, 0644).get(), "", file);
+    const TrustedOwners everybody{.alsoTrusted = {::getuid()}, .stickyParents = true};
+    const auto errorOf = [&](const std::string& path) {
+        auto hook = planned("09-hook", "createRuntime");
+        hook.hook.path = path;
+        PathChecker paths(everybody);
+        try {
+            checkHookPrograms(planOf({hook}), &paths);
+        } catch (const Error& error) {
+            return error.errnum();
+        }
+        return 0;
+    };
+    EXPECT_EQ(errorOf(file + "-gone"), ENOENT);
+    EXPECT_EQ(errorOf(file), EACCES);
+    ASSERT_EQ(::chmod(file.c_str(), 0755), 0);
+    EXPECT_EQ(errorOf(file), 0);
+}
+
 TEST(LoadHooks, SortedByFileNameAndJsonFilesOnly) {
     const TemporaryDirectory directory;
     const auto write = [&](const std::string& name) {
@@ -123,11 +145,12 @@ TEST(LoadHooks, SortedByFileNameAndJsonFilesOnly) {
     engine::SiteConfig config;
     config.securityChecks = false;
     config.hooksDir = directory.path();
-    const auto hooks = loadHooks(config, {});
+    PathChecker paths({});
+    const auto hooks = loadHooks(config, paths);
     ASSERT_EQ(hooks.size(), 2U);
     EXPECT_EQ(hooks[0].name(), "10-a");
     EXPECT_EQ(hooks[1].name(), "20-b");
-    EXPECT_THAT(loadHooks({}, {}), IsEmpty());
+    EXPECT_THAT(loadHooks({}, paths), IsEmpty());
 }
 
 TEST(ContainerTable, IsTheOneOfRunc) {

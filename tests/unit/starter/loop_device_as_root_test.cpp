@@ -44,7 +44,8 @@ protected:
     }
 
     std::string hintPath() const {
-        const auto output = runAndCapture({.path = "/usr/bin/find", .args = {"find", options.registryDir, "-type", "f"}});
+        const auto output = runAndCapture(
+            {.path = "/usr/bin/find", .args = {"find", options.registryDir, "-type", "f", "!", "-name", "last-sweep"}});
         return std::string(trim(output.out));
     }
 
@@ -210,6 +211,27 @@ TEST_F(LoopDevice, HintsOfLongAgoAreSwept) {
         mountOn("m1");
         EXPECT_FALSE(pathExists(sandbox / "registry/old"));
         EXPECT_TRUE(pathExists(sandbox / "registry/recent"));
+    });
+}
+
+TEST_F(LoopDevice, HintsAreSweptOnceADay) {
+    createDirectories(options.registryDir, 0700);
+    const timespec longAgo[] = {{1000000000, 0}, {1000000000, 0}};
+    const auto age = [&](const char* name) {
+        const std::string path = sandbox / "registry" + std::string("/") + name;
+        replaceFile(path, "0\n", 0600);
+        ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), longAgo, 0), 0);
+    };
+    inMountNamespace([&] {
+        mountOn("m1");
+        ASSERT_EQ(::umount((sandbox / "m1").c_str()), 0);
+        age("old");
+        mountOn("m1");
+        EXPECT_TRUE(pathExists(sandbox / "registry/old"));
+        ASSERT_EQ(::umount((sandbox / "m1").c_str()), 0);
+        age("last-sweep");
+        mountOn("m1");
+        EXPECT_FALSE(pathExists(sandbox / "registry/old"));
     });
 }
 

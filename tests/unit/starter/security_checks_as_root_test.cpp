@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,10 +46,22 @@ protected:
         return "";
     }
     static std::string pathError(const std::string& path, const TrustedOwners& owners = {}) {
-        return errorOf([&] { checkPath(path, owners); });
+        return errorOf([&] { PathChecker(owners).check(path); });
     }
     static std::string treeError(const std::string& path) {
-        return errorOf([&] { checkTree(path, {}); });
+        return errorOf([&] { PathChecker({}).checkTree(path); });
+    }
+    static std::string installationError(const engine::SiteConfig& config) {
+        return errorOf([&] {
+            PathChecker paths({});
+            checkInstallation(config, paths);
+        });
+    }
+    static std::string hooksError(const engine::SiteConfig& config) {
+        return errorOf([&] {
+            PathChecker paths({});
+            loadHooks(config, paths);
+        });
     }
     static std::string mustBeOwned(const std::string& path) { return "\"" + path + "\" must be owned by root"; }
     static std::string cannotBeWritable(const std::string& path) { return "\"" + path + "\" cannot be group- or world-writable"; }
@@ -92,8 +105,8 @@ TEST_F(SecurityChecks, LinksAreFollowedAndTheDirectoriesBehindThemCountToo) {
     const auto file = makeFile("open/file");
     const auto link = makeLink(file, "absolute");
     const auto relative = makeLink("../" + directory.path().substr(5) + "/open/file", "relative");
-    EXPECT_EQ(checkPath(link, {}).value().realPath, file);
-    EXPECT_EQ(checkPath(relative, {}).value().realPath, file);
+    EXPECT_EQ(PathChecker({}).check(link).value().realPath, file);
+    EXPECT_EQ(PathChecker({}).check(relative).value().realPath, file);
     ::chmod(open.c_str(), 0777);
     EXPECT_THAT(pathError(link), HasSubstr(cannotBeWritable(open)));
     EXPECT_THAT(pathError(relative), HasSubstr(cannotBeWritable(open)));
@@ -108,9 +121,9 @@ TEST_F(SecurityChecks, ALoopOfLinksIsAnError) {
 }
 
 TEST_F(SecurityChecks, WhatDoesNotExistIsSkipped) {
-    EXPECT_FALSE(checkPath(directory / "missing/file", {}).has_value());
+    EXPECT_FALSE(PathChecker({}).check(directory / "missing/file").has_value());
     makeFile("file");
-    EXPECT_FALSE(checkPath(directory / "file/below", {}).has_value());
+    EXPECT_FALSE(PathChecker({}).check(directory / "file/below").has_value());
     EXPECT_EQ(treeError(directory / "missing"), "");
 }
 
@@ -134,6 +147,54 @@ TEST_F(SecurityChecks, LinksInATreeAreCheckedWithTheirTargets) {
     EXPECT_THAT(treeError(directory / "tree"), HasSubstr(mustBeOwned(target)));
 }
 
+TEST_F(SecurityChecks, RememberWhatTheyHaveSeen) {
+    makeDirectory("tree/sub");
+    const auto file = makeFile("tree/sub/file");
+    const auto link = makeLink(file, "link");
+    PathChecker paths({});
+    EXPECT_EQ(paths.check(link).value().realPath, file);
+    paths.checkTree(directory / "tree");
+    for (const auto* path : {"tree", "tree/sub", "tree/sub/file"}) {
+        ::chmod((directory / path).c_str(), 0777);
+    }
+    EXPECT_NO_THROW(paths.check(link));
+    EXPECT_NO_THROW(paths.check(directory / "tree/sub/file"));
+    EXPECT_EQ(paths.check(directory / "tree").value().realPath, directory / "tree");
+    EXPECT_NE(pathError(file), "");
+}
+
+TEST_F(SecurityChecks, AParentThatWasAcceptedForItsStickyBitIsNotAcceptedAsTheObject) {
+    const auto parent = makeDirectory("sticky");
+    const auto file = makeFile("sticky/file");
+    ::chmod(parent.c_str(), 01777);
+    PathChecker paths({.stickyParents = true});
+    EXPECT_NO_THROW(paths.check(file));
+    EXPECT_THROW(paths.check(parent), Error);
+}
+
+TEST_F(SecurityChecks, WhatABadPathLeavesBehindIsStillBad) {
+    const auto parent = makeDirectory("open");
+    const auto file = makeFile("open/file");
+    ::chmod(parent.c_str(), 0777);
+    PathChecker paths({});
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        EXPECT_THROW(paths.check(file), Error);
+        EXPECT_THROW(paths.checkTree(parent), Error);
+    }
+}
+
+TEST_F(SecurityChecks, TreesMayHaveMoreDirectoriesThanThereAreDescriptors) {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int number = 0; number < 80; ++number) {
+        makeDirectory(cat("tree/", number));
+    }
+    const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    EXPECT_EQ(treeError(directory / "tree"), "");
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 TEST_F(SecurityChecks, CoverEveryPathOfTheConfiguration) {
     engine::SiteConfig config;
     config.prefixDir = makeDirectory("prefix");
@@ -143,11 +204,11 @@ TEST_F(SecurityChecks, CoverEveryPathOfTheConfiguration) {
     makeDirectory("prefix/bin");
     makeDirectory("prefix/libexec");
     makeDirectory("prefix/dropbear");
-    EXPECT_EQ(errorOf([&] { checkInstallation(config, {}); }), "");
+    EXPECT_EQ(installationError(config), "");
     for (const auto& path : {config.runcPath, *config.initPath, config.ociBundleDir, makeFile("prefix/bin/program"),
                              makeFile("prefix/libexec/program"), makeFile("prefix/dropbear/program")}) {
         ::chmod(path.c_str(), 0777);
-        EXPECT_THAT(errorOf([&] { checkInstallation(config, {}); }), HasSubstr(cannotBeWritable(path)));
+        EXPECT_THAT(installationError(config), HasSubstr(cannotBeWritable(path)));
         ::chmod(path.c_str(), 0755);
     }
 }
@@ -158,12 +219,12 @@ TEST_F(SecurityChecks, CoverHookFilesAndTheirPrograms) {
     const auto program = makeFile("hook");
     const auto file = makeFile("hooks.d/hook.json", R"({"version": "1.0.0", "hook": {"path": ")" + program +
                                                         R"("}, "when": {"always": true}, "stages": ["prestart"]})");
-    EXPECT_EQ(errorOf([&] { loadHooks(config, {}); }), "");
+    EXPECT_EQ(hooksError(config), "");
     for (const auto& path : {*config.hooksDir, file, program}) {
         ::chmod(path.c_str(), 0777);
-        EXPECT_THAT(errorOf([&] { loadHooks(config, {}); }), HasSubstr(cannotBeWritable(path)));
+        EXPECT_THAT(hooksError(config), HasSubstr(cannotBeWritable(path)));
         config.securityChecks = false;
-        EXPECT_EQ(errorOf([&] { loadHooks(config, {}); }), "");
+        EXPECT_EQ(hooksError(config), "");
         config.securityChecks = true;
         ::chmod(path.c_str(), 0755);
     }
@@ -177,9 +238,9 @@ TEST_F(SecurityChecks, CoverTheDirectoriesBehindALinkedHookFile) {
         makeFile("elsewhere/hook.json", R"({"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": true},
                                                           "stages": ["prestart"]})");
     ASSERT_EQ(::symlink(file.c_str(), cat(*config.hooksDir, "/hook.json").c_str()), 0);
-    EXPECT_EQ(errorOf([&] { loadHooks(config, {}); }), "");
+    EXPECT_EQ(hooksError(config), "");
     ::chmod(elsewhere.c_str(), 0777);
-    EXPECT_THAT(errorOf([&] { loadHooks(config, {}); }), HasSubstr(cannotBeWritable(elsewhere)));
+    EXPECT_THAT(hooksError(config), HasSubstr(cannotBeWritable(elsewhere)));
 }
 
 class Configuration : public SecurityChecks {
@@ -198,7 +259,10 @@ protected:
         return path;
     }
     std::string loadError() {
-        return errorOf([&] { loadInstallation(directory.path(), {}); });
+        return errorOf([&] {
+            PathChecker paths({});
+            loadInstallation(directory.path(), paths);
+        });
     }
 };
 

@@ -34,7 +34,8 @@ protected:
                 return 50;
             }
             try {
-                createUserRepository(config, Credentials::acquire(mode), {});
+                PathChecker paths({});
+                createUserRepository(config, Credentials::acquire(mode), paths);
                 return 0;
             } catch (const Error&) {
                 return 1;
