@@ -58,6 +58,7 @@ class Engine:
     mode: str  # "setuid", "rootless" or "root"
     runtime: str  # "crun" or "runc"
     sandbox: tuple = ()  # options of the script `sandbox`; none: the node as it is
+    wrapper: tuple = ()  # a command which starts all this as root, for instance one that takes system calls away
 
     @property
     def rootless(self):
@@ -71,6 +72,9 @@ class Engine:
         """(argv, keyword arguments of subprocess) for `sarus ARGUMENTS` as this engine's user."""
         argv = [self.program, *map(str, arguments)]
         identity = {"user": self.user.uid, "group": self.user.gid, "extra_groups": list(self.user.groups)}
+        if self.wrapper:
+            ids = ["--reuid", self.user.uid, "--regid", self.user.gid, "--groups", ",".join(map(str, self.user.groups))]
+            return [*map(str, self.wrapper), "setpriv", *map(str, ids), "--", *argv], {}
         if self.sandbox:
             return [str(SANDBOX), *self.sandbox, "--user", self.user.name, "--", *argv], {}
         return argv, identity
