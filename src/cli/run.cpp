@@ -15,6 +15,7 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
+#include "cli/run_request.hpp"
 #include "cli/ssh.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/run_options.hpp"
@@ -72,7 +73,7 @@ void checkOptions(const engine::LaunchRequest& request) {
     }
 }
 
-engine::LaunchRequest makeRequest(const Arguments& arguments) {
+engine::LaunchRequest readOptions(const Arguments& arguments) {
     engine::LaunchRequest request;
     request.command.assign(arguments.positionals().begin() + 1, arguments.positionals().end());
     if (arguments.has("entrypoint")) {
@@ -126,23 +127,30 @@ UniqueFd writeRequest(const engine::LaunchRequest& request) {
 }
 
 int run(Context& context, const Arguments& arguments) {
-    const auto reference = image::parseReference(arguments.positionals().front()).normalized();
-    auto request = makeRequest(arguments);
-    if (request.ssh) {
+    const auto request = makeRunRequest(context, arguments);
+    if (request.launch.ssh) {
         checkSshKeys(context);
     }
-    auto found = image::findImage(context.repositoryDirectory(arguments.has("centralized-repository")), reference);
-    request.imagePath = found.path;
-    request.imageReference = found.reference.full();
-    request.metadata = std::move(found.metadata);
-    request.imageFd = found.file.get();
-    checkErrno(::fcntl(found.file.get(), F_SETFD, 0), "Failed to hand over the image");
-    const auto channel = writeRequest(request);
-    logDebug("CLI", cat("Starting a container of ", request.imageReference, " from ", printable(request.imagePath)));
+    checkErrno(::fcntl(request.image.get(), F_SETFD, 0), "Failed to hand over the image");
+    const auto channel = writeRequest(request.launch);
+    logDebug("CLI",
+             cat("Starting a container of ", request.launch.imageReference, " from ", printable(request.launch.imagePath)));
     execStarter(context.prefix(), channel.get());
 }
 
 }  // namespace
+
+RunRequest makeRunRequest(Context& context, const Arguments& arguments) {
+    const auto reference = image::parseReference(arguments.positionals().front()).normalized();
+    RunRequest request{.launch = readOptions(arguments), .image = {}};
+    auto found = image::findImage(context.repositoryDirectory(arguments.has("centralized-repository")), reference);
+    request.launch.imagePath = std::move(found.path);
+    request.launch.imageReference = found.reference.full();
+    request.launch.metadata = std::move(found.metadata);
+    request.launch.imageFd = found.file.get();
+    request.image = std::move(found.file);
+    return request;
+}
 
 Command runCommand() {
     return {

@@ -87,6 +87,9 @@ struct ContainerPlan {
     std::vector<std::string> warnings;  ///< for the user, at level WARN
 };
 
+/// What the conditions of hooks are held against. It refers to the plan.
+oci::HookSubject hookSubject(const ContainerPlan& plan);
+
 /// Decides everything about the container, or throws Error with the documented message. Pure: makes no system call. `hooks` are
 /// those of `hooksDir`, in the order of their file names.
 ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,

@@ -56,6 +56,21 @@ std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks, const 
     return formatTable(std::move(rows));
 }
 
+std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const oci::HookSubject& subject) {
+    std::vector<std::vector<std::string>> rows{{"NAME", "RUNS", "STAGES", "WHY"}};
+    for (const auto& hook : hooks) {
+        const bool fires = oci::hookFires(hook.when, subject);
+        std::vector<std::string> reasons;
+        for (const auto& result : oci::examineConditions(hook.when, subject)) {
+            if (result.holds == fires) {
+                reasons.push_back(result.reason);
+            }
+        }
+        rows.push_back({printable(hook.name()), fires ? "yes" : "no", join(hook.stages, ","), join(reasons, "; ")});
+    }
+    return formatTable(std::move(rows));
+}
+
 std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {
     std::vector<std::string> found;
     const auto& when = hook.when;

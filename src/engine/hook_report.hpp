@@ -14,6 +14,9 @@ std::string formatHookTable(const std::vector<oci::HookConfig>& hooks);
 /// The table of `sarus hooks --mpi`: the hooks that `--mpi` can enable, with the pattern of their type.
 std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType);
 
+/// The table of `sarus hooks --check run ...`: which hooks run for a container, at which stages, and why, or why not.
+std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const oci::HookSubject& subject);
+
 /// What is probably not meant in a hook file, each as one line; `sarus hooks --check` adds what needs the node's files. Pure.
 std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook);
 

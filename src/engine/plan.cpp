@@ -178,10 +178,8 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
     plan.environment.assign(environment.begin(), environment.end());
 }
 
-/// The image, `/dev`, the files in /etc and devices are no bind mounts in the sense of the condition.
 void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, ContainerPlan& plan) {
-    const oci::HookSubject subject{
-        .annotations = plan.annotations, .command = plan.args.front(), .hasBindMounts = !plan.mounts.empty()};
+    const auto subject = hookSubject(plan);
     for (const auto& config : hooks) {
         if (!oci::hookFires(config.when, subject)) {
             continue;
@@ -194,6 +192,11 @@ void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hoo
 }
 
 }  // namespace
+
+/// The image, `/dev`, the files in /etc and devices are no bind mounts in the sense of the condition.
+oci::HookSubject hookSubject(const ContainerPlan& plan) {
+    return {.annotations = plan.annotations, .command = plan.args.front(), .hasBindMounts = !plan.mounts.empty()};
+}
 
 ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
                    const std::vector<oci::HookConfig>& hooks) {

@@ -127,12 +127,33 @@ std::vector<std::string> readStages(const Node& node) {
     return stages;
 }
 
-bool anyAnnotation(const std::pair<std::string, std::string>& condition, const std::map<std::string, std::string>& annotations) {
+using AnnotationPattern = std::pair<std::string, std::string>;
+
+ConditionResult examineAnnotation(const AnnotationPattern& condition, const std::map<std::string, std::string>& annotations) {
     const RE2 key(condition.first, patternOptions());
     const RE2 value(condition.second, patternOptions());
-    return std::any_of(annotations.begin(), annotations.end(), [&](const auto& annotation) {
-        return RE2::FullMatch(annotation.first, key) && RE2::FullMatch(annotation.second, value);
-    });
+    ConditionResult result{.holds = false, .reason = cat("no annotation matches ", printable(condition.first))};
+    for (const auto& [name, text] : annotations) {
+        if (!RE2::FullMatch(name, key)) {
+            continue;
+        }
+        result.holds = RE2::FullMatch(text, value);
+        result.reason = cat("annotation ", printable(name), "=", printable(text));
+        if (result.holds) {
+            return result;
+        }
+        result.reason += cat(" does not match ", printable(condition.second));
+    }
+    return result;
+}
+
+ConditionResult examineCommand(const std::vector<std::string>& patterns, std::string_view command) {
+    for (const auto& pattern : patterns) {
+        if (matchesWhole(pattern, command)) {
+            return {.holds = true, .reason = cat("command ", printable(command), " matches ", printable(pattern))};
+        }
+    }
+    return {.holds = false, .reason = cat("command ", printable(command), " does not match ", printable(join(patterns, " or ")))};
 }
 
 }  // namespace
@@ -184,17 +205,27 @@ bool matchesWhole(const std::string& pattern, std::string_view text) {
     return RE2::FullMatch(re2::StringPiece(text.data(), text.size()), RE2(pattern, patternOptions()));
 }
 
+std::vector<ConditionResult> examineConditions(const HookConditions& conditions, const HookSubject& subject) {
+    std::vector<ConditionResult> results;
+    if (conditions.always) {
+        results.push_back({.holds = *conditions.always, .reason = *conditions.always ? "always" : "always is false"});
+    }
+    for (const auto& condition : conditions.annotations) {
+        results.push_back(examineAnnotation(condition, subject.annotations));
+    }
+    if (!conditions.commands.empty()) {
+        results.push_back(examineCommand(conditions.commands, subject.command));
+    }
+    if (conditions.hasBindMounts) {
+        results.push_back({.holds = *conditions.hasBindMounts == subject.hasBindMounts,
+                           .reason = subject.hasBindMounts ? "there are bind mounts" : "there is no bind mount"});
+    }
+    return results;
+}
+
 bool hookFires(const HookConditions& conditions, const HookSubject& subject) {
-    if (conditions.always == false || (conditions.hasBindMounts && *conditions.hasBindMounts != subject.hasBindMounts)) {
-        return false;
-    }
-    const auto& commands = conditions.commands;
-    if (!commands.empty() && std::none_of(commands.begin(), commands.end(),
-                                          [&](const auto& pattern) { return matchesWhole(pattern, subject.command); })) {
-        return false;
-    }
-    return std::all_of(conditions.annotations.begin(), conditions.annotations.end(),
-                       [&](const auto& condition) { return anyAnnotation(condition, subject.annotations); });
+    const auto results = examineConditions(conditions, subject);
+    return std::all_of(results.begin(), results.end(), [](const auto& result) { return result.holds; });
 }
 
 std::optional<std::string> mpiTypePattern(const HookConditions& conditions) {

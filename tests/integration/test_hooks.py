@@ -192,6 +192,45 @@ def test_check_finds_mistakes(hooks):
     assert "1 of 3 hook files" in result.stdout
 
 
+def firing(result):
+    """{hook: (runs, stages, why)} of the table that `hooks --check run ...` prints after its mistakes."""
+    rows = [re.split(r" {3,}", line) for line in result.stdout.split("\n\n", 1)[1].splitlines()]
+    assert rows[0] == ["NAME", "RUNS", "STAGES", "WHY"]
+    return {row[0]: tuple(row[1:]) for row in rows[1:]}
+
+
+def test_check_shows_which_hooks_run_for_a_command_and_why(hooks, image):
+    hooks.add_recorder("10-always", "createRuntime")
+    hooks.add_recorder("20-mpi", "createContainer", {"annotations": {"^com.hooks.mpi.enabled$": "^true$"}})
+    hooks.add_recorder("30-shell", "poststop", {"commands": [".*/sh"]})
+    hooks.add_recorder("40-mounts", "createRuntime", {"hasBindMounts": True})
+    hooks.add_recorder("50-never", "createRuntime", {"always": False, "annotations": {"^com.hooks.mpi.enabled$": "^true$"}})
+    command = ["run", "--mpi", "--mount", "type=bind,source=/etc,destination=/opt/etc", image, "true"]
+
+    shown = hooks.engine.sarus("hooks", "--check", *command)
+    assert shown.returncode == 1  # 50-never is a mistake
+    assert "50-never.json: when.always is false" in shown.stdout
+    table = firing(shown)
+    assert table["10-always"] == ("yes", "createRuntime", "always")
+    assert table["20-mpi"] == ("yes", "createContainer", "annotation com.hooks.mpi.enabled=true")
+    assert table["30-shell"] == ("no", "poststop", "command true does not match .*/sh")
+    assert table["40-mounts"] == ("yes", "createRuntime", "there are bind mounts")
+    assert table["50-never"] == ("no", "createRuntime", "always is false")
+
+    # Nothing has been run so far; what runs is what was shown.
+    assert hooks.stages() == []
+    assert hooks.engine.sarus(*command).returncode == 0
+    assert {stage.split(":")[0] for stage in hooks.stages()} == {name for name, row in table.items() if row[0] == "yes"}
+
+
+def test_check_of_a_command_refuses_what_run_refuses(hooks, image):
+    for command, message in [(["run", "--nosuch", image, "true"], "nosuch"), (["run", "--mount=x", image, "true"], "Invalid mount request"),
+                             (["run", "never/pulled", "true"], "is not available"), (["pull", image], "Only the hooks of 'run' can be shown"),
+                             (["run"], "Too few arguments for command 'run'")]:
+        result = hooks.engine.sarus("hooks", "--check", *command)
+        assert result.returncode == 1 and message in result.stderr, (command, result.stdout, result.stderr)
+
+
 # ps and kill
 
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 namespace sarus::engine {
 namespace {
 
@@ -28,6 +31,42 @@ TEST(HookTable, NamePathAndStages) {
     EXPECT_EQ(formatHookTable({hook("01-slurm-global-sync", mpi("x"))}),
               "NAME                   PATH            STAGES\n"
               "01-slurm-global-sync   /opt/bin/hook   createRuntime,poststop\n");
+}
+
+TEST(FiringTable, NamesTheConditionThatDecides) {
+    const std::map<std::string, std::string> annotations{{"com.hooks.mpi.enabled", "true"}, {"com.hooks.mpi.type", "mpi0"}};
+    const oci::HookSubject subject{.annotations = annotations, .command = "/bin/app", .hasBindMounts = false};
+    const std::vector hooks{
+        hook("01-fires", mpi("^mpi0$")),
+        hook("02-type", mpi("^mpi1$")),
+        hook("03-key", {.always = {}, .annotations = {{"^site$", "1"}}, .commands = {}, .hasBindMounts = {}}),
+        hook("04-never",
+             {.always = false, .annotations = {{"^com.hooks.mpi.enabled$", "true"}}, .commands = {}, .hasBindMounts = {}}),
+        hook("05-cmd", {.always = {}, .annotations = {}, .commands = {"/usr/.*", "app"}, .hasBindMounts = true}),
+        hook("06-both", {.always = true, .annotations = {}, .commands = {".*/app"}, .hasBindMounts = false})};
+    const auto table = formatFiringTable(hooks, subject);
+    const std::string stages = "   createRuntime,poststop   ";
+    EXPECT_THAT(table, HasSubstr("NAME         RUNS         STAGES                   WHY\n"));
+    EXPECT_THAT(table, HasSubstr("01-fires     yes       " + stages +
+                                 "annotation com.hooks.mpi.enabled=true; annotation com.hooks.mpi.type=mpi0\n"));
+    EXPECT_THAT(table,
+                HasSubstr("02-type      no        " + stages + "annotation com.hooks.mpi.type=mpi0 does not match ^mpi1$\n"));
+    EXPECT_THAT(table, HasSubstr("03-key       no        " + stages + "no annotation matches ^site$\n"));
+    EXPECT_THAT(table, HasSubstr("04-never     no        " + stages + "always is false\n"));
+    EXPECT_THAT(table, HasSubstr("05-cmd       no        " + stages +
+                                 "command /bin/app does not match /usr/.* or app; there is no bind mount\n"));
+    EXPECT_THAT(table, HasSubstr("06-both      yes       " + stages +
+                                 "always; command /bin/app matches .*/app; there is no bind mount\n"));
+}
+
+TEST(FiringTable, ControlCharactersOfImagesAreNotPrinted) {
+    const std::map<std::string, std::string> annotations{{"com.hooks.mpi.enabled", "\033[2J\ntrue"}};
+    const oci::HookSubject subject{.annotations = annotations, .command = "/bin/\033app", .hasBindMounts = false};
+    const auto table = formatFiringTable(
+        {hook("01", {.always = {}, .annotations = {{"com.hooks.mpi.enabled", "true"}}, .commands = {"x"}, .hasBindMounts = {}})},
+        subject);
+    EXPECT_EQ(table.find('\033'), std::string::npos);
+    EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 2);
 }
 
 TEST(MpiHookTable, MarksTheDefaultAndLeavesOthersOut) {
