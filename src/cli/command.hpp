@@ -64,6 +64,7 @@ Command completionCommand();
 Command helpCommand();
 Command hooksCommand();
 Command imagesCommand();
+Command inspectCommand();
 Command killCommand();
 Command loadCommand();
 Command pruneCommand();
@@ -72,6 +73,7 @@ Command pullCommand();
 Command rmiCommand();
 Command runCommand();
 Command sshKeygenCommand();
+Command tagCommand();
 Command versionCommand();
 
 }  // namespace sarus::cli

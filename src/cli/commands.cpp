@@ -5,9 +5,10 @@
 namespace sarus::cli {
 
 const std::vector<Command>& commands() {
-    static const std::vector<Command> all{
-        completionCommand(), helpCommand(), hooksCommand(), imagesCommand(), killCommand(),      loadCommand(),   pruneCommand(),
-        psCommand(),         pullCommand(), rmiCommand(),   runCommand(),    sshKeygenCommand(), versionCommand()};
+    static const std::vector<Command> all{completionCommand(), helpCommand(), hooksCommand(),  imagesCommand(),
+                                          inspectCommand(),    killCommand(), loadCommand(),   pruneCommand(),
+                                          psCommand(),         pullCommand(), rmiCommand(),    runCommand(),
+                                          sshKeygenCommand(),  tagCommand(),  versionCommand()};
     return all;
 }
 

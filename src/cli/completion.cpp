@@ -10,7 +10,7 @@ namespace {
 
 /// Commands that take a stored image as their first positional.
 bool takesImage(const Command& command) {
-    return command.name == "run" || command.name == "rmi";
+    return command.name == "run" || command.name == "rmi" || command.name == "tag" || command.name == "inspect";
 }
 
 std::string optionWords(const std::vector<Option>& options) {

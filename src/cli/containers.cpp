@@ -1,39 +1,13 @@
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <vector>
-
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/context.hpp"
+#include "cli/starter_call.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
-/// The runtime's state belongs to the starter, which shows and touches only the caller's containers.
-[[noreturn]] void execStarter(Context& context, std::vector<std::string> arguments) {
-    auto starter = cat(context.prefix(), "/libexec/sarus-starter");
-    arguments.insert(arguments.begin(), starter);
-    std::vector<char*> argv;
-    for (auto& argument : arguments) {
-        argv.push_back(argument.data());
-    }
-    argv.push_back(nullptr);
-    char* environment = nullptr;
-    ::execve(starter.c_str(), argv.data(), &environment);
-    throw Error::fromErrno(cat("Failed to execute ", printable(starter)), errno, "Is the installation complete?");
-}
-
-std::string sessionDirectory() {
-    const char* directory = std::getenv("XDG_RUNTIME_DIR");
-    return directory == nullptr ? "" : directory;
-}
-
-int ps(Context& context, const Arguments&) {
-    execStarter(context, {"ps", sessionDirectory()});
+int ps(Context& context, const Arguments& arguments) {
+    execStarter(context, {"ps", sessionDirectory(), outputForm(arguments)});
 }
 
 int kill(Context& context, const Arguments& arguments) {
@@ -45,10 +19,10 @@ int kill(Context& context, const Arguments& arguments) {
 
 Command psCommand() {
     return {.name = "ps",
-            .usage = "sarus ps",
+            .usage = "sarus ps [OPTIONS]",
             .description = "List running containers",
             .note = {},
-            .options = {},
+            .options = {jsonOption()},
             .minPositionals = 0,
             .maxPositionals = anyNumber,  // ignored, as they always were
             .run = ps};

@@ -16,6 +16,7 @@
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
 #include "cli/run_request.hpp"
+#include "cli/starter_call.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/hook_files.hpp"
 #include "engine/hook_report.hpp"
@@ -76,6 +77,13 @@ void showFiring(Context& context, const std::vector<std::string>& commandLine, c
     writeAll(standardOutput, cat('\n', engine::formatFiringTable(hooks, engine::hookSubject(plan))), "standard output");
 }
 
+std::string formatHooks(const std::vector<oci::HookConfig>& hooks, const engine::SiteConfig& config, const Arguments& arguments) {
+    if (arguments.has("json")) {
+        return engine::formatHookJson(hooks, config.defaultMpiType, arguments.has("mpi"));
+    }
+    return arguments.has("mpi") ? engine::formatMpiHookTable(hooks, config.defaultMpiType) : engine::formatHookTable(hooks);
+}
+
 int hooks(Context& context, const Arguments& arguments) {
     const auto& commandLine = arguments.positionals();
     if (!commandLine.empty() && !arguments.has("check")) {
@@ -84,6 +92,9 @@ int hooks(Context& context, const Arguments& arguments) {
     if (!commandLine.empty() && commandLine.front() != "run") {
         throw Error(
             cat("Only the hooks of 'run' can be shown, not those of '", printable(commandLine.front()), "'\n", seeHelp("hooks")));
+    }
+    if (arguments.has("json") && arguments.has("check")) {
+        throw Error(cat("The options '--check' and '--json' cannot be used together\n", seeHelp("hooks")));
     }
     const auto& config = context.config();
     if (!config.hooksDir) {
@@ -99,9 +110,7 @@ int hooks(Context& context, const Arguments& arguments) {
         return isWrong ? 1 : 0;
     }
     const auto all = engine::readHookFiles(directory.get(), *config.hooksDir);
-    writeAll(standardOutput,
-             arguments.has("mpi") ? engine::formatMpiHookTable(all, config.defaultMpiType) : engine::formatHookTable(all),
-             "standard output");
+    writeAll(standardOutput, formatHooks(all, config, arguments), "standard output");
     return 0;
 }
 
@@ -116,6 +125,7 @@ Command hooksCommand() {
                 "Note: With a command line of \"sarus run\", --check also shows which\n"
                 "      hooks would run for that container, and why.",
             .options = {{.longName = "check", .help = "Look for mistakes in the hook files"},
+                        jsonOption(),
                         {.longName = "mpi", .shortName = 'm', .help = "List MPI hooks and their types"}},
             .minPositionals = 0,
             .maxPositionals = anyNumber,

@@ -3,9 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -15,10 +14,13 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
+#include "cli/env_file.hpp"
 #include "cli/run_request.hpp"
 #include "cli/ssh.hpp"
+#include "cli/starter_call.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/run_options.hpp"
+#include "image/image_file.hpp"
 #include "image/lookup.hpp"
 #include "image/reference.hpp"
 #include "oci/device_request.hpp"
@@ -82,7 +84,13 @@ engine::LaunchRequest readOptions(const Arguments& arguments) {
     for (char** variable = environ; *variable != nullptr; ++variable) {
         request.hostEnvironment.emplace_back(*variable);
     }
-    request.env = arguments.values("env");
+    for (const auto& file : arguments.values("env-file")) {
+        const auto variables = readEnvironmentFile(file);
+        request.env.insert(request.env.end(), variables.begin(), variables.end());
+    }
+    for (auto& variable : arguments.values("env")) {
+        request.env.push_back(std::move(variable));
+    }
     request.mounts = arguments.values("mount");
     request.devices = arguments.values("device");
     request.annotations = arguments.values("annotation");
@@ -117,13 +125,24 @@ UniqueFd writeRequest(const engine::LaunchRequest& request) {
     return channel;
 }
 
-[[noreturn]] void execStarter(const std::string& prefix, int channel) {
-    auto starter = cat(prefix, "/libexec/sarus-starter");
-    auto number = cat(channel);
-    const std::array<char*, 3> argv{starter.data(), number.data(), nullptr};
-    const std::array<char*, 1> environment{nullptr};
-    ::execve(starter.c_str(), argv.data(), environment.data());
-    throw Error::fromErrno(cat("Failed to execute ", printable(starter)), errno, "Is the installation complete?");
+/// Opens the image with the caller's rights: the descriptor is all that the starter gets to see of it.
+UniqueFd openImage(Context& context, const Arguments& arguments, const std::optional<image::ImageReference>& reference,
+                   engine::LaunchRequest& request) {
+    const auto& image = arguments.positionals().front();
+    if (!reference) {
+        if (arguments.has("centralized-repository")) {
+            throw Error(cat("The option '--centralized-repository' has no meaning for the file ", printable(image), "\n",
+                            seeHelp("run")));
+        }
+        request.imagePath = image;
+        request.imageReference = image;
+        return image::openImageFile(image);
+    }
+    auto found = image::findImage(context.repositoryDirectory(arguments.has("centralized-repository")), *reference);
+    request.imagePath = found.path;
+    request.imageReference = found.reference.full();
+    request.metadata = std::move(found.metadata);
+    return std::move(found.file);
 }
 
 int run(Context& context, const Arguments& arguments) {
@@ -135,20 +154,17 @@ int run(Context& context, const Arguments& arguments) {
     const auto channel = writeRequest(request.launch);
     logDebug("CLI",
              cat("Starting a container of ", request.launch.imageReference, " from ", printable(request.launch.imagePath)));
-    execStarter(context.prefix(), channel.get());
+    execStarter(context, {cat(channel.get())});
 }
 
 }  // namespace
 
 RunRequest makeRunRequest(Context& context, const Arguments& arguments) {
-    const auto reference = image::parseReference(arguments.positionals().front()).normalized();
+    const auto& name = arguments.positionals().front();
+    const auto reference = image::isImageFile(name) ? std::nullopt : std::optional(image::parseReference(name).normalized());
     RunRequest request{.launch = readOptions(arguments), .image = {}};
-    auto found = image::findImage(context.repositoryDirectory(arguments.has("centralized-repository")), reference);
-    request.launch.imagePath = std::move(found.path);
-    request.launch.imageReference = found.reference.full();
-    request.launch.metadata = std::move(found.metadata);
-    request.launch.imageFd = found.file.get();
-    request.image = std::move(found.file);
+    request.image = openImage(context, arguments, reference, request.launch);
+    request.launch.imageFd = request.image.get();
     return request;
 }
 
@@ -172,6 +188,10 @@ Command runCommand() {
                  .takesValue = true,
                  .repeatable = true,
                  .help = "Set environment variables in the container"},
+                {.longName = "env-file",
+                 .takesValue = true,
+                 .repeatable = true,
+                 .help = "Set environment variables in the container out of a file"},
                 {.longName = "glibc", .help = "Enable replacement of the container's GNU C libraries"},
                 {.longName = "init",
                  .help = "Run an init process inside the container that forwards signals and reaps processes"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "oci/json_writer.hpp"
 
 namespace sarus::engine {
 
@@ -25,6 +26,10 @@ std::string formatTable(std::vector<std::vector<std::string>> rows) {
         table += cat(join(row, "   "), '\n');
     }
     return table;
+}
+
+bool isDefaultType(const std::optional<std::string>& pattern, const std::optional<std::string>& defaultMpiType) {
+    return pattern && !pattern->empty() && defaultMpiType && oci::matchesWhole(*pattern, *defaultMpiType);
 }
 
 /// A pattern must match the whole text, so a plain ".*" at either end is how "contains" is written; a pattern without anchors
@@ -50,8 +55,7 @@ std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks, const 
         if (!type) {
             continue;
         }
-        const bool isDefault = defaultMpiType && !type->empty() && oci::matchesWhole(*type, *defaultMpiType);
-        rows.push_back({printable(hook.name()), cat(printable(*type), isDefault ? " (default)" : "")});
+        rows.push_back({printable(hook.name()), cat(printable(*type), isDefaultType(type, defaultMpiType) ? " (default)" : "")});
     }
     return formatTable(std::move(rows));
 }
@@ -69,6 +73,31 @@ std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const o
         rows.push_back({printable(hook.name()), fires ? "yes" : "no", join(hook.stages, ","), join(reasons, "; ")});
     }
     return formatTable(std::move(rows));
+}
+
+std::string formatHookJson(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType,
+                           bool onlyMpi) {
+    oci::JsonWriter out;
+    out.beginArray();
+    for (const auto& hook : hooks) {
+        const auto type = oci::mpiTypePattern(hook.when);
+        if (onlyMpi && !type) {
+            continue;
+        }
+        out.beginObject();
+        out.member("name", hook.name());
+        out.member("file", hook.file);
+        out.member("path", hook.hook.path);
+        out.member("args", hook.hook.args);
+        out.member("stages", hook.stages);
+        out.key("mpi").beginObject();
+        out.member("enabled", type.has_value());
+        out.member("type", type.value_or(""));
+        out.member("default", isDefaultType(type, defaultMpiType));
+        out.endObject().endObject();
+    }
+    out.endArray();
+    return cat(out.text(), '\n');
 }
 
 std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {

@@ -1,15 +1,37 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "image/index.hpp"
 #include "image/repository_paths.hpp"
+#include "oci/image_metadata.hpp"
 
 namespace sarus::image {
 
 /// The table of `sarus images`, with a line for the titles and a newline after each line.
 std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDigests);
+
+/// The list of `sarus images --json`: an array with an object for each image (keys: docs/man/sarus-images.1), and a newline.
+std::string formatImageJson(const RepositoryPaths& paths, const std::vector<ImageRecord>& images);
+
+/// A stored image as `sarus inspect` shows it.
+struct ImageDetails {
+    ImageRecord record;
+    std::string path;                   ///< of the squashfs file
+    std::optional<std::uint64_t> size;  ///< in bytes; nullopt if the file cannot be examined
+    std::string squashfsDigest;         ///< "" if none was recorded
+    oci::ImageMetadata metadata;
+};
+
+/// Reads the files of an image of the repository, without lock or index; nullopt if there is no such image. Throws Error.
+std::optional<ImageDetails> inspectImage(const RepositoryPaths& paths, const ImageReference& reference);
+
+/// Lines of "Name: value", and the same as one JSON object (keys: docs/man/sarus-inspect.1).
+std::string formatImageDetails(const ImageDetails& image);
+std::string formatImageDetailsJson(const ImageDetails& image);
 
 enum class Integrity { intact, damaged, unknown };
 

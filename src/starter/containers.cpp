@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
 #include "oci/json_depth.hpp"
+#include "oci/json_writer.hpp"
 #include "starter/runtime.hpp"
 
 namespace sarus::starter {
@@ -41,9 +42,47 @@ Output callRuntime(const RuntimeProgram& program, std::vector<std::string> argum
         {.path = program.path, .args = std::move(arguments), .environment = std::vector<std::string>{runtimePath}});
 }
 
+void writeMembers(oci::JsonWriter& out, const ContainerEntry& container) {
+    out.member("name", container.id);
+    out.member("pid", container.pid);
+    out.member("status", container.status);
+    out.member("bundle", container.bundle);
+    out.member("created", container.created);
+    out.member("owner", container.owner);
+}
+
+std::string formatDetails(const ContainerEntry& container) {
+    return cat("Container:      ", container.id, "\nProcess:        ", container.pid, "\nStatus:         ", container.status,
+               "\nCreated:        ", container.created, "\nOwner:          ", container.owner, "\n");
+}
+
+std::string formatDetailsJson(const ContainerEntry& container) {
+    oci::JsonWriter out;
+    out.beginObject();
+    out.member("kind", "container");
+    writeMembers(out, container);
+    out.endObject();
+    return cat(out.text(), '\n');
+}
+
 [[noreturn]] void fail(const std::string& doing, const Output& output) {
     const auto said = printable(trim(output.err));
     throw Error(cat(doing, said.empty() ? "" : ": ", said));
+}
+
+std::vector<ContainerEntry> callerContainers(const engine::SiteConfig& config, const Credentials& credentials,
+                                             const std::string& sessionDirectory) {
+    const auto program = findRuntime(config.runcPath);
+    const auto root = runtimeRoot(config, credentials, sessionDirectory);
+    const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
+    if (!output.status.ok()) {
+        fail("Failed to list the containers", output);
+    }
+    return parseContainerList(output.out);
+}
+
+Error noSuchContainer(const std::string& name) {
+    return Error(cat("There is no container with the name '", printable(name), "'"), "See 'sarus ps'");
 }
 
 }  // namespace
@@ -99,6 +138,18 @@ std::string formatContainerTable(const std::vector<ContainerEntry>& containers) 
     return table;
 }
 
+std::string formatContainerJson(const std::vector<ContainerEntry>& containers) {
+    oci::JsonWriter out;
+    out.beginArray();
+    for (const auto& container : containers) {
+        out.beginObject();
+        writeMembers(out, container);
+        out.endObject();
+    }
+    out.endArray();
+    return cat(out.text(), '\n');
+}
+
 int parseSignal(std::string_view signal) {
     if (const auto number = parseNumber(signal); number && *number >= 1 && *number < static_cast<std::uint64_t>(NSIG)) {
         return static_cast<int>(*number);
@@ -118,14 +169,21 @@ int parseSignal(std::string_view signal) {
     throw Error(cat("Unknown signal '", printable(signal), "'"), "Name it like SIGTERM, TERM or 15");
 }
 
-void listContainers(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory) {
-    const auto program = findRuntime(config.runcPath);
-    const auto root = runtimeRoot(config, credentials, sessionDirectory);
-    const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
-    if (!output.status.ok()) {
-        fail("Failed to list the containers", output);
+void listContainers(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,
+                    OutputForm form) {
+    const auto containers = callerContainers(config, credentials, sessionDirectory);
+    writeAll(standardOutput, form == OutputForm::json ? formatContainerJson(containers) : formatContainerTable(containers),
+             "standard output");
+}
+
+void inspectContainer(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,
+                      OutputForm form, const std::string& name) {
+    const auto containers = callerContainers(config, credentials, sessionDirectory);
+    const auto found = std::find_if(containers.begin(), containers.end(), [&](const auto& entry) { return entry.id == name; });
+    if (found == containers.end()) {
+        throw noSuchContainer(name);
     }
-    writeAll(standardOutput, formatContainerTable(parseContainerList(output.out)), "standard output");
+    writeAll(standardOutput, form == OutputForm::json ? formatDetailsJson(*found) : formatDetails(*found), "standard output");
 }
 
 void killContainer(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,
@@ -135,7 +193,7 @@ void killContainer(const engine::SiteConfig& config, const Credentials& credenti
     const auto program = findRuntime(config.runcPath);
     const auto root = runtimeRoot(config, credentials, sessionDirectory);
     if (!pathExists(cat(root, '/', name))) {
-        throw Error(cat("There is no container with the name '", printable(name), "'"), "See 'sarus ps'");
+        throw noSuchContainer(name);
     }
     const auto output = callRuntime(program, {"--root", root, "kill", name, cat(number)});
     if (!output.status.ok()) {

@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <climits>
 #include <exception>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -24,12 +28,24 @@ void report(const Error& error) {
     }
 }
 
-/// `ps SESSION_DIRECTORY` or `kill SESSION_DIRECTORY SIGNAL NAME`.
+OutputForm parseForm(const std::string& text) {
+    if (text != "text" && text != "json") {
+        throw Error(cat("Unknown form of output '", printable(text), "'"), "This program is started by `sarus`");
+    }
+    return text == "json" ? OutputForm::json : OutputForm::text;
+}
+
+/// What `sarus` asks for besides starting a container, with the number of words: `ps SESSION_DIRECTORY FORM`,
+/// `inspect SESSION_DIRECTORY FORM NAME`, `kill SESSION_DIRECTORY SIGNAL NAME`.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 3> containerCommands{{{"ps", 3}, {"inspect", 4}, {"kill", 4}}};
+
 void manageContainers(const Entry& entry, const Credentials& credentials, const std::vector<std::string>& arguments) {
     PathChecker paths(trustedOwners(entry, credentials));
     const auto config = loadInstallation(entry.prefix, paths);
     if (arguments[0] == "ps") {
-        listContainers(config, credentials, arguments[1]);
+        listContainers(config, credentials, arguments[1], parseForm(arguments[2]));
+    } else if (arguments[0] == "inspect") {
+        inspectContainer(config, credentials, arguments[1], parseForm(arguments[2]), arguments[3]);
     } else {
         killContainer(config, credentials, arguments[1], arguments[2], arguments[3]);
     }
@@ -39,11 +55,11 @@ void manageContainers(const Entry& entry, const Credentials& credentials, const 
 int run(int argc, char** argv) {
     const auto entry = sanitizeEntry();
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    const auto expected = argc < 2                 ? std::size_t{1}
-                          : arguments[0] == "ps"   ? std::size_t{2}
-                          : arguments[0] == "kill" ? std::size_t{4}
-                                                   : std::size_t{1};
-    if (arguments.size() != expected) {
+    const auto* const command = std::find_if(containerCommands.begin(), containerCommands.end(), [&](const auto& known) {
+        return !arguments.empty() && known.first == arguments[0];
+    });
+    const bool managing = command != containerCommands.end();
+    if (arguments.size() != (managing ? command->second : 1)) {
         throw Error("sarus-starter was called with a wrong number of arguments", "This program is started by `sarus`");
     }
     const auto& argument = arguments[0];
@@ -53,7 +69,7 @@ int run(int argc, char** argv) {
         createUserRepository(loadInstallation(entry.prefix, paths), credentials, paths);
         return 0;
     }
-    if (argument == "ps" || argument == "kill") {
+    if (managing) {
         manageContainers(entry, credentials, arguments);
         return 0;
     }

@@ -17,13 +17,15 @@ USAGES = {
     "help": "sarus help [COMMAND]",
     "hooks": "sarus hooks [OPTIONS]",
     "images": "sarus images [OPTIONS]",
+    "inspect": "sarus inspect [OPTIONS] NAME",
     "kill": "sarus kill [OPTIONS] NAME",
     "load": "sarus load [OPTIONS] FILE NAME[:TAG]",
     "pull": "sarus pull [OPTIONS] REPOSITORY[:TAG]",
-    "ps": "sarus ps",
+    "ps": "sarus ps [OPTIONS]",
     "rmi": "sarus rmi REPOSITORY[:TAG]",
     "run": "sarus run [OPTIONS] REPOSITORY[:TAG] [COMMAND] [ARG...]",
     "ssh-keygen": "sarus ssh-keygen",
+    "tag": "sarus tag [OPTIONS] SOURCE[:TAG] TARGET[:TAG]",
     "version": "sarus version",
 }
 

@@ -9,6 +9,7 @@
 namespace sarus::engine {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -67,6 +68,17 @@ TEST(FiringTable, ControlCharactersOfImagesAreNotPrinted) {
         subject);
     EXPECT_EQ(table.find('\033'), std::string::npos);
     EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 2);
+}
+
+TEST(HookJson, KeysAreThoseOfTheManPage) {
+    const std::vector hooks{hook("050-mpi0", mpi("^mpi0$")),
+                            hook("060-other", {.always = true, .annotations = {}, .commands = {}, .hasBindMounts = {}})};
+    const std::string first = R"({"name":"050-mpi0","file":"/hooks.d/050-mpi0.json","path":"/opt/bin/hook","args":[],)"
+                              R"("stages":["createRuntime","poststop"],"mpi":{"enabled":true,"type":"^mpi0$","default":true}})";
+    EXPECT_EQ(formatHookJson(hooks, "mpi0", true), "[" + first + "]\n");
+    EXPECT_THAT(formatHookJson(hooks, "mpi0", false),
+                AllOf(HasSubstr(first + ",{"), HasSubstr(R"("mpi":{"enabled":false,"type":"","default":false}}])")));
+    EXPECT_EQ(formatHookJson({}, std::nullopt, false), "[]\n");
 }
 
 TEST(MpiHookTable, MarksTheDefaultAndLeavesOthersOut) {

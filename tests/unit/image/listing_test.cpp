@@ -37,6 +37,49 @@ TEST(ImageTable, digestColumnOnRequest) {
     EXPECT_NE(lines[2].find("<none>"), std::string::npos);
 }
 
+TEST(ImageJson, KeysAreThoseOfTheManPage) {
+    const test::Scratch scratch;
+    const RepositoryPaths paths{scratch.path("r")};
+    const auto tagged = parseReference("a:t");
+    scratch.write(cat("r/images/", tagged.uniqueKey(), ".squashfs"), "12345");
+    const auto missing = record("load/library/b@" + digest, "");
+    EXPECT_EQ(formatImageJson(paths, {record("a:t"), {missing.reference, "", "", "", ""}}),
+              cat(R"([{"reference":"docker.io/library/a:t","server":"docker.io","repository":"docker.io/library/a","tag":"t",)",
+                  R"("digest":")", digest, R"(","id":"0123456789abcdef","created":"2018-01-19T09:43:04","size":5,"path":")",
+                  paths.squashfs(tagged), R"("},)", R"({"reference":"load/library/b@)", digest,
+                  R"(","server":"load","repository":"load/library/b","tag":null,"digest":null,"id":null,)",
+                  R"("created":null,"size":null,"path":")", paths.squashfs(missing.reference), "\"}]\n"));
+}
+
+TEST(ImageJson, EmptyListIsAnArray) {
+    EXPECT_EQ(formatImageJson({"/r"}, {}), "[]\n");
+}
+
+TEST(ImageInspection, ShowsWhatTheFilesOfAnImageSay) {
+    const test::Scratch scratch;
+    const RepositoryPaths paths{scratch.path("r")};
+    const auto reference = parseReference("a:t");
+    EXPECT_FALSE(inspectImage(paths, reference));
+    scratch.write(cat("r/images/", reference.uniqueKey(), ".squashfs"), "12345");
+    scratch.write(cat("r/images/", reference.uniqueKey(), ".meta"),
+                  R"({"Cmd":["sh","-c","a b"],"Env":["A=1\u001b[2J"],"WorkingDir":"/w","Labels":{"k":"v"},)"
+                  R"("Store":{"registryDigest":"","id":"1f","squashfsDigest":"sha256:2","squashfsSize":5}})");
+    const auto details = inspectImage(paths, reference);
+    ASSERT_TRUE(details);
+    const auto text = formatImageDetails(*details);
+    for (const auto* line : {"Image:          docker.io/library/a:t\n", "Image ID:       1f\n", "Size:           5.00B\n",
+                             "File digest:    sha256:2\n", "Command:        sh -c 'a b'\n", "Entrypoint:     -\n",
+                             "Environment:    A=1\\x1b[2J\n", "Label:          k=v\n"}) {
+        EXPECT_NE(text.find(line), std::string::npos) << line << text;
+    }
+    const auto json = formatImageDetailsJson(*details);
+    for (const auto* part : {R"({"kind":"image","reference":"docker.io/library/a:t")", R"("size":5)", R"("digest":null)",
+                             R"("squashfsDigest":"sha256:2")", R"("entrypoint":[])", R"("cmd":["sh","-c","a b"])",
+                             R"("workingDir":"/w")", R"("labels":{"k":"v"}})"}) {
+        EXPECT_NE(json.find(part), std::string::npos) << part << json;
+    }
+}
+
 TEST(ImageTable, repositoryIsShortForDockerHubOnly) {
     const auto table =
         formatImageTable({record("library/a"), record("ns/b"), record("quay.io/library/c"), record("srv.io/d")}, false);

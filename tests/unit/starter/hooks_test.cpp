@@ -160,6 +160,14 @@ TEST(ContainerTable, IsTheOneOfRunc) {
               "a-long-name   17          running     /var/bundle   2026-01-01T00:00:00.5Z   root\n");
 }
 
+TEST(ContainerJson, KeysAreThoseOfTheManPage) {
+    const ContainerEntry entry{.id = "a", .pid = 7, .status = "running", .bundle = "/b", .created = "now", .owner = "root"};
+    EXPECT_EQ(formatContainerJson({entry}),
+              R"([{"name":"a","pid":7,"status":"running","bundle":"/b","created":"now","owner":"root"}])"
+              "\n");
+    EXPECT_EQ(formatContainerJson({}), "[]\n");
+}
+
 TEST(ContainerList, OfBothRuntimes) {
     EXPECT_THAT(parseContainerList("null"), IsEmpty());
     EXPECT_THAT(parseContainerList("[\n\n]\n"), IsEmpty());

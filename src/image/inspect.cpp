@@ -1,0 +1,135 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "image/listing.hpp"
+#include "image/repository_scan.hpp"
+#include "oci/json_writer.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+std::optional<std::uint64_t> sizeOf(const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 ? std::optional(static_cast<std::uint64_t>(status.st_size)) : std::nullopt;
+}
+
+void textOrNull(oci::JsonWriter& out, std::string_view key, const std::string& text) {
+    out.key(key);
+    if (text.empty()) {
+        out.raw("null");
+    } else {
+        out.value(text);
+    }
+}
+
+/// The members which a list and an inspection have in common.
+void writeRecord(oci::JsonWriter& out, const ImageRecord& image, const std::string& path, std::optional<std::uint64_t> size) {
+    const auto& reference = image.reference;
+    out.member("reference", reference.full());
+    out.member("server", reference.server);
+    out.member("repository", reference.repository());
+    textOrNull(out, "tag", reference.tag);
+    textOrNull(out, "digest", image.registryDigest);
+    textOrNull(out, "id", image.id);
+    textOrNull(out, "created", image.created);
+    out.key("size").raw(size ? cat(*size) : "null");
+    out.member("path", path);
+}
+
+void addLine(std::string& text, std::string_view name, std::string_view value) {
+    constexpr std::size_t width = 16;
+    auto title = cat(name, ":");
+    title.resize(std::max(width, title.size() + 1), ' ');
+    text += cat(title, value.empty() ? "-" : printable(value), '\n');
+}
+
+/// Words that hold blanks are quoted, so that they can be told apart.
+std::string commandLine(const std::vector<std::string>& words) {
+    std::string line;
+    for (const auto& word : words) {
+        const bool quote = word.empty() || word.find_first_of(" \t\"'") != std::string::npos;
+        line += cat(line.empty() ? "" : " ", quote ? cat('\'', word, '\'') : word);
+    }
+    return line;
+}
+
+}  // namespace
+
+std::string formatImageJson(const RepositoryPaths& paths, const std::vector<ImageRecord>& images) {
+    oci::JsonWriter out;
+    out.beginArray();
+    for (const auto& image : images) {
+        const auto path = paths.squashfs(image.reference);
+        out.beginObject();
+        writeRecord(out, image, path, sizeOf(path));
+        out.endObject();
+    }
+    out.endArray();
+    return cat(out.text(), '\n');
+}
+
+std::optional<ImageDetails> inspectImage(const RepositoryPaths& paths, const ImageReference& reference) {
+    const auto path = paths.squashfs(reference);
+    const auto metadataPath = paths.metadata(reference);
+    if (!pathExists(path) || !pathExists(metadataPath)) {
+        return std::nullopt;
+    }
+    const auto text = readFile(metadataPath);
+    ImageDetails details{
+        .record = recordOfFiles(paths, reference), .path = path, .size = sizeOf(path), .squashfsDigest = {}, .metadata = {}};
+    if (const auto info = parseStoreInfo(text)) {
+        details.squashfsDigest = info->squashfsDigest;
+    }
+    try {
+        details.metadata = oci::parseImageMetadata(text);
+    } catch (Error& error) {
+        throw error.addContext(cat("Failed to read \"", printable(metadataPath), "\""));
+    }
+    return details;
+}
+
+std::string formatImageDetails(const ImageDetails& image) {
+    std::string text;
+    addLine(text, "Image", image.record.reference.full());
+    addLine(text, "Digest", image.record.registryDigest);
+    addLine(text, "Image ID", image.record.id);
+    addLine(text, "Stored", image.record.created);
+    addLine(text, "Size", image.record.size);
+    addLine(text, "File", image.path);
+    addLine(text, "File digest", image.squashfsDigest);
+    addLine(text, "Entrypoint", commandLine(image.metadata.entrypoint));
+    addLine(text, "Command", commandLine(image.metadata.cmd));
+    addLine(text, "Directory", image.metadata.workingDir);
+    for (const auto& variable : image.metadata.env) {
+        addLine(text, "Environment", variable);
+    }
+    for (const auto& [key, value] : image.metadata.labels) {
+        addLine(text, "Label", cat(key, "=", value));
+    }
+    return text;
+}
+
+std::string formatImageDetailsJson(const ImageDetails& image) {
+    oci::JsonWriter out;
+    out.beginObject();
+    out.member("kind", "image");
+    writeRecord(out, image.record, image.path, image.size);
+    textOrNull(out, "squashfsDigest", image.squashfsDigest);
+    out.member("entrypoint", image.metadata.entrypoint);
+    out.member("cmd", image.metadata.cmd);
+    out.member("workingDir", image.metadata.workingDir);
+    out.member("env", image.metadata.env);
+    out.key("labels").beginObject();
+    for (const auto& [key, value] : image.metadata.labels) {
+        out.member(key, value);
+    }
+    out.endObject().endObject();
+    return cat(out.text(), '\n');
+}
+
+}  // namespace sarus::image
