@@ -105,6 +105,11 @@ engine::LaunchRequest readOptions(const Arguments& arguments) {
     request.ssh = arguments.has("ssh");
     request.init = arguments.has("init");
     request.tty = arguments.has("tty");
+    request.dryRun = arguments.has("dry-run");
+    request.json = arguments.has("json");
+    if (request.json && !request.dryRun) {
+        throw Error(cat("The option '--json' needs '--dry-run': a container prints what its command prints\n", seeHelp("run")));
+    }
     request.privatePid = parsePid(arguments);
     rlimit stack{};
     if (::getrlimit(RLIMIT_STACK, &stack) == 0) {
@@ -182,6 +187,7 @@ Command runCommand() {
                  .help = "Add an OCI annotation to the container"},
                 {.longName = "centralized-repository", .help = "Use centralized repository instead of the local one"},
                 {.longName = "device", .takesValue = true, .repeatable = true, .help = "Mount custom devices into the container"},
+                {.longName = "dry-run", .help = "Print what the container would have, and why; start nothing"},
                 {.longName = "entrypoint", .takesValue = true, .help = "Overwrite the default ENTRYPOINT of the image"},
                 {.longName = "env",
                  .shortName = 'e',
@@ -195,6 +201,7 @@ Command runCommand() {
                 {.longName = "glibc", .help = "Enable replacement of the container's GNU C libraries"},
                 {.longName = "init",
                  .help = "Run an init process inside the container that forwards signals and reaps processes"},
+                {.longName = "json", .help = "With '--dry-run': print JSON, for programs"},
                 {.longName = "mount",
                  .takesValue = true,
                  .repeatable = true,

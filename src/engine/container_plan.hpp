@@ -61,6 +61,8 @@ struct PlannedHook {
     std::string name;  ///< of its file, for messages
     std::string stage;
     oci::RuntimeHook hook;  ///< as its file says
+    std::string file{};     ///< path of the file
+    std::string reason{};   ///< the conditions that hold, in words; only for a dry run
 };
 
 /// Everything that the container will have. Carrying it out takes no more decisions.
@@ -68,6 +70,7 @@ struct ContainerPlan {
     std::string name;
     std::vector<std::string> args;
     std::vector<std::pair<std::string, std::string>> environment;  ///< sorted by name, names unique
+    std::map<std::string, std::string> environmentOrigins;         ///< where each came from, in words; only for a dry run
     std::string workdir;
     uid_t uid = 0;
     gid_t gid = 0;

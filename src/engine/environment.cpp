@@ -75,6 +75,30 @@ void applyCommandLine(const std::vector<std::string>& options, const Environment
     }
 }
 
+/// Notes after each step what it has changed. Without a place to note it in, it does nothing.
+class Origins {
+public:
+    Origins(std::map<std::string, std::string>* noted, const Environment& container) : origins(noted), current(container) {}
+
+    void changedBy(const char* step) {
+        if (origins == nullptr) {
+            return;
+        }
+        for (const auto& [name, value] : current) {
+            const auto before = last.find(name);
+            if (before == last.end() || before->second != value) {
+                (*origins)[name] = step;
+            }
+        }
+        last = current;
+    }
+
+private:
+    std::map<std::string, std::string>* origins;
+    const Environment& current;
+    Environment last;
+};
+
 }  // namespace
 
 Environment parseEnvironment(const std::vector<std::string>& entries) {
@@ -100,20 +124,28 @@ bool isUnsecureVariable(std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request) {
+Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request, std::map<std::string, std::string>* origins) {
     const auto host = parseEnvironment(request.hostEnvironment);
     auto container = host;
+    Origins noted(origins, container);
     std::erase_if(container, [](const auto& variable) { return isUnsecureVariable(variable.first); });
+    noted.changedBy("host environment");
     applyImage(request.metadata.env, container);
+    noted.changedBy("image");
     rewriteCudaVariables(host, container);
+    noted.changedBy("container engine (renumbered GPUs)");
     if (config.enablePmixV3Support) {
         applyPmix(host, container);
+        noted.changedBy("site configuration (enablePMIxv3Support)");
     }
     if (request.init) {
         container.insert_or_assign("TINI_SUBREAPER", std::string("1"));
+        noted.changedBy("container engine (--init)");
     }
     applySite(config.environment, container);
+    noted.changedBy("site configuration (environment)");
     applyCommandLine(request.env, host, container);
+    noted.changedBy("command line (--env)");
     return container;
 }
 

@@ -21,7 +21,8 @@ Environment parseEnvironment(const std::vector<std::string>& entries);
 bool isUnsecureVariable(std::string_view name);
 
 /// The environment of the container: host, image, CUDA, PMIx, init, site, command line; later ones win.
-/// PMI_FD is left as the host has it.
-Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request);
+/// PMI_FD is left as the host has it. `origins` (may be null) is told for each variable which of these gave it its value.
+Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,
+                            std::map<std::string, std::string>* origins = nullptr);
 
 }  // namespace sarus::engine

@@ -216,6 +216,8 @@ void transfer(Archive& archive, Request& request) {
     archive.field(request.init);
     archive.field(request.tty);
     archive.field(request.privatePid);
+    archive.field(request.dryRun);
+    archive.field(request.json);
     archive.field(request.stackLimit);
     archive.field(request.logLevel);
 }

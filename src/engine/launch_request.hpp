@@ -37,6 +37,8 @@ struct LaunchRequest {
     bool init = false;
     bool tty = false;
     bool privatePid = false;
+    bool dryRun = false;  ///< print the plan, start nothing
+    bool json = false;    ///< print it as JSON
     /// The caller's soft RLIMIT_STACK in bytes, which the kernel lowers to 8 MiB when a set-user-ID program is executed. The
     /// container gets it back as far as the hard limit allows.
     std::optional<std::uint64_t> stackLimit;

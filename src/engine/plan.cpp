@@ -7,6 +7,7 @@
 #include "engine/container_plan.hpp"
 #include "engine/environment.hpp"
 #include "engine/mount_rules.hpp"
+#include "engine/plan_report.hpp"
 #include "engine/run_options.hpp"
 #include "oci/device_request.hpp"
 #include "oci/mount_request.hpp"
@@ -167,7 +168,7 @@ void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, con
 
 void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts, const Environment& host,
                      ContainerPlan& plan) {
-    auto environment = makeEnvironment(config, request);
+    auto environment = makeEnvironment(config, request, request.dryRun ? &plan.environmentOrigins : nullptr);
     planPmiDescriptor(request, facts, host, environment, plan);
     for (const auto& [name, value] : environment) {
         if (!isUtf8(name) || !isUtf8(value)) {
@@ -178,14 +179,18 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
     plan.environment.assign(environment.begin(), environment.end());
 }
 
-void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, ContainerPlan& plan) {
+void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool dryRun, ContainerPlan& plan) {
     const auto subject = hookSubject(plan);
     for (const auto& config : hooks) {
         if (!oci::hookFires(config.when, subject)) {
             continue;
         }
         for (const auto& stage : config.stages) {
-            plan.hooks.push_back({.name = config.name(), .stage = stage, .hook = config.hook});
+            plan.hooks.push_back({.name = config.name(),
+                                  .stage = stage,
+                                  .hook = config.hook,
+                                  .file = config.file,
+                                  .reason = dryRun ? describeConditions(config.when) : std::string()});
         }
     }
     plan.hookOutput = plan.hooks.empty() ? std::string() : hookOutput;
@@ -225,7 +230,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     planPmixMounts(config, host, plan);
     planDevices(config, request, plan);
     plan.annotations = makeAnnotations(config, request, facts);
-    planHooks(hooks, facts.hookOutput, plan);
+    planHooks(hooks, facts.hookOutput, request.dryRun, plan);
     return plan;
 }
 

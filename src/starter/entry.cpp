@@ -125,6 +125,12 @@ void decideMode(Entry& entry) {
 
 }  // namespace
 
+void unblockSignals() {
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 std::vector<int> openDescriptors() {
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), &::closedir);
     if (!directory) {

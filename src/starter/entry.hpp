@@ -37,6 +37,9 @@ struct Entry {
 /// the program file is not a trustworthy set-user-ID one.
 Entry sanitizeEntry();
 
+/// Lets all signals through again: for a starter which has only something to print, and no privileges any more.
+void unblockSignals();
+
 /// The descriptors that are open now, ascending.
 std::vector<int> openDescriptors();
 

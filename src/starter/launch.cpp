@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/launch_request.hpp"
+#include "engine/plan_report.hpp"
 #include "starter/bundle.hpp"
 #include "starter/cgroups.hpp"
 #include "starter/hooks.hpp"
@@ -170,6 +171,38 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     return exitStatusOf(end, invocation.program.path);
 }
 
+engine::ContainerPlan makePlan(const Entry& entry, const Credentials& credentials, const engine::SiteConfig& config,
+                               const engine::LaunchRequest& request, int requestFd, PathChecker& paths,
+                               const std::string& bundleDir) {
+    const auto hooks = loadHooks(config, paths);
+    auto facts = gatherHostFacts(entry, credentials, config, {requestFd, request.imageFd});
+    facts.hookOutput = cat(bundleDir, '/', hookLogName);
+    auto plan = engine::plan(config, request, facts, hooks);
+    for (const auto& warning : plan.warnings) {
+        logWarn(subsystem, warning);
+    }
+    checkHookPrograms(plan, config.securityChecks ? &paths : nullptr);
+    return plan;
+}
+
+/// Makes nothing and starts nothing.
+void printPlan(const Entry& entry, const Credentials& credentials, const engine::SiteConfig& config,
+               const engine::LaunchRequest& request, int requestFd, PathChecker& paths) {
+    constexpr int standardOutput = 1;
+    const auto plan = makePlan(entry, credentials, config, request, requestFd, paths, config.ociBundleDir);
+    const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &paths : nullptr);
+    const engine::RuntimeDialect dialect{.runtime = runtime.kind, .privileged = credentials.privileged(), .idMapHelper = "-"};
+    const engine::PlanReport report{.plan = plan,
+                                    .request = request,
+                                    .runtime = runtime.path,
+                                    .privileged = credentials.privileged(),
+                                    .systemMounts = engine::makeRuntimeConfig(plan, config, dialect, {}).mounts};
+    const auto text = request.json ? engine::formatPlanJson(report) : engine::formatPlan(report);
+    dropToMonitor(credentials);  // a reader that stops reading must not make a process of root's wait which the user cannot end
+    unblockSignals();
+    writeAll(standardOutput, text, "standard output");
+}
+
 }  // namespace
 
 int launch(const Entry& entry, Credentials credentials, int requestFd) {
@@ -184,16 +217,13 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     }
     checkRootlessAllowed(entry, config);
 
-    const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
-    const auto hooks = loadHooks(config, *paths);
-    auto facts = gatherHostFacts(entry, credentials, config, {requestFd, request.imageFd});
-    facts.hookOutput = cat(directories.bundleDir, '/', hookLogName);
-    const auto plan = engine::plan(config, request, facts, hooks);
-    for (const auto& warning : plan.warnings) {
-        logWarn(subsystem, warning);
+    if (request.dryRun) {
+        printPlan(entry, credentials, config, request, requestFd, *paths);
+        return 0;
     }
+    const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
+    const auto plan = makePlan(entry, credentials, config, request, requestFd, *paths, directories.bundleDir);
     checkTerminal(plan);
-    checkHookPrograms(plan, config.securityChecks ? &*paths : nullptr);
     keepDescriptors(entry, plan, {requestFd, request.imageFd});
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
     refuseNameInUse(directories.runtimeRoot, plan.name);

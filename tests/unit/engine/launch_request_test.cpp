@@ -32,7 +32,7 @@ LaunchRequest fullRequest() {
     request.workdir = "/work";
     request.name = "name";
     request.mpiType = "mpich";
-    request.mpi = request.ssh = request.tty = true;
+    request.mpi = request.ssh = request.tty = request.dryRun = true;
     request.stackLimit = 0x1122334455667788;
     request.logLevel = LogLevel::debug;
     return request;

@@ -1,0 +1,239 @@
+#include "engine/plan_report.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "engine/run_options.hpp"
+#include "oci/json_writer.hpp"
+
+namespace sarus::engine {
+
+namespace {
+
+constexpr std::string_view engineOrigin = "container engine";
+
+struct Mount {
+    std::string source;
+    std::string destination;
+    bool readonly = false;
+    std::string origin;
+};
+
+std::string originOf(MountOrigin origin, std::string_view siteKey, std::string_view option) {
+    switch (origin) {
+        case MountOrigin::site:
+            return cat("site configuration (", siteKey, ")");
+        case MountOrigin::workloadManager:
+            return "host environment (PMIX_SERVER_TMPDIR)";
+        case MountOrigin::user:
+            break;
+    }
+    return cat("command line (", option, ")");
+}
+
+/// In the order in which they are performed: what comes later lies over what came before.
+std::vector<Mount> allMounts(const PlanReport& report) {
+    std::vector<Mount> mounts{{report.request.imagePath, "/", false, "image"}};
+    if (report.plan.initPath) {
+        mounts.push_back({*report.plan.initPath, "/dev/init", true, "site configuration (initPath), command line (--init)"});
+    }
+    for (const auto& mount : report.plan.mounts) {
+        mounts.push_back({mount.source, mount.destination, mount.readonly, originOf(mount.origin, "siteMounts", "--mount")});
+    }
+    for (const auto& mount : report.systemMounts) {
+        const auto has = [&](std::string_view option) {
+            return std::find(mount.options.begin(), mount.options.end(), option) != mount.options.end();
+        };
+        if (!has("remount")) {
+            mounts.push_back({mount.source, mount.destination, has("ro"), std::string(engineOrigin)});
+        }
+    }
+    return mounts;
+}
+
+std::string originOfVariable(const PlanReport& report, const std::string& name) {
+    const auto found = report.plan.environmentOrigins.find(name);
+    return found == report.plan.environmentOrigins.end() ? std::string(engineOrigin) : found->second;
+}
+
+std::string originOfAnnotation(const PlanReport& report, const std::string& key, const std::string& value) {
+    const auto& options = report.request.annotations;
+    if (key == "com.hooks.logging.stdoutfd" || key == "com.hooks.logging.stderrfd") {
+        return std::string(engineOrigin);
+    }
+    if (std::any_of(options.begin(), options.end(), [&](const auto& option) { return parseAnnotation(option).first == key; })) {
+        return "command line (--annotation)";
+    }
+    const auto& labels = report.request.metadata.labels;
+    const auto label = labels.find(key);
+    return label != labels.end() && label->second == value ? "image (label)" : std::string(engineOrigin);
+}
+
+std::string quoted(const std::string& word) {
+    const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$") == std::string::npos;
+    return plain ? printable(word) : cat('\'', printable(word), '\'');
+}
+
+std::string numbers(const auto& list) {
+    std::string text;
+    for (const auto number : list) {
+        text += cat(text.empty() ? "" : ",", number);
+    }
+    return text.empty() ? "none" : text;
+}
+
+std::string octal(mode_t mode) {
+    std::string digits = "0000";
+    for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, mode /= 8) {
+        *digit = static_cast<char>('0' + mode % 8);
+    }
+    return digits;
+}
+
+class Text {
+public:
+    void title(std::string_view text) { out += cat(text, '\n'); }
+    void item(const std::string& text, std::string_view origin) {
+        out += cat("  ", printable(text), "  [", printable(origin), "]\n");
+    }
+    void fact(std::string_view name, std::string_view value) {
+        constexpr std::size_t width = 12;
+        std::string padded(name);
+        padded.resize(width, ' ');
+        out += cat("  ", padded, value, '\n');
+    }
+
+    std::string out;
+};
+
+void writeContainer(Text& text, const PlanReport& report) {
+    const auto& plan = report.plan;
+    text.title(cat("Container ", printable(plan.name), " (nothing was started)"));
+    std::vector<std::string> words;
+    std::transform(plan.args.begin(), plan.args.end(), std::back_inserter(words), quoted);
+    text.fact("image", printable(report.request.imageReference));
+    text.fact("command", join(words, " "));
+    text.fact("directory", printable(plan.workdir));
+    text.fact("user", cat("uid ", plan.uid, ", gid ", plan.gid, ", groups ", numbers(plan.supplementaryGroups)));
+    text.fact("umask", octal(plan.umask));
+    text.fact("cpus", numbers(plan.cpus));
+    text.fact("processes", plan.privatePid ? "own process ids" : "those of the node");
+    text.fact("terminal", plan.terminal ? "yes" : "no");
+    text.fact("privileges", report.privileged ? "set-user-ID starter" : "none: user namespace");
+    text.fact("runtime", printable(report.runtime));
+}
+
+void writeHook(oci::JsonWriter& out, const PlannedHook& hook) {
+    out.beginObject();
+    out.member("name", hook.name).member("file", hook.file).member("path", hook.hook.path);
+    out.member("stage", hook.stage).member("reason", hook.reason);
+    out.endObject();
+}
+
+void writeFacts(oci::JsonWriter& out, const PlanReport& report) {
+    const auto& plan = report.plan;
+    out.member("kind", "plan");
+    out.member("name", plan.name);
+    out.member("image", report.request.imageReference);
+    out.member("args", plan.args);
+    out.member("workingDir", plan.workdir);
+    out.key("user").beginObject();
+    out.member("uid", plan.uid).member("gid", plan.gid).member("additionalGids", plan.supplementaryGroups);
+    out.endObject();
+    out.member("umask", octal(plan.umask));
+    out.member("cpus", plan.cpus);
+    out.member("pid", plan.privatePid ? "private" : "host");
+    out.member("terminal", plan.terminal);
+    out.member("privileged", report.privileged);
+    out.member("runtime", report.runtime);
+}
+
+}  // namespace
+
+std::string describeConditions(const oci::HookConditions& conditions) {
+    std::vector<std::string> reasons;
+    for (const auto& [key, value] : conditions.annotations) {
+        reasons.push_back(cat("annotation ", key, "=", value));
+    }
+    if (!conditions.commands.empty()) {
+        reasons.push_back(cat("command ", join(conditions.commands, " or ")));
+    }
+    if (conditions.hasBindMounts) {
+        reasons.emplace_back(*conditions.hasBindMounts ? "there are bind mounts" : "there are no bind mounts");
+    }
+    if (conditions.always == true) {
+        reasons.emplace_back("always");
+    }
+    return reasons.empty() ? "no condition" : join(reasons, ", ");
+}
+
+std::string formatPlan(const PlanReport& report) {
+    Text text;
+    const auto& plan = report.plan;
+    writeContainer(text, report);
+    text.title("Mounts, in their order");
+    for (const auto& mount : allMounts(report)) {
+        text.item(cat(mount.destination, " from ", mount.source, mount.readonly ? ", read-only" : ""), mount.origin);
+    }
+    text.title("Devices");
+    for (const auto& device : plan.devices) {
+        text.item(cat(device.destination, " from ", device.source, ", access ", device.access),
+                  originOf(device.origin, "siteDevices", "--device"));
+    }
+    text.title("Variables");
+    for (const auto& [name, value] : plan.environment) {
+        text.item(cat(name, "=", value), originOfVariable(report, name));
+    }
+    text.title("Descriptors");
+    for (const auto& descriptor : plan.descriptors) {
+        text.item(cat(descriptor.to, " from ", descriptor.from), "host environment (PMI_FD)");
+    }
+    text.title("Annotations");
+    for (const auto& [key, value] : plan.annotations) {
+        text.item(cat(key, "=", value), originOfAnnotation(report, key, value));
+    }
+    text.title("Hooks");
+    for (const auto& hook : plan.hooks) {
+        text.item(cat(hook.stage, ": ", hook.hook.path), cat(hook.file, ": ", hook.reason));
+    }
+    return std::move(text.out);
+}
+
+std::string formatPlanJson(const PlanReport& report) {
+    oci::JsonWriter out;
+    const auto& plan = report.plan;
+    const auto list = [&](std::string_view name, const auto& items, auto write) {
+        out.key(name).beginArray();
+        for (const auto& item : items) {
+            write(item);
+        }
+        out.endArray();
+    };
+    const auto variable = [&](const std::string& name, const std::string& value, const std::string& origin) {
+        out.beginObject().member("name", name).member("value", value).member("origin", origin).endObject();
+    };
+    out.beginObject();
+    writeFacts(out, report);
+    list("mounts", allMounts(report), [&](const Mount& mount) {
+        out.beginObject().member("source", mount.source).member("destination", mount.destination);
+        out.member("readonly", mount.readonly).member("origin", mount.origin).endObject();
+    });
+    list("devices", plan.devices, [&](const PlannedDevice& device) {
+        out.beginObject().member("source", device.source).member("destination", device.destination);
+        out.member("access", device.access).member("origin", originOf(device.origin, "siteDevices", "--device")).endObject();
+    });
+    list("environment", plan.environment,
+         [&](const auto& entry) { variable(entry.first, entry.second, originOfVariable(report, entry.first)); });
+    list("descriptors", plan.descriptors, [&](const PreservedDescriptor& descriptor) {
+        out.beginObject().member("from", descriptor.from).member("to", descriptor.to);
+        out.member("origin", "host environment (PMI_FD)").endObject();
+    });
+    list("annotations", plan.annotations,
+         [&](const auto& entry) { variable(entry.first, entry.second, originOfAnnotation(report, entry.first, entry.second)); });
+    list("hooks", plan.hooks, [&](const PlannedHook& hook) { writeHook(out, hook); });
+    out.member("warnings", plan.warnings);
+    out.endObject();
+    return cat(out.text(), '\n');
+}
+
+}  // namespace sarus::engine

@@ -1,0 +1,127 @@
+#include "engine/plan_report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/environment.hpp"
+
+namespace sarus::engine {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct PlanReportTest : testing::Test {
+    SiteConfig config;
+    LaunchRequest request;
+    HostFacts facts;
+    std::vector<oci::HookConfig> hooks;
+    std::vector<oci::RuntimeMount> systemMounts{{"/proc", "proc", "proc", {}}, {"/.", "bind", "/", {"remount", "bind"}}};
+
+    PlanReportTest() {
+        request.dryRun = true;
+        request.imagePath = "/images/a.squashfs";
+        request.imageReference = "docker.io/library/a:1";
+        request.command = {"sh", "-c", "a b\n"};
+        request.name = "n";
+        facts.uid = 1000;
+        facts.gid = 100;
+        facts.umask = 027;
+        facts.ttyGroup = 5;
+        facts.privileged = true;
+    }
+
+    std::string make(std::string (*format)(const PlanReport&)) {
+        const auto made = plan(config, request, facts, hooks);
+        return format(
+            {.plan = made, .request = request, .runtime = "/usr/bin/crun", .privileged = true, .systemMounts = systemMounts});
+    }
+    std::string text() { return make(formatPlan); }
+    std::string json() { return make(formatPlanJson); }
+};
+
+TEST_F(PlanReportTest, EachVariableHasItsOrigin) {
+    request.hostEnvironment = {"HOST=1", "BOTH=host", "LD_PRELOAD=x"};
+    request.metadata.env = {"IMAGE=1", "BOTH=image"};
+    config.environment.set = {{"SITE", "1"}};
+    config.environment.prepend = {{"IMAGE", "0"}};
+    request.env = {"OPTION=1"};
+    request.init = true;
+    config.initPath = "/usr/bin/tini";
+    EXPECT_THAT(text(), AllOf(HasSubstr("  HOST=1  [host environment]\n"), HasSubstr("  BOTH=image  [image]\n"),
+                              HasSubstr("  IMAGE=0:1  [site configuration (environment)]\n"),
+                              HasSubstr("  SITE=1  [site configuration (environment)]\n"),
+                              HasSubstr("  OPTION=1  [command line (--env)]\n"),
+                              HasSubstr("  TINI_SUBREAPER=1  [container engine (--init)]\n"), Not(HasSubstr("LD_PRELOAD"))));
+}
+
+TEST_F(PlanReportTest, WithoutADryRunNoOriginsAreKept) {
+    request.dryRun = false;
+    request.hostEnvironment = {"HOST=1"};
+    EXPECT_TRUE(plan(config, request, facts).environmentOrigins.empty());
+}
+
+TEST_F(PlanReportTest, EachMountAndDeviceHasItsOriginInTheOrderOfTheMounts) {
+    config.siteMounts = {{.source = "/scratch", .destination = "/scratch"}};
+    request.mounts = {"type=bind,src=/a,dst=/b,readonly"};
+    config.siteDevices = {{.source = "/dev/x", .destination = "/dev/x", .access = "rw"}};
+    request.devices = {"/dev/fuse:r"};
+    const auto shown = text();
+    EXPECT_THAT(shown, AllOf(HasSubstr("Mounts, in their order\n"
+                                       "  / from /images/a.squashfs  [image]\n"
+                                       "  /scratch from /scratch  [site configuration (siteMounts)]\n"
+                                       "  /b from /a, read-only  [command line (--mount)]\n"
+                                       "  /proc from proc  [container engine]\n"
+                                       "Devices\n"),
+                             HasSubstr("  /dev/x from /dev/x, access rw  [site configuration (siteDevices)]\n"),
+                             HasSubstr("  /dev/fuse from /dev/fuse, access r  [command line (--device)]\n")));
+}
+
+TEST_F(PlanReportTest, EachAnnotationAndHookHasItsReason) {
+    request.metadata.labels = {{"org.label", "1"}};
+    request.annotations = {"mine=2"};
+    request.mpi = true;
+    oci::HookConfig hook;
+    hook.file = "/hooks.d/07-mpi.json";
+    hook.hook.path = "/opt/mpi_hook";
+    hook.when.annotations = {{"^com.hooks.mpi.enabled$", "^true$"}};
+    hook.stages = {"prestart"};
+    hooks = {hook};
+    EXPECT_THAT(text(),
+                AllOf(HasSubstr("  org.label=1  [image (label)]\n"), HasSubstr("  mine=2  [command line (--annotation)]\n"),
+                      HasSubstr("  com.hooks.mpi.enabled=true  [container engine]\n"),
+                      HasSubstr("  prestart: /opt/mpi_hook  [/hooks.d/07-mpi.json: annotation "
+                                "^com.hooks.mpi.enabled$=^true$]\n")));
+    EXPECT_THAT(json(), HasSubstr(R"("hooks":[{"name":"07-mpi","file":"/hooks.d/07-mpi.json","path":"/opt/mpi_hook",)"
+                                  R"("stage":"prestart","reason":"annotation ^com.hooks.mpi.enabled$=^true$"}])"));
+}
+
+TEST_F(PlanReportTest, NothingForeignReachesTheTerminalUnchanged) {
+    request.metadata.env = {"A=\x1b[2J"};
+    EXPECT_THAT(text(), AllOf(HasSubstr("  A=\\x1b[2J  [image]"), HasSubstr("command     sh -c 'a b\\x0a'\n")));
+}
+
+TEST_F(PlanReportTest, JsonHasTheKeysOfTheManPage) {
+    request.hostEnvironment = {"A=1"};
+    systemMounts.clear();
+    EXPECT_EQ(json(),
+              R"({"kind":"plan","name":"n","image":"docker.io/library/a:1","args":["sh","-c","a b\u000a"],"workingDir":"/",)"
+              R"("user":{"uid":1000,"gid":100,"additionalGids":[]},"umask":"0027","cpus":[],"pid":"host","terminal":false,)"
+              R"("privileged":true,"runtime":"/usr/bin/crun","mounts":[{"source":"/images/a.squashfs","destination":"/",)"
+              R"("readonly":false,"origin":"image"}],"devices":[],"environment":[{"name":"A","value":"1",)"
+              R"("origin":"host environment"}],"descriptors":[],"annotations":[{"name":"com.hooks.logging.level","value":"2",)"
+              R"("origin":"container engine"}],"hooks":[],"warnings":[]})"
+              "\n");
+}
+
+TEST(DescribeConditions, NamesAllThatHaveToHold) {
+    EXPECT_EQ(describeConditions({.always = true, .annotations = {}, .commands = {}, .hasBindMounts = {}}), "always");
+    EXPECT_EQ(describeConditions({.always = {}, .annotations = {{"a", "b"}}, .commands = {"x", "y"}, .hasBindMounts = true}),
+              "annotation a=b, command x or y, there are bind mounts");
+    EXPECT_EQ(describeConditions({.always = {}, .annotations = {}, .commands = {}, .hasBindMounts = false}),
+              "there are no bind mounts");
+}
+
+}  // namespace
+}  // namespace sarus::engine
