@@ -58,7 +58,7 @@ class Bundle:
         self.log = directory / "log"
 
     def run(self, arguments, hooks, environment=(), annotations=None, mounts=()):
-        """hooks: [(stage, program, {variable: value})]. Returns the completed process; `log` gets what crun's hooks say."""
+        """hooks: [(stage, program, {variable: value}, *arguments)]. Returns the completed process; `log` gets what crun's hooks say."""
         config = {
             "ociVersion": "1.0.0",
             "process": {"args": list(map(str, arguments)), "cwd": "/", "env": ["PATH=/bin", *environment],
@@ -72,9 +72,9 @@ class Bundle:
                       "resources": {"devices": [{"allow": False, "access": "rwm"}]}},
             "annotations": {"run.oci.hooks.stdout": str(self.log), "run.oci.hooks.stderr": str(self.log), **(annotations or {})},
         }
-        for stage, program, variables in hooks:
+        for stage, program, variables, *more in hooks:
             config["hooks"].setdefault(stage, []).append(
-                {"path": str(program), "args": [program.name], "env": [f"{name}={value}" for name, value in variables.items()]})
+                {"path": str(program), "args": [program.name, *map(str, more)], "env": [f"{name}={value}" for name, value in variables.items()]})
         (self.directory / "config.json").write_text(json.dumps(config))
         self.log.write_text("")
         # crun refuses a node which has the cgroups of both versions mounted.

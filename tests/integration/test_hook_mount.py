@@ -1,0 +1,232 @@
+"""mount_hook with real containers, with Debian's libfabric and with a Slurm cluster of one node."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from helpers import hook_bundle, slurm, system
+from helpers.hook_bundle import MULTIARCH, Bundle, compile_program
+
+pytestmark = pytest.mark.asroot
+
+STAGES = ["prestart", "createRuntime", "createContainer"]
+LDCONFIG = {"LDCONFIG_PATH": "/sbin/ldconfig"}
+
+# One byte from each file, whether it can be opened for reading and for writing, and whether it is there at all.
+PROBE = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char** paths) {
+    for (int i = 1; i < count; ++i) {
+        char text[64] = "";
+        int in = open(paths[i], O_RDONLY | O_NONBLOCK), out = open(paths[i], O_WRONLY | O_NONBLOCK);
+        if (in >= 0 && strncmp(paths[i], "/dev/", 5) != 0 && read(in, text, sizeof text - 1) < 0) { strcpy(text, "?"); }
+        text[strcspn(text, "\\n")] = 0;
+        printf("%s%s%s%s%s\\n", access(paths[i], F_OK) == 0 ? "" : "missing", in < 0 ? "" : "r", out < 0 ? "" : "w", *text ? " " : "", text);
+    }
+    return 0;
+}
+"""
+
+# A provider of libfabric which offers nothing but its name.
+PROVIDER = """
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_prov.h>
+static int get_info(uint32_t v, const char* n, const char* s, uint64_t f, const struct fi_info* h, struct fi_info** i) {
+    (void)v; (void)n; (void)s; (void)f; (void)h; (void)i;
+    return -FI_ENODATA;
+}
+static int open_fabric(struct fi_fabric_attr* a, struct fid_fabric** f, void* c) {
+    (void)a; (void)f; (void)c;
+    return -FI_ENODEV;
+}
+static void clean(void) {}
+static struct fi_provider provider = {.name = "injected", .version = FI_VERSION(1, 0), .fi_version = FI_VERSION(1, 17), .getinfo = get_info,
+                                      .fabric = open_fabric, .cleanup = clean};
+__attribute__((visibility("default"))) struct fi_provider* fi_prov_ini(void) { return &provider; }
+"""
+
+
+@pytest.fixture(scope="session")
+def hook(build_dir):
+    return build_dir / "mount_hook"
+
+
+@pytest.fixture(params=["crun", "runc"])
+def bundle(request, tmp_path):
+    tmp_path.chmod(0o755)
+    made = Bundle(tmp_path, request.param)
+    hook_bundle.make_root(made.root)
+    compile_program(made.root / "usr/bin/probe", PROBE)
+    return made
+
+
+@pytest.fixture
+def crun_bundle(tmp_path):
+    """For rules that the OCI runtime has no part in."""
+    tmp_path.chmod(0o755)
+    made = Bundle(tmp_path, "crun")
+    hook_bundle.make_root(made.root)
+    compile_program(made.root / "usr/bin/probe", PROBE)
+    return made
+
+
+@pytest.fixture
+def host(tmp_path):
+    directory = tmp_path / "host"
+    (directory / "configs").mkdir(parents=True)
+    (directory / "file").write_text("from the host\n")
+    (directory / "configs" / "inner").write_text("configuration\n")
+    return directory
+
+
+def bind(source, destination, more=""):
+    return f"--mount=type=bind,src={source},dst={destination}{more}"
+
+
+def probe(bundle, hook, arguments, paths, stage="createContainer", variables=None, **keywords):
+    result = bundle.run(["/bin/probe", *paths], [(stage, hook, variables or {}, *arguments)], **keywords)
+    assert result.returncode == 0, result.stderr + bundle.log.read_text()
+    return result.stdout.splitlines()
+
+
+def failure(bundle, hook, arguments, **keywords):
+    """What a container says whose hook refuses."""
+    result = bundle.run(["/bin/probe"], [("createContainer", hook, {}, *arguments)], **keywords)
+    assert result.returncode != 0
+    return result.stderr + bundle.log.read_text()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_files_and_directories_are_mounted(bundle, hook, host, stage):
+    arguments = [bind(host / "file", "/usr/local/lib/libexample.so.1"), "--mount", f"type=bind,src={host}/configs,dst=/etc/host_configs,readonly"]
+    assert probe(bundle, hook, arguments, ["/usr/local/lib/libexample.so.1", "/etc/host_configs/inner"], stage) == ["rw from the host",
+                                                                                                                "r configuration"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_device_appears_and_may_be_opened(bundle, hook, stage):
+    assert probe(bundle, hook, ["--device=/dev/fuse"], ["/dev/fuse"], stage) == ["rw"]
+
+
+def test_device_gets_the_access_requested_and_its_other_name(bundle, hook):
+    arguments = ["--device=/dev/fuse:/dev/reading:r", "--device=/dev/loop-control:/dev/writing:w"]
+    assert probe(bundle, hook, arguments, ["/dev/reading", "/dev/writing"]) == ["r", "w"]
+
+
+def test_device_without_the_option_stays_closed(bundle, hook):
+    assert probe(bundle, hook, [bind("/dev/fuse", "/dev/fuse")], ["/dev/fuse"]) == [""]
+
+
+def test_bad_requests_are_explained_and_the_container_does_not_start(crun_bundle, hook, host):
+    assert "Invalid mount request 'xyz': 'type' must be specified" in failure(crun_bundle, hook, ["--mount=xyz"])
+    assert "Unknown argument --mont=x" in failure(crun_bundle, hook, ["--mont=x"])
+    assert f'Source path "{host}" is not a device file' in failure(crun_bundle, hook, [f"--device={host}"])
+    assert "/nonexistent" in failure(crun_bundle, hook, [bind("/nonexistent", "/x")])
+    missing = failure(crun_bundle, hook, ["--device=/dev/nonexistent"])
+    assert 'Failed to check if file "/dev/nonexistent" is a device file. Stat failed: No such file or directory' in missing
+
+
+def test_destination_never_leaves_the_root_filesystem(bundle, hook, host):
+    outside = bundle.directory / "outside"
+    outside.mkdir()
+    (bundle.root / "link").symlink_to(outside)
+    (bundle.root / "up").symlink_to("../../../../../../etc")
+    arguments = [bind(host / "file", "/link/created"), bind(host / "file", "/up/created"), bind(host / "file", "/../../x")]
+    bundle.run(["/bin/probe"], [("createContainer", hook, {}, *arguments)])
+    assert list(outside.iterdir()) == []
+    assert not pathlib.Path("/etc/created").exists()
+
+
+def test_provider_path_of_the_container_counts_first(crun_bundle, hook, host):
+    arguments = [bind(host / "file", "<FI_PROVIDER_PATH>/libgnix-fi.so")]
+    environment = ["FI_PROVIDER_PATH=/opt/providers:/opt/more"]
+    assert probe(crun_bundle, hook, arguments, ["/opt/providers/libgnix-fi.so"], variables=LDCONFIG, environment=environment) == [
+        "rw from the host"]
+
+
+def test_provider_path_is_usr_lib_without_library_or_ldconfig_path(crun_bundle, hook, host):
+    arguments = [bind(host / "file", "<FI_PROVIDER_PATH>/libgnix-fi.so")]
+    assert probe(crun_bundle, hook, arguments, ["/usr/lib/libgnix-fi.so"], variables=LDCONFIG) == ["rw from the host"]
+    (crun_bundle.root / "usr/lib/libgnix-fi.so").unlink()
+    install_libfabric(crun_bundle.root)
+    assert probe(crun_bundle, hook, arguments, ["/usr/lib/libgnix-fi.so"]) == ["rw from the host"]
+
+
+@pytest.mark.parametrize("value", ["/proc/sys/kernel", "/innocent"])
+def test_container_cannot_aim_the_provider_path_at_the_kernel(crun_bundle, hook, host, value):
+    """Programs with privileges trust /proc: nothing that the user or the image said may be mounted there."""
+    (crun_bundle.root / "innocent").symlink_to("/proc/sys/kernel")
+    arguments = [bind(host / "file", "<FI_PROVIDER_PATH>/hostname")]
+    assert "belongs to the kernel" in failure(crun_bundle, hook, arguments, environment=[f"FI_PROVIDER_PATH={value}"])
+
+
+def test_container_has_no_say_in_sources_and_options(crun_bundle, hook, host):
+    arguments = ["--mount=type=bind,src=<FI_PROVIDER_PATH>,dst=/x"]
+    assert "may stand in the destination only" in failure(crun_bundle, hook, arguments, environment=["FI_PROVIDER_PATH=/etc/shadow"])
+    arguments = [bind(host / "file", "<FI_PROVIDER_PATH>/x", ",readonly")]
+    environment = ["FI_PROVIDER_PATH=/a,src=/etc/shadow"]
+    assert probe(crun_bundle, hook, arguments, ["/a,src=/etc/shadow/x"], environment=environment) == ["r from the host"]
+
+
+def install_libfabric(root):
+    """fi_info and what it needs, as in an image that was built with Debian's libfabric."""
+    shutil.copy(system.program("fi_info"), root / "usr/bin/fi_info")
+    for library in slurm.libraries_of("/usr/bin/fi_info"):
+        shutil.copy(library, root / f"usr{MULTIARCH}" / pathlib.Path(library).name)
+
+
+@pytest.fixture(scope="session")
+def provider(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("provider")
+    path = directory / "libinjected-fi.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(path), "-x", "c", "-"], input=PROVIDER, text=True, check=True)
+    return path
+
+
+@pytest.mark.parametrize("environment, directory", [([], f"{MULTIARCH}/libfabric"), (["FI_PROVIDER_PATH=/opt/fi"], "/opt/fi")])
+def test_injected_provider_is_found_by_the_libfabric_of_the_container(bundle, hook, provider, environment, directory):
+    install_libfabric(bundle.root)
+    assert "injected" not in bundle.run(["/bin/fi_info", "-l"], [], environment=environment).stdout
+    arguments = [bind(provider, "<FI_PROVIDER_PATH>/libinjected-fi.so")]
+    result = bundle.run(["/bin/fi_info", "-l"], [("createContainer", hook, LDCONFIG, *arguments)], environment=environment)
+    assert "injected:" in result.stdout, result.stdout + result.stderr + bundle.log.read_text()
+    assert (bundle.root / directory.lstrip("/") / "libinjected-fi.so").exists()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = slurm.Slurm(tmp_path_factory.mktemp("slurm"))
+    made.directory.parent.chmod(0o755)
+    made.start()
+    yield made
+    made.stop()
+
+
+def slurm_arguments(cluster):
+    """The documented example with the paths of Debian."""
+    programs = [f"/usr/bin/{name}" for name in ("salloc", "sbatch", "sinfo", "squeue", "srun")]
+    plugins = slurm.plugin_directory()
+    libraries = set(slurm.libraries_of("/usr/bin/srun")) | {f"{MULTIARCH}/libmunge.so.2"}
+    libraries = {path for path in libraries if "libc.so" not in path and not path.startswith(str(plugins))}
+    arguments = [bind(path, path) for path in [*programs, *sorted(libraries)]]
+    return [*arguments, bind(plugins, plugins), bind(cluster.configuration, "/etc/slurm"),
+            f"--mount=type=bind,src={cluster.munge},destination=/run/munge"]
+
+
+def test_slurm_of_the_host_is_usable_in_the_container(bundle, hook, cluster):
+    (bundle.root / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
+    assert bundle.run(["/usr/bin/srun", "--version"], []).returncode != 0
+    hooks = [("createContainer", hook, LDCONFIG, *slurm_arguments(cluster))]
+    result = bundle.run(["/usr/bin/srun", "--version"], hooks)
+    assert result.stdout == cluster.command("srun", "--version").stdout, result.stderr + bundle.log.read_text()
+    result = bundle.run(["/usr/bin/sinfo", "--noheader", "--format=%P %t %N"], hooks)
+    assert result.stdout == f"test* idle {cluster.node}\n", result.stderr
+
+
+def test_program_is_small_and_static(hook):
+    assert hook.stat().st_size < 3 << 20
+    assert "NEEDED" not in subprocess.run(["readelf", "-d", str(hook)], capture_output=True, text=True).stdout

@@ -1,0 +1,77 @@
+#include "hooks/timestamp/log_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/temporary_directory.hpp"
+
+namespace sarus::hooks::timestamp {
+namespace {
+
+const std::string kLine = formatLine({1552438146, 449463}, "nid07641", 16741, "After-runtime");
+
+std::string errorOf(const std::string& path, bool withRootsRights) {
+    try {
+        appendLine(path, kLine, withRootsRights);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+TEST(TimestampLine, HasTheDocumentedForm) {
+    EXPECT_EQ(kLine, "[1552438146.000449463] [nid07641-16741] [hook] [INFO] Timestamp hook: After-runtime\n");
+}
+
+TEST(TimestampLine, MessageIsOptional) {
+    EXPECT_EQ(formatLine({1, 999999999}, "h", 2, ""), "[1.999999999] [h-2] [hook] [INFO] Timestamp hook:\n");
+}
+
+TEST(TimestampLine, IsOneLineWhateverTheMessageHolds) {
+    EXPECT_EQ(formatLine({1, 0}, "h", 2, "a\nb"), "[1.000000000] [h-2] [hook] [INFO] Timestamp hook: a\\x0ab\n");
+}
+
+TEST(TimestampFile, IsCreatedAndAppendedTo) {
+    const test::TemporaryDirectory directory;
+    const auto path = directory.path() + "/log";
+    for (const bool withRootsRights : {false, true}) {
+        appendLine(path, kLine, withRootsRights);
+    }
+    EXPECT_EQ(readFile(path), kLine + kLine);
+}
+
+TEST(TimestampFile, UsersMayAppendToWhatTheyWant) {
+    const test::TemporaryDirectory directory;
+    replaceFile(directory.path() + "/notes", "my notes\n", 0644);
+    checkErrno(::symlink("notes", (directory.path() + "/log").c_str()), "symlink");
+    appendLine(directory.path() + "/log", kLine, false);
+    EXPECT_EQ(readFile(directory.path() + "/notes"), "my notes\n" + kLine);
+}
+
+TEST(TimestampFile, RootAppendsToNothingButSuchALog) {
+    const test::TemporaryDirectory directory;
+    const auto path = directory.path() + "/shadow";
+    replaceFile(path, "root:*:1:\n" + kLine, 0644);
+    EXPECT_NE(errorOf(path, true).find("it is not a log of this hook"), std::string::npos);
+    EXPECT_EQ(readFile(path), "root:*:1:\n" + kLine);
+    appendLine(directory.path() + "/log", kLine, true);
+    checkErrno(::symlink("log", (directory.path() + "/link").c_str()), "symlink");
+    EXPECT_NE(errorOf(directory.path() + "/link", true), "no error");
+    EXPECT_EQ(readFile(directory.path() + "/log"), kLine);
+}
+
+TEST(TimestampFile, WhatIsNoRegularFileIsRefusedWithoutWaiting) {
+    const test::TemporaryDirectory directory;
+    const auto fifo = directory.path() + "/fifo";
+    checkErrno(::mkfifo(fifo.c_str(), 0600), "mkfifo");
+    EXPECT_NE(errorOf(fifo, true).find("it is not a regular file"), std::string::npos);
+    EXPECT_NE(errorOf(fifo, false), "no error");
+    EXPECT_NE(errorOf(directory.path(), false), "no error");
+    EXPECT_NE(errorOf(directory.path() + "/missing/log", false), "no error");
+}
+
+}  // namespace
+}  // namespace sarus::hooks::timestamp
