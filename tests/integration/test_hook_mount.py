@@ -6,30 +6,12 @@ import subprocess
 
 import pytest
 from helpers import hook_bundle, slurm, system
-from helpers.hook_bundle import MULTIARCH, Bundle, compile_program
+from helpers.hook_bundle import MULTIARCH, Bundle
 
 pytestmark = pytest.mark.asroot
 
 STAGES = ["prestart", "createRuntime", "createContainer"]
 LDCONFIG = {"LDCONFIG_PATH": "/sbin/ldconfig"}
-
-# One byte from each file, whether it can be opened for reading and for writing, and whether it is there at all.
-PROBE = """
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-int main(int count, char** paths) {
-    for (int i = 1; i < count; ++i) {
-        char text[64] = "";
-        int in = open(paths[i], O_RDONLY | O_NONBLOCK), out = open(paths[i], O_WRONLY | O_NONBLOCK);
-        if (in >= 0 && strncmp(paths[i], "/dev/", 5) != 0 && read(in, text, sizeof text - 1) < 0) { strcpy(text, "?"); }
-        text[strcspn(text, "\\n")] = 0;
-        printf("%s%s%s%s%s\\n", access(paths[i], F_OK) == 0 ? "" : "missing", in < 0 ? "" : "r", out < 0 ? "" : "w", *text ? " " : "", text);
-    }
-    return 0;
-}
-"""
 
 # A provider of libfabric which offers nothing but its name.
 PROVIDER = """
@@ -60,7 +42,7 @@ def bundle(request, tmp_path):
     tmp_path.chmod(0o755)
     made = Bundle(tmp_path, request.param)
     hook_bundle.make_root(made.root)
-    compile_program(made.root / "usr/bin/probe", PROBE)
+    hook_bundle.install_probe(made.root)
     return made
 
 
@@ -70,7 +52,7 @@ def crun_bundle(tmp_path):
     tmp_path.chmod(0o755)
     made = Bundle(tmp_path, "crun")
     hook_bundle.make_root(made.root)
-    compile_program(made.root / "usr/bin/probe", PROBE)
+    hook_bundle.install_probe(made.root)
     return made
 
 

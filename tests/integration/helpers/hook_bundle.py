@@ -16,6 +16,25 @@ LIBC = pathlib.Path(subprocess.run(["gcc", "-print-file-name=libc.so.6"], check=
 MULTIARCH = f"/lib/{platform.machine()}-linux-gnu"
 
 
+# For each file a line: "missing", or whether it can be opened for reading and for writing, and its first line.
+PROBE = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char** paths) {
+    for (int i = 1; i < count; ++i) {
+        char text[64] = "";
+        int in = open(paths[i], O_RDONLY | O_NONBLOCK), out = open(paths[i], O_WRONLY | O_NONBLOCK);
+        if (in >= 0 && strncmp(paths[i], "/dev/", 5) != 0 && read(in, text, sizeof text - 1) < 0) { strcpy(text, "?"); }
+        text[strcspn(text, "\\n")] = 0;
+        printf("%s%s%s%s%s\\n", access(paths[i], F_OK) == 0 ? "" : "missing", in < 0 ? "" : "r", out < 0 ? "" : "w", *text ? " " : "", text);
+    }
+    return 0;
+}
+"""
+
+
 def compile_library(path, source, soname=None, versions=None, links=(), flags=("-nostdlib",)):
     """Compiles a shared library; `versions` is the text of a linker version script, `links` are libraries which it needs."""
     path = pathlib.Path(path)
@@ -38,6 +57,11 @@ def compile_program(path, source, links=()):
     return path
 
 
+def install_probe(root):
+    """A program `probe` in the container's path, which says what it may do with files."""
+    return compile_program(root / "usr/bin/probe", PROBE)
+
+
 def make_root(root, libc=True):
     """The directories of a merged-/usr system with the host's dynamic linker and C library; no linker cache, no tools."""
     for directory in ("etc", "proc", "dev", "sys", "tmp", f"usr{MULTIARCH}", "usr/lib64", "usr/bin"):
@@ -57,8 +81,9 @@ class Bundle:
         self.root = directory / "rootfs"
         self.log = directory / "log"
 
-    def run(self, arguments, hooks, environment=(), annotations=None, mounts=()):
-        """hooks: [(stage, program, {variable: value}, *arguments)]. Returns the completed process; `log` gets what crun's hooks say."""
+    def run(self, arguments, hooks, environment=(), annotations=None, mounts=(), node=""):
+        """hooks: [(stage, program, {variable: value}, *arguments)]. Returns the completed process; `log` gets what crun's
+        hooks say. `node`: commands of the shell which change what only this container's runtime and hooks see of the node."""
         config = {
             "ociVersion": "1.0.0",
             "process": {"args": list(map(str, arguments)), "cwd": "/", "env": ["PATH=/bin", *environment],
@@ -78,7 +103,7 @@ class Bundle:
         (self.directory / "config.json").write_text(json.dumps(config))
         self.log.write_text("")
         # crun refuses a node which has the cgroups of both versions mounted.
-        script = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"'
+        script = f'umount /sys/fs/cgroup/unified 2>/dev/null; {node}\nexec "$@"'
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", self.runtime,
                    "--root", str(self.directory / "state"), "run", "--bundle", str(self.directory), f"hook-{os.getpid()}-{self.runtime}"]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
