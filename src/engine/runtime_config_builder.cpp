@@ -11,11 +11,6 @@ namespace {
 
 using Options = std::vector<std::string>;
 
-/// runc calls the container's own id 0 into being, so the payload's namespace is made by a helper inside; crun maps it directly.
-bool needsIdMapHelper(const RuntimeDialect& dialect) {
-    return !dialect.privileged && dialect.runtime == OciRuntime::runc;
-}
-
 oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
                                 const RuntimeInputs& inputs) {
     oci::RuntimeProcess process;
@@ -33,7 +28,7 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     if (dialect.privileged) {
         process.user.additionalGids = plan.supplementaryGroups;
     }  // else the kernel keeps the groups: setgroups(2) is denied in the user namespace
-    if (needsIdMapHelper(dialect)) {
+    if (needsIdMapHelper(plan, dialect)) {
         process.user.uid = 0;
         process.user.gid = 0;
         const Options needed{"CAP_SETFCAP"};  // for writing a map with a parent's id 0 (Linux 5.12)
@@ -84,7 +79,7 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
 
 void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, oci::RuntimeLinux& section) {
     section.namespaces.push_back({"user", std::nullopt});
-    const bool helper = needsIdMapHelper(dialect);
+    const bool helper = needsIdMapHelper(plan, dialect);
     section.uidMappings = {{helper ? 0 : plan.uid, 0, 1}};
     section.gidMappings = {{helper ? 0 : plan.gid, 0, 1}};
 }
@@ -121,10 +116,16 @@ void addHooks(const ContainerPlan& plan, oci::RuntimeConfig& config) {
 
 }  // namespace
 
+bool needsIdMapHelper(const ContainerPlan& plan, const RuntimeDialect& dialect) {
+    const bool hasHookInside = std::any_of(plan.hooks.begin(), plan.hooks.end(),
+                                           [](const PlannedHook& planned) { return planned.stage == "createContainer"; });
+    return !dialect.privileged && (dialect.runtime == OciRuntime::runc || hasHookInside);
+}
+
 oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
                                      const RuntimeInputs& inputs) {
-    if (needsIdMapHelper(dialect) && dialect.idMapHelper.empty()) {
-        throw Error("Cannot start a container with runc without privileges: the id-map helper is missing");
+    if (needsIdMapHelper(plan, dialect) && dialect.idMapHelper.empty()) {
+        throw Error("Cannot start the container without privileges: the id-map helper is missing");
     }
     oci::RuntimeConfig result;
     result.process = makeProcess(plan, config, dialect, inputs);

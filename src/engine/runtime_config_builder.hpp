@@ -16,7 +16,7 @@ enum class OciRuntime { crun, runc };
 struct RuntimeDialect {
     OciRuntime runtime = OciRuntime::crun;
     bool privileged = true;  ///< false: the runtime runs as id 0 of the starter's user namespace
-    /// Rootless runc only: path inside the container of the static helper which becomes args[0]. It is called as
+    /// Only where needsIdMapHelper(): path inside the container of the static helper which becomes args[0]. It is called as
     /// `<helper> <uid> <gid> <command> [arguments]`, as user 0 with CAP_SETFCAP; it unshares a user namespace, maps the caller's
     /// ids to 0, and executes the command (searched in PATH if it has no slash).
     std::string idMapHelper;
@@ -30,6 +30,11 @@ struct RuntimeInputs {
     std::vector<oci::RuntimeRlimit> rlimits;          ///< the caller's limits, which the starter may have raised for itself
     bool hostHasMqueue = false;                       ///< /dev/mqueue is a directory on the host
 };
+
+/// Whether the container's user has to be made by a helper inside. crun can map the caller's id directly, runc has to have an id
+/// 0; and so have hooks of the stage createContainer, with either: as another user they would lose their capabilities when they
+/// are executed, and could mount nothing.
+bool needsIdMapHelper(const ContainerPlan& plan, const RuntimeDialect& dialect);
 
 /// The config.json of the planned container. Pure. Mounts and devices of the plan are not in it: the starter performs those in
 /// the root filesystem before the runtime starts. Descriptors are passed with the runtime's option --preserve-fds.

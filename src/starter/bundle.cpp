@@ -59,8 +59,8 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
 void bringIdMapHelper(const std::string& helper, int rootfs) {
     const UniqueFd source(::open(helper.c_str(), O_PATH | O_CLOEXEC));
     if (!source) {
-        throw Error::fromErrno(cat("Failed to open ", printable(helper), ", which runc needs without privileges"), errno,
-                               "Install it again, or set `runcPath` to crun in sarus.json");
+        throw Error::fromErrno(cat("Failed to open ", printable(helper), ", which containers need without privileges"), errno,
+                               "Install it again");
     }
     const auto target = createInRoot(rootfs, idMapHelperInside, EntryKind::file);
     bindMount(source.get(), target.get(), {.readonly = true});
@@ -112,12 +112,19 @@ std::optional<std::string> searchPath(const engine::ContainerPlan& plan) {
     return std::nullopt;
 }
 
+/// Hooks can mount programs into the container before its command starts, as one for the host's workload manager does.
+bool mayBeProvidedByHooks(const engine::ContainerPlan& plan) {
+    return std::any_of(plan.hooks.begin(), plan.hooks.end(), [](const engine::PlannedHook& planned) {
+        return planned.stage != "poststart" && planned.stage != "poststop";
+    });
+}
+
 }  // namespace
 
 void writeBundle(const BundleRequest& request) {
     engine::RuntimeDialect dialect{
         .runtime = request.runtime.kind, .privileged = request.credentials.privileged(), .idMapHelper = {}};
-    if (!dialect.privileged && dialect.runtime == engine::OciRuntime::runc) {
+    if (engine::needsIdMapHelper(request.plan, dialect)) {
         bringIdMapHelper(request.idMapHelper, request.rootfs.rootFd());
         dialect.idMapHelper = idMapHelperInside;
     }
@@ -128,6 +135,9 @@ void writeBundle(const BundleRequest& request) {
 }
 
 void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {
+    if (mayBeProvidedByHooks(plan)) {
+        return;
+    }
     const auto& command = plan.args.front();
     const auto result = credentials.asUser([&] {
         if (command.find('/') != std::string::npos) {

@@ -19,14 +19,15 @@ struct BundleRequest {
     const Credentials& credentials;
     const RuntimeProgram& runtime;
     const Rootfs& rootfs;
-    std::string idMapHelper;  ///< host path of the helper that rootless runc needs inside of the container
+    std::string idMapHelper;  ///< host path of the helper that rootless containers may need inside
 };
 
 /// Writes config.json (0600) beside the root filesystem, and brings the id-map helper into the container where it is needed.
 void writeBundle(const BundleRequest& request);
 
 /// Looks for the payload's program as execvp(3) would, inside the container and with the caller's rights, and throws an Error in
-/// the words that runc uses if it is not there. What cannot be decided before the container is complete is left to the runtime.
+/// the words that runc uses if it is not there. What cannot be decided before the container is complete is left to the runtime:
+/// so is everything if a hook runs before the program, because it may be what provides it.
 void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials);
 
 }  // namespace sarus::starter

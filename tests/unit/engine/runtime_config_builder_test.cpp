@@ -180,6 +180,16 @@ TEST_F(RuntimeConfigBuilderTest, RootlessRuncGoesThroughTheIdMapHelper) {
     EXPECT_TRUE(result.process.noNewPrivileges);
 }
 
+TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThroughTheHelper) {
+    const RuntimeDialect dialect{OciRuntime::crun, false, "/dev/idmap"};
+    plan.hooks = {{.name = "10-x", .stage = "createRuntime", .hook = {}}};
+    EXPECT_EQ(make(dialect).process.args.front(), "ls");
+    plan.hooks.push_back({.name = "20-x", .stage = "createContainer", .hook = {}});
+    EXPECT_EQ(make(dialect).process.args.front(), "/dev/idmap");
+    EXPECT_EQ(make(dialect).linux_.uidMappings.at(0).containerId, 0U);
+    EXPECT_EQ(make({OciRuntime::crun, true, ""}).process.args.front(), "ls");
+}
+
 TEST_F(RuntimeConfigBuilderTest, RootlessRuncWithoutHelperIsRefused) {
     EXPECT_THROW(make({OciRuntime::runc, false, ""}), Error);
     EXPECT_NO_THROW(make({OciRuntime::runc, true, ""}));
