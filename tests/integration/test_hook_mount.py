@@ -188,21 +188,10 @@ def cluster(tmp_path_factory):
     made.stop()
 
 
-def slurm_arguments(cluster):
-    """The documented example with the paths of Debian."""
-    programs = [f"/usr/bin/{name}" for name in ("salloc", "sbatch", "sinfo", "squeue", "srun")]
-    plugins = slurm.plugin_directory()
-    libraries = set(slurm.libraries_of("/usr/bin/srun")) | {f"{MULTIARCH}/libmunge.so.2"}
-    libraries = {path for path in libraries if "libc.so" not in path and not path.startswith(str(plugins))}
-    arguments = [bind(path, path) for path in [*programs, *sorted(libraries)]]
-    return [*arguments, bind(plugins, plugins), bind(cluster.configuration, "/etc/slurm"),
-            f"--mount=type=bind,src={cluster.munge},destination=/run/munge"]
-
-
 def test_slurm_of_the_host_is_usable_in_the_container(bundle, hook, cluster):
     (bundle.root / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     assert bundle.run(["/usr/bin/srun", "--version"], []).returncode != 0
-    hooks = [("createContainer", hook, LDCONFIG, *slurm_arguments(cluster))]
+    hooks = [("createContainer", hook, LDCONFIG, *slurm.documented_arguments(cluster))]
     result = bundle.run(["/usr/bin/srun", "--version"], hooks)
     assert result.stdout == cluster.command("srun", "--version").stdout, result.stderr + bundle.log.read_text()
     result = bundle.run(["/usr/bin/sinfo", "--noheader", "--format=%P %t %N"], hooks)

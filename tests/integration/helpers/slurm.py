@@ -7,6 +7,7 @@ import socket
 import subprocess
 
 from . import system
+from .hook_bundle import MULTIARCH
 
 CONFIGURATION = """
 ClusterName=sarustest
@@ -102,3 +103,14 @@ def plugin_directory():
     """Where Debian keeps the plugins and the library of Slurm."""
     library = next(path for path in libraries_of(shutil.which("srun")) if "libslurmfull" in path)
     return pathlib.Path(library).parent
+
+
+def documented_arguments(cluster):
+    """The documented example for mount_hook, with the paths of Debian."""
+    programs = [f"/usr/bin/{name}" for name in ("salloc", "sbatch", "sinfo", "squeue", "srun")]
+    plugins = plugin_directory()
+    libraries = {path for path in libraries_of("/usr/bin/srun") if "libc.so" not in path and not path.startswith(str(plugins))}
+    same = [*programs, *sorted(libraries | {f"{MULTIARCH}/libmunge.so.2"}), plugins]
+    return [*(f"--mount=type=bind,src={path},dst={path}" for path in same),
+            f"--mount=type=bind,src={cluster.configuration},dst=/etc/slurm",
+            f"--mount=type=bind,src={cluster.munge},destination=/run/munge"]
