@@ -1,0 +1,46 @@
+"""MPI jobs on one node, started by the launchers of MPICH and Open MPI, without any hook."""
+
+import pathlib
+import subprocess
+
+import pytest
+from helpers import mpi, system
+
+pytestmark = pytest.mark.asroot
+
+SOURCE = pathlib.Path(__file__).parent / "programs" / "mpi_ranks.c"
+RANKS = 4
+
+
+@pytest.fixture(scope="module")
+def programs(workspace):
+    directory = workspace / "mpi"
+    directory.mkdir()
+    return {kind: mpi.compile_program(kind, SOURCE, directory / kind) for kind in ("mpich", "openmpi")}
+
+
+@pytest.fixture
+def image(load_image, images, programs):
+    """image(engine, kind) -> reference of an image with the ranks' program."""
+    return lambda engine, kind: load_image(engine, f"ranks-{kind}", mpi.image_with(images, kind, programs[kind]))
+
+
+def launch(engine, kind, *arguments, **changes):
+    argv, identity = engine.command(*arguments)
+    options = ["--oversubscribe"] if kind == "openmpi" else []
+    command = [system.program(f"mpirun.{kind}"), *options, "-n", str(RANKS), *argv]
+    return subprocess.run(command, env=engine.user.environment(**changes), cwd=engine.user.home, capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL, **identity)
+
+
+def expected_lines(memory):
+    return [f"rank {rank} of {RANKS}: sum 10, shared window ok, message ok, memory {memory}" for rank in range(RANKS)]
+
+
+@pytest.mark.parametrize("kind", ["mpich", "openmpi"])
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_ranks_share_memory_and_exchange_messages(engines, image, runtime, kind):
+    engine = engines("setuid", runtime)
+    result = launch(engine, kind, "run", image(engine, kind), "/app")
+    assert sorted(result.stdout.splitlines()) == expected_lines("ok"), result.stderr
+    assert result.returncode == 0
