@@ -16,6 +16,7 @@
 #include "cli/context.hpp"
 #include "cli/env_file.hpp"
 #include "cli/run_request.hpp"
+#include "cli/slurm.hpp"
 #include "cli/ssh.hpp"
 #include "cli/starter_call.hpp"
 #include "engine/launch_request.hpp"
@@ -170,6 +171,9 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments) {
     RunRequest request{.launch = readOptions(arguments), .image = {}};
     request.image = openImage(context, arguments, reference, request.launch);
     request.launch.imageFd = request.image.get();
+    if (context.config().enablePmixV3Support) {
+        request.launch.workloadDirectories = findSlurmPmixDirectories();
+    }
     return request;
 }
 

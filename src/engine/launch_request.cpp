@@ -207,6 +207,7 @@ void transfer(Archive& archive, Request& request) {
     archive.field(request.mounts);
     archive.field(request.devices);
     archive.field(request.annotations);
+    archive.field(request.workloadDirectories);
     archive.field(request.workdir);
     archive.field(request.name);
     archive.field(request.mpiType);

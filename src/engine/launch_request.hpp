@@ -28,6 +28,8 @@ struct LaunchRequest {
     std::vector<std::string> mounts;                     ///< values of --mount, in order
     std::vector<std::string> devices;                    ///< values of --device, in order
     std::vector<std::string> annotations;                ///< values of --annotation, in order
+    /// Directories of the workload manager's PMIx server which its variables do not name; as user-chosen as those are.
+    std::vector<std::string> workloadDirectories;
     std::optional<std::string> workdir;
     std::optional<std::string> name;
     std::optional<std::string> mpiType;

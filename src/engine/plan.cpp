@@ -8,6 +8,7 @@
 #include "engine/environment.hpp"
 #include "engine/mount_rules.hpp"
 #include "engine/plan_report.hpp"
+#include "engine/pmix.hpp"
 #include "engine/run_options.hpp"
 #include "oci/device_request.hpp"
 #include "oci/mount_request.hpp"
@@ -94,23 +95,33 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
     }
 }
 
-/// The directory in which the workload manager's PMIx server listens, at its own path. The site opened this door by a key of its
-/// own, so userMounts does not apply; but the variable is the user's, so it may not cover what userMounts protects as a whole.
-void planPmixMounts(const SiteConfig& config, const Environment& host, ContainerPlan& plan) {
-    const auto found = host.find("PMIX_SERVER_TMPDIR");
-    if (!config.enablePmixV3Support || found == host.end() || found->second.empty()) {
+/// The directories of the workload manager's PMIx server, at their own paths. The site opened this door by a key of its own, so
+/// userMounts does not apply; but the paths are the user's, so they may not cover what userMounts protects as a whole.
+void planPmixMounts(const SiteConfig& config, const LaunchRequest& request, const Environment& host, ContainerPlan& plan) {
+    if (!config.enablePmixV3Support) {
         return;
     }
-    const auto directory = normalizePath(found->second);
-    const auto covers = [&](const std::string& path) { return isSameOrBelow(normalizePath(path), directory); };
+    auto directories = pmixDirectories(host);
+    for (const auto& directory : request.workloadDirectories) {
+        directories.push_back(normalizePath(directory));
+    }
     const auto& rules = config.userMounts;
-    if (!found->second.starts_with('/') || covers("/dev") || whyNotMountable({}, directory) ||
-        std::any_of(rules.notAllowedPaths.begin(), rules.notAllowedPaths.end(), covers) ||
-        std::any_of(rules.notAllowedPrefixesOfPath.begin(), rules.notAllowedPrefixesOfPath.end(), covers)) {
-        plan.warnings.push_back(cat("PMIX_SERVER_TMPDIR='", printable(found->second), "' cannot be mounted in the container"));
-        return;
+    std::vector<std::string> planned;
+    for (const auto& directory : directories) {
+        const auto inside = [&](const std::string& other) { return isSameOrBelow(directory, other); };
+        if (std::any_of(planned.begin(), planned.end(), inside)) {
+            continue;
+        }
+        const auto covers = [&](const std::string& path) { return isSameOrBelow(normalizePath(path), directory); };
+        if (covers("/dev") || whyNotMountable({}, directory) ||
+            std::any_of(rules.notAllowedPaths.begin(), rules.notAllowedPaths.end(), covers) ||
+            std::any_of(rules.notAllowedPrefixesOfPath.begin(), rules.notAllowedPrefixesOfPath.end(), covers)) {
+            plan.warnings.push_back(cat("The PMIx directory ", printable(directory), " cannot be mounted in the container"));
+            continue;
+        }
+        planned.push_back(directory);
+        plan.mounts.push_back({directory, directory, false, MountOrigin::workloadManager, cat("PMIx: ", directory)});
     }
-    plan.mounts.push_back({directory, directory, false, MountOrigin::workloadManager, cat("PMIX_SERVER_TMPDIR=", found->second)});
 }
 
 void planDevices(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
@@ -227,7 +238,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     const auto host = parseEnvironment(request.hostEnvironment);
     planEnvironment(config, request, facts, host, plan);
     planMounts(config, request, plan);
-    planPmixMounts(config, host, plan);
+    planPmixMounts(config, request, host, plan);
     planDevices(config, request, plan);
     plan.annotations = makeAnnotations(config, request, facts);
     planHooks(hooks, facts.hookOutput, request.dryRun, plan);

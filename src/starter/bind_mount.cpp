@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
 #include "engine/mount_rules.hpp"
@@ -127,6 +128,11 @@ void ContainerTree::bindSource(const Source& source, const std::string& destinat
 void ContainerTree::bind(const engine::PlannedMount& mount) const {
     try {
         const auto source = openSource(mount.source, mount.origin);
+        if (!source.fd && source.error == ENOENT && mount.origin == engine::MountOrigin::workloadManager) {
+            logInfo("Rootfs", cat("There is no ", printable(mount.source), ", which is not mounted therefore (",
+                                  printable(mount.request), ")"));
+            return;  // left in the environment by a job that has ended, or a file system of another PMIx version
+        }
         if (!source.fd) {
             throw Error::fromErrno("Failed to find real path for mount source", source.error);
         }

@@ -181,9 +181,10 @@ def test_injected_provider_is_found_by_the_libfabric_of_the_container(bundle, ho
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    made = slurm.Slurm(tmp_path_factory.mktemp("slurm"))
-    made.directory.parent.chmod(0o755)
-    made.start()
+    directory = tmp_path_factory.mktemp("slurm")
+    directory.chmod(0o755)
+    directory.parent.chmod(0o755)
+    made = slurm.Slurm(directory / "cluster")
     yield made
     made.stop()
 
@@ -193,9 +194,9 @@ def test_slurm_of_the_host_is_usable_in_the_container(bundle, hook, cluster):
     assert bundle.run(["/usr/bin/srun", "--version"], []).returncode != 0
     hooks = [("createContainer", hook, LDCONFIG, *slurm.documented_arguments(cluster))]
     result = bundle.run(["/usr/bin/srun", "--version"], hooks)
-    assert result.stdout == cluster.command("srun", "--version").stdout, result.stderr + bundle.log.read_text()
+    assert result.stdout == cluster.call("srun", "--version").stdout, result.stderr + bundle.log.read_text()
     result = bundle.run(["/usr/bin/sinfo", "--noheader", "--format=%P %t %N"], hooks)
-    assert result.stdout == f"test* idle {cluster.node}\n", result.stderr
+    assert result.stdout == f"all* idle {cluster.node}\n", result.stderr
 
 
 def test_program_is_small_and_static(hook):

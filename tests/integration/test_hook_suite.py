@@ -233,10 +233,7 @@ def test_nvidias_hook_gets_what_it_needs(hooks, image):
 
 @pytest.fixture(scope="module")
 def cluster(workspace):
-    directory = workspace / "slurm"
-    directory.mkdir()
-    made = slurm.Slurm(directory)
-    made.start()
+    made = slurm.Slurm(workspace / "slurm-hook")
     yield made
     made.stop()
 
@@ -258,7 +255,7 @@ def test_users_container_submits_to_the_hosts_slurm(hooks, cluster, load_image):
     hooks.configure()
     assert engine.run(image, "srun", "--version", check=False).returncode != 0
     options = ["--annotation=com.hooks.slurm.activate=true"]
-    assert engine.output(image, "srun", "--version", options=options) == cluster.command("srun", "--version").stdout.strip()
+    assert engine.output(image, "srun", "--version", options=options) == cluster.call("srun", "--version").stdout.strip()
     assert engine.output(image, "sinfo", "--noheader", "--format=%t %N", options=options) == f"idle {cluster.node}"
     job = engine.output(image, "srun", "--chdir=/", "-N1", "id", "-u", options=options)
     assert job == str(engine.user.uid)

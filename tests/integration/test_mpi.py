@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 
 import pytest
-from helpers import mpi, system
+from helpers import installation, mpi, system
 
 pytestmark = pytest.mark.asroot
 
@@ -44,3 +44,10 @@ def test_ranks_share_memory_and_exchange_messages(engines, image, runtime, kind)
     result = launch(engine, kind, "run", image(engine, kind), "/app")
     assert sorted(result.stdout.splitlines()) == expected_lines("ok"), result.stderr
     assert result.returncode == 0
+
+
+def test_pmix_clients_reach_the_files_of_their_server(make_setuid_prefix, user, image):
+    """Without them the clients complain, and fetch each value from the server."""
+    engine = installation.Engine(make_setuid_prefix("mpi-pmix", enablePMIxv3Support=True), user, "setuid", "crun")
+    result = launch(engine, "openmpi", "run", image(engine, "openmpi"), "/app")
+    assert (sorted(result.stdout.splitlines()), result.stderr, result.returncode) == (expected_lines("ok"), "", 0)

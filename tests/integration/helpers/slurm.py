@@ -1,4 +1,4 @@
-"""A Slurm cluster of one node, with an authentication service (munge) of its own, for the time of a test."""
+"""A Slurm cluster of one node on the loopback interface, with daemons, keys and files of its own."""
 
 import os
 import pathlib
@@ -6,91 +6,99 @@ import shutil
 import socket
 import subprocess
 
-from . import system
 from .hook_bundle import MULTIARCH
+from .system import eventually, free_port, program
 
 CONFIGURATION = """
-ClusterName=sarustest
+ClusterName=sarus
 SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
 SlurmctldPort={controller_port}
 SlurmdPort={node_port}
-SlurmUser=root
 AuthType=auth/munge
 CredType=cred/munge
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/linear
-MpiDefault=none
-ReturnToService=2
-SlurmdParameters=config_overrides
-SlurmctldPidFile={directory}/slurmctld.pid
-SlurmdPidFile={directory}/slurmd.pid
 StateSaveLocation={directory}/state
 SlurmdSpoolDir={directory}/spool
+SlurmctldPidFile={directory}/slurmctld.pid
+SlurmdPidFile={directory}/slurmd.pid
 SlurmctldLogFile={directory}/slurmctld.log
 SlurmdLogFile={directory}/slurmd.log
-NodeName={host} NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
-PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP
+TmpFS={directory}/tmp
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+JobAcctGatherType=jobacct_gather/none
+MailProg=/bin/true
+MpiDefault=none
+ReturnToService=2
+KillWait=1
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=FORCE
 """
 
 
 class Slurm:
-    """`configuration` and `munge` are the directories which take the places of /etc/slurm and /run/munge."""
+    """`client_configuration` and `munge` are directories which can take the places of /etc/slurm and /run/munge in a container."""
 
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
-        self.configuration = self.directory / "etc-slurm"
-        self.munge = self.directory / "run-munge"
         self.node = socket.gethostname().split(".")[0]
-        self.processes = []
-        for name in ("etc-slurm", "run-munge", "state", "spool", "key"):
+        self.client_configuration = self.directory / "etc-slurm"
+        self.munge = self.directory / "run-munge"
+        for path in (self.directory, self.client_configuration, self.munge):
+            path.mkdir()
+            path.chmod(0o755)
+        for name in ("state", "spool", "tmp"):
             (self.directory / name).mkdir()
-        self.directory.chmod(0o755)
-        self.munge.chmod(0o755)
-        (self.configuration / "slurm.conf").write_text(CONFIGURATION.format(
-            host=self.node, controller_port=system.free_port(), node_port=system.free_port(), directory=self.directory))
-        (self.configuration / "cgroup.conf").write_text("CgroupAutomount=no\n")
+        (self.directory / "tmp").chmod(0o1777)
+        text = CONFIGURATION.format(directory=self.directory, host=self.node, controller_port=free_port(), node_port=free_port())
+        (self.client_configuration / "slurm.conf").write_text(text)
+        self.configuration = self.directory / "slurm.conf"
+        self.configuration.write_text(text + f"AuthInfo=socket={self.munge}/munge.socket.2\n")
+        self.environment = {"SLURM_CONF": str(self.configuration)}
+        self.daemons = []
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
 
-    def start(self):
-        key = self.directory / "key" / "munge.key"
+    def _start(self):
+        key = self.directory / "munge.key"
         key.write_bytes(os.urandom(128))
-        key.chmod(0o600)
-        files = self.directory / "key"
-        self._run("munged", "--foreground", "--force", f"--key-file={key}", f"--pid-file={files}/pid", f"--log-file={files}/log",
-                  f"--seed-file={files}/seed")
-        self._wait(lambda: (self.munge / "munge.socket.2").exists(), "munged")
-        self._run("slurmctld", "-D")
-        self._run("slurmd", "-D", "-N", self.node)
-        self._wait(lambda: "idle" in self.command("sinfo", "--noheader", "--format=%t").stdout, "slurmctld and slurmd")
+        key.chmod(0o400)
+        self._daemon("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.munge}/munge.socket.2",
+                     f"--pid-file={self.directory}/munged.pid", f"--seed-file={self.directory}/munged.seed", f"--log-file={self.directory}/munged.log")
+        assert eventually((self.munge / "munge.socket.2").exists, timeout=20), self.log("munged")
+        self._daemon("slurmctld", "-D", "-f", self.configuration)
+        self._daemon("slurmd", "-D", "-f", self.configuration)
+        assert eventually(self._idle, timeout=60, interval=0.2), self.log("slurmctld") + self.log("slurmd")
 
-    def command(self, *arguments):
-        """Runs a command of Slurm on the node, where configuration and socket are in the usual places."""
-        return subprocess.run(self._inside(*arguments), capture_output=True, text=True, timeout=30)
+    def _daemon(self, name, *arguments):
+        with open(self.directory / f"{name}.output", "w") as output:
+            self.daemons.append(subprocess.Popen([program(name), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                                 env={**os.environ, **self.environment}))
+
+    def _idle(self):
+        return self.call("sinfo", "--noheader", "--format=%T").stdout.strip() == "idle"
+
+    def log(self, name):
+        return "".join(path.read_text(errors="replace")[-3000:] for path in sorted(self.directory.glob(f"{name}.*")) if path.suffix in (".log", ".output"))
+
+    def call(self, name, *arguments, **keywords):
+        return subprocess.run([program(name), *map(str, arguments)], env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=60,
+                              **keywords)
 
     def stop(self):
-        for process in reversed(self.processes):  # the controller signs its last messages, too
-            process.terminate()
+        """slurmd first: it ends its steps."""
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
             try:
-                process.wait(timeout=20)
+                daemon.wait(timeout=20)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def _inside(self, program, *arguments):
-        script = ("mount -t tmpfs tmpfs /run; mkdir -p /run/munge /etc/slurm; mount --bind \"$1\" /run/munge; "
-                  "mount --bind \"$2\" /etc/slurm; shift 2; exec \"$@\"")
-        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(self.munge), str(self.configuration),
-                system.program(program), *arguments]
-
-    def _run(self, *command):
-        output = open(self.directory / f"{command[0]}.output", "w")
-        self.processes.append(subprocess.Popen(self._inside(*command), stdout=output, stderr=output, stdin=subprocess.DEVNULL))
-
-    def _wait(self, condition, what):
-        if not system.eventually(condition, timeout=30, interval=0.1):
-            outputs = "\n".join(path.read_text() for path in [*self.directory.glob("*.output"), *self.directory.glob("*.log")])
-            self.stop()
-            raise RuntimeError(f"{what} did not start:\n{outputs}")
+                daemon.kill()
+                daemon.wait()
 
 
 def libraries_of(program):
@@ -112,5 +120,5 @@ def documented_arguments(cluster):
     libraries = {path for path in libraries_of("/usr/bin/srun") if "libc.so" not in path and not path.startswith(str(plugins))}
     same = [*programs, *sorted(libraries | {f"{MULTIARCH}/libmunge.so.2"}), plugins]
     return [*(f"--mount=type=bind,src={path},dst={path}" for path in same),
-            f"--mount=type=bind,src={cluster.configuration},dst=/etc/slurm",
+            f"--mount=type=bind,src={cluster.client_configuration},dst=/etc/slurm",
             f"--mount=type=bind,src={cluster.munge},destination=/run/munge"]

@@ -29,6 +29,7 @@ LaunchRequest fullRequest() {
     request.mounts = {"type=bind,src=/a,dst=/b"};
     request.devices = {"/dev/fuse:rw"};
     request.annotations = {"a=b"};
+    request.workloadDirectories = {"/var/spool/slurmd/pmix.1.0"};
     request.workdir = "/work";
     request.name = "name";
     request.mpiType = "mpich";
@@ -62,6 +63,7 @@ TEST(LaunchRequest, EveryFieldSurvivesTheCrossing) {
     EXPECT_EQ(copy.mounts, original.mounts);
     EXPECT_EQ(copy.devices, original.devices);
     EXPECT_EQ(copy.annotations, original.annotations);
+    EXPECT_EQ(copy.workloadDirectories, original.workloadDirectories);
     EXPECT_EQ(copy.workdir, original.workdir);
     EXPECT_EQ(copy.name, original.name);
     EXPECT_EQ(copy.mpiType, original.mpiType);

@@ -230,12 +230,26 @@ TEST_F(PlanTest, PmixServerDirectoryIsMountedAtItsOwnPath) {
 TEST_F(PlanTest, PmixServerDirectoryCannotCoverWhatIsProtected) {
     config.enablePmixV3Support = true;
     config.userMounts = {{"/etc"}, {"/opt/site"}};
-    for (const auto* path : {"/", "/etc", "//etc/.", "/opt", "/opt/site", "/dev", "relative", "/proc"}) {
+    for (const auto* path : {"/", "/etc", "//etc/.", "/opt", "/opt/site", "/dev", "/proc", "/sys/fs"}) {
         request.hostEnvironment = {std::string("PMIX_SERVER_TMPDIR=") + path};
         const auto result = make();
         EXPECT_THAT(result.mounts, IsEmpty()) << path;
-        EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("PMIX_SERVER_TMPDIR"))) << path;
+        EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("The PMIx directory"))) << path;
     }
+}
+
+TEST_F(PlanTest, PmixDirectoriesOfSlurmAreMountedToo) {
+    request.hostEnvironment = {"PMIX_SERVER_TMPDIR=/var/spool/slurmd/pmix.1.0"};
+    request.workloadDirectories = {"/var/spool/slurmd/pmix.1.0/", "/tmp/spmix_appdir_1.0", "/etc"};
+    EXPECT_THAT(make().mounts, IsEmpty());
+    config.enablePmixV3Support = true;
+    config.userMounts = {{"/etc"}, {}};
+    const auto result = make();
+    ASSERT_EQ(result.mounts.size(), 2U);
+    EXPECT_EQ(result.mounts[1].source, "/tmp/spmix_appdir_1.0");
+    EXPECT_EQ(result.mounts[1].destination, "/tmp/spmix_appdir_1.0");
+    EXPECT_EQ(result.mounts[1].origin, MountOrigin::workloadManager);
+    EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("/etc")));
 }
 
 TEST_F(PlanTest, SiteDevicesComeBeforeUserDevices) {

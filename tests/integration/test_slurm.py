@@ -1,0 +1,185 @@
+"""Job steps of a real Slurm: contexts of PMI-2 and PMIx, signals of scancel, and nothing left of a step that was cancelled."""
+
+import pathlib
+import re
+import subprocess
+import time
+
+import pytest
+from helpers import installation, mpi, slurm, system
+from test_mpi import RANKS, SOURCE, expected_lines
+
+pytestmark = pytest.mark.asroot
+
+
+@pytest.fixture(scope="module")
+def cluster(workspace):
+    made = slurm.Slurm(workspace / "slurm")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def programs(workspace):
+    directory = workspace / "slurm-mpi"
+    directory.mkdir()
+    return {kind: mpi.compile_program(kind, SOURCE, directory / kind) for kind in ("mpich", "openmpi")}
+
+
+@pytest.fixture(params=["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"])
+def step_engine(request, engines):
+    return engines(*request.param.split("-"))
+
+
+@pytest.fixture
+def busybox(step_engine, load_image, plain_busybox):
+    return load_image(step_engine, "busybox", plain_busybox)
+
+
+def step(cluster, engine, options, *arguments):
+    """(argv, keyword arguments of subprocess) of `srun OPTIONS sarus ARGUMENTS` by the engine's user."""
+    argv, identity = engine.command(*arguments)
+    environment = engine.user.environment(**cluster.environment)
+    return ([system.program("srun"), "--quiet", *options, *argv],
+            {"env": environment, "cwd": engine.user.home, "stdin": subprocess.DEVNULL, "text": True, **identity})
+
+
+def run_step(cluster, engine, options, *arguments):
+    argv, keywords = step(cluster, engine, options, *arguments)
+    return subprocess.run(argv, capture_output=True, timeout=120, **keywords)
+
+
+def test_step_with_pmi2(cluster, engines, load_image, images, programs):
+    engine = engines("setuid", "crun")
+    image = load_image(engine, "slurm-mpich", mpi.image_with(images, "mpich", programs["mpich"]))
+    result = run_step(cluster, engine, ["--mpi=pmi2", "-n", str(RANKS)], "run", image, "/app")
+    assert (sorted(result.stdout.splitlines()), result.returncode) == (expected_lines("ok"), 0), result.stderr
+
+
+@pytest.fixture(scope="module")
+def pmix_engine(make_setuid_prefix, user):
+    return installation.Engine(make_setuid_prefix("pmix", enablePMIxv3Support=True), user, "setuid", "crun")
+
+
+@pytest.fixture
+def pmix_image(pmix_engine, load_image, images, programs):
+    return load_image(pmix_engine, "slurm-openmpi", mpi.image_with(images, "openmpi", programs["openmpi"]))
+
+
+def test_step_with_pmix(cluster, pmix_engine, pmix_image):
+    result = run_step(cluster, pmix_engine, ["--mpi=pmix", "-n", str(RANKS)], "run", pmix_image, "/app")
+    assert (sorted(result.stdout.splitlines()), result.stderr, result.returncode) == (expected_lines("ok"), "", 0)
+
+
+def test_directories_of_slurms_pmix_server_are_in_the_container(cluster, pmix_engine, pmix_image):
+    script = 'ls -d "$PMIX_SERVER_TMPDIR" "$1"/spmix_appdir_*; env | grep PMIX_MCA'
+    result = run_step(cluster, pmix_engine, ["--mpi=pmix"], "run", pmix_image, "sh", "-c", script, "sh", cluster.directory / "tmp")
+    server, clients, *variables = result.stdout.splitlines()
+    assert server.startswith(f"{cluster.directory}/spool/pmix.") and clients.startswith(f"{cluster.directory}/tmp/spmix_appdir_")
+    assert "PMIX_MCA_psec=native" in variables
+    assert result.stderr == ""
+
+
+def test_a_controller_that_does_not_answer_keeps_nobody_from_starting(pmix_engine, pmix_image, workspace):
+    silent = workspace / "silent"
+    silent.mkdir()
+    (silent / "scontrol").write_text("#!/bin/sh\nexec sleep 60\n")
+    (silent / "scontrol").chmod(0o755)
+    environment = {"SLURM_MPI_TYPE": "pmix", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "PMIX_SERVER_TMPDIR": "/nonexistent",
+                   "PATH": f"{silent}:{system.PATH}"}
+    begin = time.monotonic()
+    result = pmix_engine.run(pmix_image, "echo", "started", env=environment)
+    assert (result.stdout, result.stderr) == ("started\n", "")
+    assert time.monotonic() - begin < 20
+    environment["SLURM_MPI_TYPE"] = "pmi2"
+    begin = time.monotonic()
+    pmix_engine.run(pmix_image, "echo", "started", env=environment)
+    assert time.monotonic() - begin < 4, "the controller was asked without need"
+
+
+class Step:
+    """A step in which a command runs that reports on its standard output."""
+
+    def __init__(self, cluster, engine, image, name, command):
+        self.cluster = cluster
+        self.name = name
+        argv, keywords = step(cluster, engine, [f"--job-name={name}"], "run", image, "sh", "-c", command)
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **keywords)
+
+    def wait_for(self, line):
+        while True:
+            text = self.process.stdout.readline()
+            assert text, self.process.stderr.read()
+            if text.strip() == line:
+                return
+
+    def signal(self, name):
+        result = self.cluster.call("scancel", f"--name={self.name}", f"--signal={name}")
+        assert result.returncode == 0, result.stderr
+
+    def end(self):
+        if self.process.poll() is None:
+            self.cluster.call("scancel", "--signal=KILL", f"--name={self.name}")
+        return self.process.communicate(timeout=30)
+
+
+@pytest.fixture
+def start_step(cluster, step_engine, busybox):
+    steps = []
+
+    def start(command):
+        steps.append(Step(cluster, step_engine, busybox, f"sarus-test-{len(steps)}-{time.monotonic_ns()}", command))
+        return steps[-1]
+
+    yield start
+    for started in steps:
+        started.end()
+
+
+LOOP = "echo ready; while :; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "USR1"])
+def test_signals_of_scancel_reach_the_command(start_step, name):
+    started = start_step(f"trap 'echo caught; exit 7' {name}; {LOOP}")
+    started.wait_for("ready")
+    started.signal(name)
+    started.wait_for("caught")
+    assert started.process.wait(timeout=30) == 7
+
+
+def states_of(uid, text):
+    states = []
+    for pid, owner, command in system.processes():
+        if owner == uid and command.startswith(text):
+            try:
+                states.append(re.search(r"^State:\s+(\S)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
+            except OSError:
+                continue
+    return states
+
+
+def test_step_is_suspended_and_resumed(start_step, step_engine):
+    started = start_step(f": suspended; {LOOP}")
+    started.wait_for("ready")
+    command = "sh -c : suspended"
+    uid = step_engine.user.uid
+    assert set(states_of(uid, command)) <= {"S", "R", "D"}
+    started.signal("TSTP")
+    assert system.eventually(lambda: set(states_of(uid, command)) == {"T"})
+    started.signal("CONT")
+    assert system.eventually(lambda: set(states_of(uid, command)) & {"S", "R", "D"})
+    started.signal("TERM")
+    assert started.process.wait(timeout=30) == 143
+
+
+def test_cancelled_step_leaves_nothing(start_step, cluster):
+    started = start_step(f"trap '' TERM; sleep 1234 & {LOOP}")
+    started.wait_for("ready")
+    assert cluster.call("scancel", f"--name={started.name}").returncode == 0
+    started.process.wait(timeout=60)
+    assert system.eventually(lambda: not [command for _, _, command in system.processes() if command == "sleep 1234"])
+
+
+def test_exit_status_of_a_step_is_the_commands(cluster, step_engine, busybox):
+    assert run_step(cluster, step_engine, [], "run", busybox, "sh", "-c", "exit 42").returncode == 42
