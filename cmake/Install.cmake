@@ -6,6 +6,16 @@ install(FILES etc/policy.json DESTINATION etc)
 install(DIRECTORY etc/container etc/templates DESTINATION etc)
 install(DIRECTORY etc/hooks.d DESTINATION etc)
 
+# Programs of the processor's older instruction set are filtered like its own ones; those of others would be killed.
+set(SARUS_SECCOMP_ARCHITECTURES "")  # the native one alone
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    set(SARUS_SECCOMP_ARCHITECTURES "\"SCMP_ARCH_X86_64\", \"SCMP_ARCH_X86\"")
+elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+    set(SARUS_SECCOMP_ARCHITECTURES "\"SCMP_ARCH_AARCH64\", \"SCMP_ARCH_ARM\"")
+endif()
+configure_file(etc/seccomp/default.json.in "${CMAKE_BINARY_DIR}/seccomp/default.json" @ONLY)
+install(FILES "${CMAKE_BINARY_DIR}/seccomp/default.json" DESTINATION etc/seccomp)
+
 file(GLOB schemas CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/etc/*.schema.json")
 install(FILES ${schemas} DESTINATION etc)
 
