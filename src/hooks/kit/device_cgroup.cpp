@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -181,6 +182,17 @@ DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string
     const auto file = openFile(cat(cgroup->directory, "/devices.allow"), O_WRONLY);
     writeAll(file.get(), rule, cat("the rule '", rule, "' to ", printable(cgroup->directory), "/devices.allow"));
     return DeviceGrant::granted;
+}
+
+std::optional<bool> mayUseDevice(pid_t containerPid, const std::string& path, std::string_view access) {
+    const auto pid = procIsOurs() ? containerPid : 0;
+    if (readFile(processFile(pid, "cgroup")) != readFile("/proc/self/cgroup")) {
+        return std::nullopt;
+    }
+    const bool reads = access.find('r') != std::string_view::npos;
+    const bool writes = access.find('w') != std::string_view::npos;
+    // The kernel asks the rules for devices whenever it checks permissions (inode_permission), not only for open(2).
+    return ::faccessat(AT_FDCWD, path.c_str(), (reads ? R_OK : 0) | (writes ? W_OK : 0), AT_EACCESS) == 0;
 }
 
 std::string explainGrant(DeviceGrant grant, std::string_view devicePath) {

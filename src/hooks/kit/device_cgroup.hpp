@@ -26,6 +26,11 @@ std::string explainGrant(DeviceGrant grant, std::string_view devicePath);
 /// the container's cgroup. Throws Error if the kernel refuses the rule or if files of /proc have an unexpected form.
 DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string_view access);
 
+/// Whether the cgroup rules in force, of either version, let the container use the device at `path`, as far as reading and
+/// writing are concerned. Only a process in the container's cgroup can tell: nullopt if this one is in another. Does not open the
+/// device. Only for a process which file permissions do not stop (root).
+std::optional<bool> mayUseDevice(pid_t containerPid, const std::string& path, std::string_view access);
+
 /// Where a process is in the hierarchy of the version 1 device controller.
 struct DeviceCgroup {
     std::string directory;  ///< absolute path of the cgroup's directory

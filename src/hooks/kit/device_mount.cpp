@@ -24,7 +24,8 @@ void mountDevice(const RootEditor& editor, const HookContext& context, const std
         return;
     }
     const auto grant = grantDevice(context.state().pid, isCharacter ? 'c' : 'b', status.st_rdev, access);
-    if (const auto why = explainGrant(grant, source); !why.empty()) {
+    const auto why = explainGrant(grant, source);
+    if (!why.empty() && !mayUseDevice(context.state().pid, source, access).value_or(false)) {
         log.warn(why);
     }
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/isolated_process.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/device_cgroup.hpp"
 
@@ -75,6 +76,51 @@ TEST(DeviceCgroupAsRoot, isAmendedOnlyIfItBelongsToTheContainerAlone) {
     EXPECT_EQ(grantDevice(container, 'c', device, "rwm"), DeviceGrant::notOwnCgroup);
     EXPECT_EQ(readFile(cgroup.path + "/devices.list"), "c 10:229 r\n");
     EXPECT_EQ(grantDevice(stranger, 'c', device, "rwm"), DeviceGrant::notOwnCgroup);
+}
+
+TEST(DeviceCgroupAsRoot, unifiedCgroupsCannotBeAmendedWhichIsExplained) {
+    test::inMountNamespace([] {
+        if (::umount2("/sys/fs/cgroup/devices", MNT_DETACH) != 0 && errno != EINVAL && errno != ENOENT) {
+            FAIL() << "cannot hide the hierarchy of version 1";
+        }
+        const auto grant = grantDevice(0, 'c', makedev(10, 229), "rw");
+        EXPECT_EQ(grant, DeviceGrant::unifiedCgroups);
+        EXPECT_NE(explainGrant(grant, "/dev/fuse").find("On cgroup version 2 a hook cannot amend the device rules"),
+                  std::string::npos);
+    });
+}
+
+/// What a process in the cgroup says of /dev/fuse: 0 may not, 1 may, 2 cannot tell.
+int answerOf(const Cgroup& cgroup, pid_t container, std::string_view access) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const auto fuse = cat("/tmp/sarus-test-device-", ::getpid());
+        ::mknod(fuse.c_str(), S_IFCHR | 0600, makedev(10, 229));
+        cgroup.write("cgroup.procs", cat(::getpid()));
+        const auto answer = mayUseDevice(container, fuse, access);
+        ::unlink(fuse.c_str());
+        ::_exit(!answer ? 2 : *answer ? 1 : 0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(DeviceCgroupAsRoot, whatItsRulesAllowIsKnownToItsProcessesOnly) {
+    Cgroup cgroup;
+    if (!cgroup.usable) {
+        GTEST_SKIP() << "no device cgroups of version 1 on this machine";
+    }
+    const pid_t container = cgroup.start(true);
+    cgroup.write("devices.allow", "c 10:229 m");
+    EXPECT_EQ(answerOf(cgroup, container, "rw"), 0);
+    cgroup.write("devices.allow", "c 10:229 r");
+    EXPECT_EQ(answerOf(cgroup, container, "r"), 1);
+    EXPECT_EQ(answerOf(cgroup, container, "rwm"), 0);
+    cgroup.write("devices.allow", "c 10:229 w");
+    EXPECT_EQ(answerOf(cgroup, container, "rw"), 1);
+    EXPECT_EQ(answerOf(cgroup, ::getpid(), "rw"), 2);
+    EXPECT_EQ(mayUseDevice(container, "/dev/null", "rw"), std::nullopt);
 }
 
 }  // namespace
