@@ -52,7 +52,7 @@ bool bindDetached(int source, int target, const BindAttributes& wanted) {
     }
     mount_attr attributes{};
     attributes.attr_set = (wanted.readonly ? MOUNT_ATTR_RDONLY : 0U) | (wanted.nosuid ? MOUNT_ATTR_NOSUID : 0U) |
-                          (wanted.nodev ? MOUNT_ATTR_NODEV : 0U);
+                          (wanted.nodev ? MOUNT_ATTR_NODEV : 0U) | (wanted.noexec ? MOUNT_ATTR_NOEXEC : 0U);
     attributes.propagation = MS_PRIVATE;
     if (mountSetattr(tree.get(), AT_EMPTY_PATH | AT_RECURSIVE, attributes) != 0) {
         if (isMissing(errno)) {
@@ -123,7 +123,7 @@ void bindAttached(int source, int target, const BindAttributes& wanted) {
                "Failed to attach the mount");
     try {
         const unsigned long added = (wanted.readonly ? flagOf(MS_RDONLY) : 0) | (wanted.nosuid ? flagOf(MS_NOSUID) : 0) |
-                                    (wanted.nodev ? flagOf(MS_NODEV) : 0);
+                                    (wanted.nodev ? flagOf(MS_NODEV) : 0) | (wanted.noexec ? flagOf(MS_NOEXEC) : 0);
         bool found = false;
         for (const auto& mount : readMountInfo()) {
             if (!isBelow(mount.mountPoint, mountPoint)) {

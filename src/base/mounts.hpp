@@ -17,6 +17,7 @@ struct BindAttributes {
     bool readonly = false;
     bool nosuid = true;
     bool nodev = false;
+    bool noexec = false;
 };
 
 /// Mounts what `source` refers to, with everything that is mounted below it, on what `target` refers to; both are descriptors

@@ -19,6 +19,7 @@
 #include "cli/slurm.hpp"
 #include "cli/ssh.hpp"
 #include "cli/starter_call.hpp"
+#include "engine/cdi.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/run_options.hpp"
 #include "image/image_file.hpp"
@@ -59,7 +60,9 @@ void checkOptions(const engine::LaunchRequest& request) {
         oci::parseMountRequest(mount);
     }
     for (const auto& device : request.devices) {
-        oci::parseDeviceRequest(device);
+        if (!engine::isCdiRequest(device)) {
+            oci::parseDeviceRequest(device);
+        }
     }
     if (request.mpiType) {
         engine::checkMpiType(*request.mpiType);

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/site_config.hpp"
+#include "oci/container_edits.hpp"
 #include "oci/hook_config.hpp"
 
 namespace sarus::engine {
@@ -31,8 +32,10 @@ struct HostFacts {
 
 /// Who asked for a mount or a device. A site's may go anywhere. A user's source is opened with the user's rights alone, and its
 /// destination obeys `userMounts`. The workload manager's path comes through the user's environment: its source is opened like a
-/// user's, and its destination is free only where no symbolic link of the image leads it elsewhere.
-enum class MountOrigin { site, user, workloadManager };
+/// user's, and its destination is free only where no symbolic link of the image leads it elsewhere. A CDI file is the
+/// administrator's word, so its destinations are free; but what tools put into such files may name a path below /tmp, so its
+/// sources are looked up with the user's rights.
+enum class MountOrigin { site, user, workloadManager, cdi };
 
 struct PlannedMount {
     std::string source;
@@ -40,14 +43,17 @@ struct PlannedMount {
     bool readonly = false;
     MountOrigin origin = MountOrigin::user;
     std::string request;  ///< how it was asked for, for messages
+    bool nodev = false;   ///< of CDI mounts; those of users never have devices, those of the site do
+    bool noexec = false;
 };
 
 struct PlannedDevice {
     std::string source;
     std::string destination;
-    std::string access;  ///< a combination of r, w and m
+    std::string access;  ///< a combination of r, w and m; CDI: may be empty
     MountOrigin origin = MountOrigin::user;
     std::string request;
+    std::optional<oci::DeviceNodeEdit> node{};  ///< CDI: what the node has to be
 };
 
 /// A descriptor of the caller which the container keeps (PMI_FD): `from` is its number at entry, `to` in the container.
@@ -63,6 +69,13 @@ struct PlannedHook {
     oci::RuntimeHook hook;  ///< as its file says
     std::string file{};     ///< path of the file
     std::string reason{};   ///< the conditions that hold, in words; only for a dry run
+};
+
+/// What a CDI device does to the container.
+struct CdiEdits {
+    std::string device;  ///< its qualified name
+    std::string file;
+    oci::ContainerEdits edits;
 };
 
 /// Everything that the container will have. Carrying it out takes no more decisions.
@@ -94,8 +107,8 @@ struct ContainerPlan {
 oci::HookSubject hookSubject(const ContainerPlan& plan);
 
 /// Decides everything about the container, or throws Error with the documented message. Pure: makes no system call. `hooks` are
-/// those of `hooksDir`, in the order of their file names.
+/// those of `hooksDir`, in the order of their file names; `cdi` is what the CDI devices of the request resolved to (cdi.hpp).
 ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
-                   const std::vector<oci::HookConfig>& hooks = {});
+                   const std::vector<oci::HookConfig>& hooks = {}, const std::vector<CdiEdits>& cdi = {});
 
 }  // namespace sarus::engine

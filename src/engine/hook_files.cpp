@@ -16,12 +16,12 @@ namespace sarus::engine {
 
 namespace {
 
-constexpr std::size_t largestHookFile = 1U << 20U;
-constexpr std::size_t mostHookFiles = 1000;
+constexpr std::size_t largestFile = 1U << 20U;
+constexpr std::size_t mostFiles = 1000;
 
 }  // namespace
 
-std::vector<std::string> listHookFiles(int directory, const std::string& path) {
+std::vector<std::string> listFiles(int directory, const std::string& path, std::initializer_list<std::string_view> suffixes) {
     UniqueFd fd(
         checkErrno(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), cat("Failed to list ", printable(path))));
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd.get()), &::closedir);
@@ -32,18 +32,22 @@ std::vector<std::string> listHookFiles(int directory, const std::string& path) {
     std::vector<std::string> files;
     while (const dirent* entry = ::readdir(entries.get())) {
         const std::string_view name = static_cast<const char*>(entry->d_name);
-        if (name.ends_with(".json")) {
+        if (std::any_of(suffixes.begin(), suffixes.end(), [&](auto suffix) { return name.ends_with(suffix); })) {
             files.push_back(cat(path, path.ends_with('/') ? "" : "/", name));
         }
-        if (files.size() > mostHookFiles) {
-            throw Error(cat("There are more than ", mostHookFiles, " hook files in ", printable(path)));
+        if (files.size() > mostFiles) {
+            throw Error(cat("There are more than ", mostFiles, " configuration files in ", printable(path)));
         }
     }
     std::sort(files.begin(), files.end());
     return files;
 }
 
-oci::HookConfig readHookFile(int directory, const std::string& path, const HookFileCheck& check) {
+std::vector<std::string> listHookFiles(int directory, const std::string& path) {
+    return listFiles(directory, path, {".json"});
+}
+
+std::string readCheckedFile(int directory, const std::string& path, const ConfigFileCheck& check) {
     const auto name = path.substr(path.rfind('/') + 1);
     // O_NONBLOCK: a FIFO in the file's place must not stop the reader.
     constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -61,10 +65,14 @@ oci::HookConfig readHookFile(int directory, const std::string& path, const HookF
     if (check) {
         check({.path = path, .status = status, .throughLink = throughLink});
     }
-    return oci::parseHookConfig(readAll(file.get(), largestHookFile, printable(path)), path);
+    return readAll(file.get(), largestFile, printable(path));
 }
 
-std::vector<oci::HookConfig> readHookFiles(int directory, const std::string& path, const HookFileCheck& check) {
+oci::HookConfig readHookFile(int directory, const std::string& path, const ConfigFileCheck& check) {
+    return oci::parseHookConfig(readCheckedFile(directory, path, check), path);
+}
+
+std::vector<oci::HookConfig> readHookFiles(int directory, const std::string& path, const ConfigFileCheck& check) {
     std::vector<oci::HookConfig> hooks;
     for (const auto& file : listHookFiles(directory, path)) {
         hooks.push_back(readHookFile(directory, file, check));

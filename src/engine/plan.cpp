@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "engine/annotations.hpp"
+#include "engine/cdi.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/environment.hpp"
 #include "engine/mount_rules.hpp"
@@ -130,6 +131,9 @@ void planDevices(const SiteConfig& config, const LaunchRequest& request, Contain
         plan.devices.push_back({device.source, device.destination, device.access, MountOrigin::site, std::move(text)});
     }
     for (const auto& text : request.devices) {
+        if (isCdiRequest(text)) {
+            continue;  // the starter has looked it up in files of the administrator's
+        }
         auto device = oci::parseDeviceRequest(text);
         const auto sameSource = [&](const SiteDevice& site) {
             return normalizePath(site.source) == normalizePath(device.source);
@@ -215,7 +219,7 @@ oci::HookSubject hookSubject(const ContainerPlan& plan) {
 }
 
 ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
-                   const std::vector<oci::HookConfig>& hooks) {
+                   const std::vector<oci::HookConfig>& hooks, const std::vector<CdiEdits>& cdi) {
     ContainerPlan plan;
     plan.name = planName(request, facts);
     plan.args = planArguments(request);
@@ -242,6 +246,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     planDevices(config, request, plan);
     plan.annotations = makeAnnotations(config, request, facts);
     planHooks(hooks, facts.hookOutput, request.dryRun, plan);
+    applyCdiEdits(cdi, facts, plan);
     return plan;
 }
 

@@ -19,12 +19,15 @@ struct Mount {
     std::string origin;
 };
 
-std::string originOf(MountOrigin origin, std::string_view siteKey, std::string_view option) {
-    switch (origin) {
+/// `planned`: a mount or a device.
+std::string originOf(const auto& planned, std::string_view siteKey, std::string_view option) {
+    switch (planned.origin) {
         case MountOrigin::site:
             return cat("site configuration (", siteKey, ")");
         case MountOrigin::workloadManager:
             return "host environment (PMIX_SERVER_TMPDIR)";
+        case MountOrigin::cdi:
+            return cat("CDI device ", planned.request);
         case MountOrigin::user:
             break;
     }
@@ -38,7 +41,7 @@ std::vector<Mount> allMounts(const PlanReport& report) {
         mounts.push_back({*report.plan.initPath, "/dev/init", true, "site configuration (initPath), command line (--init)"});
     }
     for (const auto& mount : report.plan.mounts) {
-        mounts.push_back({mount.source, mount.destination, mount.readonly, originOf(mount.origin, "siteMounts", "--mount")});
+        mounts.push_back({mount.source, mount.destination, mount.readonly, originOf(mount, "siteMounts", "--mount")});
     }
     for (const auto& mount : report.systemMounts) {
         const auto has = [&](std::string_view option) {
@@ -178,7 +181,7 @@ std::string formatPlan(const PlanReport& report) {
     text.title("Devices");
     for (const auto& device : plan.devices) {
         text.item(cat(device.destination, " from ", device.source, ", access ", device.access),
-                  originOf(device.origin, "siteDevices", "--device"));
+                  originOf(device, "siteDevices", "--device"));
     }
     text.title("Variables");
     for (const auto& [name, value] : plan.environment) {
@@ -220,7 +223,7 @@ std::string formatPlanJson(const PlanReport& report) {
     });
     list("devices", plan.devices, [&](const PlannedDevice& device) {
         out.beginObject().member("source", device.source).member("destination", device.destination);
-        out.member("access", device.access).member("origin", originOf(device.origin, "siteDevices", "--device")).endObject();
+        out.member("access", device.access).member("origin", originOf(device, "siteDevices", "--device")).endObject();
     });
     list("environment", plan.environment,
          [&](const auto& entry) { variable(entry.first, entry.second, originOfVariable(report, entry.first)); });

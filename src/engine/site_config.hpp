@@ -86,6 +86,8 @@ struct SiteConfig {
     std::uint64_t lockWarningMs = 10000;  ///< repositoryMetadataLockTimings.warningMs
     bool enablePmixV3Support = false;
     ImageMountPolicy imageMount = ImageMountPolicy::kernel;
+    /// Key `cdiSpecDirs`: where CDI files lie, by ascending priority; empty: there are no CDI devices.
+    std::vector<std::string> cdiSpecDirs{"/etc/cdi", "/var/run/cdi"};
     bool allowRootless = true;  ///< key `allowRootless`: whether containers may start without the set-user-ID starter
 };
 

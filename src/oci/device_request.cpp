@@ -79,7 +79,8 @@ DeviceRequest parseDeviceRequest(std::string_view request) {
         throw invalid("detected empty host device path");
     }
     if (!device.source.starts_with('/')) {
-        throw invalid(cat("host device path '", printable(device.source), "' must be absolute"));
+        throw invalid(cat("host device path '", printable(device.source), "' must be absolute"))
+            .setHint("A device is a path, or a CDI device: vendor.com/class=name");
     }
     if (tokens.size() > 1 && !secondIsAccess) {
         device.destination = tokens[1];

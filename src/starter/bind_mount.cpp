@@ -30,12 +30,19 @@ bool mayBeUsersAlone(int error) {
     return error == EACCES || error == EPERM || error == ESTALE;
 }
 
+/// Whether the opened node is the one that has this path below /dev: users can neither put nodes there nor mount there.
+bool isHostsOwnNode(int fd, const std::string& path) {
+    const UniqueFd directory(::open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return directory && mountIdOf(directory.get()) == mountIdOf(fd) && pathOfDescriptor(fd) == engine::normalizePath(path);
+}
+
 }  // namespace
 
 ContainerTree::ContainerTree(const Credentials& theCredentials, const engine::SiteConfig& theConfig, int rootFd, int devFd)
     : credentials(theCredentials),
       config(theConfig),
       root(rootFd),
+      dev(devFd),
       rootPath(pathOfDescriptor(rootFd)),
       rootMount(mountIdOf(rootFd)),
       devMount(mountIdOf(devFd)) {}
@@ -102,7 +109,8 @@ void ContainerTree::checkResolvedDestination(int resolved, const std::string& de
     if (origin == engine::MountOrigin::site || (origin == engine::MountOrigin::workloadManager && followedNoLink)) {
         return;
     }
-    if (const auto why = engine::whyNotMountable(config.userMounts, path)) {
+    const auto& rules = origin == engine::MountOrigin::cdi ? engine::UserMountRules{} : config.userMounts;
+    if (const auto why = engine::whyNotMountable(rules, path)) {
         throw Error(*why);
     }
 }
@@ -137,30 +145,107 @@ void ContainerTree::bind(const engine::PlannedMount& mount) const {
             throw Error::fromErrno("Failed to find real path for mount source", source.error);
         }
         // Devices are what --device and siteDevices are for; without this a user's mount would get around them.
-        const bool nodev = mount.origin != engine::MountOrigin::site;
-        bindSource(source, mount.destination, {.readonly = mount.readonly, .nodev = nodev}, mount.origin);
+        const bool isCdi = mount.origin == engine::MountOrigin::cdi;
+        const bool nodev = isCdi ? mount.nodev : mount.origin != engine::MountOrigin::site;
+        bindSource(source, mount.destination, {.readonly = mount.readonly, .nodev = nodev, .noexec = mount.noexec}, mount.origin);
     } catch (Error& error) {
-        error.addContext(cat("Failed to bind mount ", printable(mount.source), " on container's ", printable(mount.destination)));
+        error.addContext(cat("Failed to bind mount ", printable(mount.source), " on container's ", printable(mount.destination),
+                             mount.origin == engine::MountOrigin::cdi ? cat(" for ", printable(mount.request)) : ""));
         throw;
     }
 }
 
-DeviceRule ContainerTree::bindDevice(const engine::PlannedDevice& device) const {
-    try {
-        const auto source = openSource(device.source, device.origin);
-        if (!source.fd) {
+/// What a CDI file says goes first; the rest is the host's.
+std::optional<ContainerTree::NewNode> ContainerTree::decideNode(const engine::PlannedDevice& device, const Source& source) const {
+    constexpr mode_t permissionBits = 07777;
+    constexpr mode_t defaultMode = 0666;
+    const auto& wanted = *device.node;
+    const auto& status = source.status;
+    if (wanted.type == "p") {
+        return NewNode{.mode = S_IFIFO | wanted.fileMode.value_or(defaultMode),
+                       .number = 0,
+                       .uid = credentials.privileged() ? wanted.uid.value_or(credentials.uid()) : credentials.ownerUid(),
+                       .gid = credentials.privileged() ? wanted.gid.value_or(credentials.gid()) : credentials.ownerGid()};
+    }
+    const bool numbered = !wanted.type.empty() && wanted.major && wanted.minor;
+    if (!source.fd) {
+        if (!numbered || !credentials.privileged()) {
             throw Error::fromErrno(
                 cat("Failed to check if file \"", printable(device.source), "\" is a device file. Stat failed"), source.error);
         }
-        const auto& status = source.status;
-        if (!S_ISCHR(status.st_mode) && !S_ISBLK(status.st_mode)) {
+        return NewNode{.mode = (wanted.type == "b" ? S_IFBLK : S_IFCHR) | wanted.fileMode.value_or(defaultMode),
+                       .number = makedev(static_cast<unsigned>(*wanted.major), static_cast<unsigned>(*wanted.minor)),
+                       .uid = wanted.uid.value_or(0),
+                       .gid = wanted.gid.value_or(0)};
+    }
+    if (!wanted.type.empty() && (wanted.type == "b") != S_ISBLK(status.st_mode)) {
+        throw Error(cat("\"", printable(device.source), "\" is not a device of type '", wanted.type, "'"));
+    }
+    const NewNode node{.mode = (status.st_mode & S_IFMT) | wanted.fileMode.value_or(status.st_mode & permissionBits),
+                       .number = makedev(static_cast<unsigned>(wanted.major.value_or(major(status.st_rdev))),
+                                         static_cast<unsigned>(wanted.minor.value_or(minor(status.st_rdev)))),
+                       .uid = wanted.uid.value_or(status.st_uid),
+                       .gid = wanted.gid.value_or(status.st_gid)};
+    const bool sameNumbers = node.number == status.st_rdev;
+    const bool same = sameNumbers && node.mode == status.st_mode && node.uid == status.st_uid && node.gid == status.st_gid;
+    if (same || (sameNumbers && !credentials.privileged())) {
+        return std::nullopt;
+    }
+    if (!credentials.privileged()) {
+        throw Error(cat("the numbers of \"", printable(device.source), "\" are not those of its CDI file"),
+                    "Without privileges only nodes of the host can be provided; generate the file again");
+    }
+    if (!numbered && !isHostsOwnNode(source.fd.get(), device.source)) {
+        throw Error(cat("\"", printable(device.source), "\" is no node of its own in /dev"),
+                    "An owner or a mode of another node needs type, major and minor in the CDI file");
+    }
+    return node;
+}
+
+/// Made in /dev, the only place of the container where nodes work, and bound from there to where it has to be.
+void ContainerTree::makeNode(const engine::PlannedDevice& device, const NewNode& node) const {
+    constexpr const char* name = ".sarus-node";
+    checkErrno(::mknodat(dev, name, node.mode, node.number), "Failed to create the device node");
+    try {
+        checkErrno(::fchownat(dev, name, node.uid, node.gid, AT_SYMLINK_NOFOLLOW), "Failed to set the owner of the device node");
+        checkErrno(::fchmodat(dev, name, node.mode & ~static_cast<mode_t>(S_IFMT), 0),
+                   "Failed to set the mode of the device node");
+        Source source{.fd = UniqueFd(::openat(dev, name, O_PATH | O_NOFOLLOW | O_CLOEXEC))};
+        checkErrno(::fstat(checkErrno(source.fd.get(), "Failed to open the device node"), &source.status),
+                   "Failed to examine the device node");
+        bindSource(source, device.destination, {}, device.origin);
+    } catch (...) {
+        ::unlinkat(dev, name, 0);
+        throw;
+    }
+    checkErrno(::unlinkat(dev, name, 0), "Failed to remove the device node's first name");
+}
+
+std::optional<DeviceRule> ContainerTree::bindDevice(const engine::PlannedDevice& device) const {
+    try {
+        const auto source = openSource(device.source, device.origin);
+        std::optional<NewNode> node;
+        if (device.node) {
+            node = decideNode(device, source);
+        } else if (!source.fd) {
+            throw Error::fromErrno(
+                cat("Failed to check if file \"", printable(device.source), "\" is a device file. Stat failed"), source.error);
+        }
+        const auto mode = node ? node->mode : source.status.st_mode;
+        if (!S_ISCHR(mode) && !S_ISBLK(mode) && !S_ISFIFO(node ? mode : 0)) {
             throw Error(cat("Source path \"", printable(device.source), "\" is not a device file"));
         }
-        bindSource(source, device.destination, {}, device.origin);
-        return {.type = S_ISCHR(status.st_mode) ? 'c' : 'b',
-                .major = major(status.st_rdev),
-                .minor = minor(status.st_rdev),
-                .access = device.access};
+        if (node) {
+            makeNode(device, *node);
+        } else {
+            bindSource(source, device.destination, {}, device.origin);
+        }
+        if (S_ISFIFO(mode) || device.access.empty()) {
+            return std::nullopt;
+        }
+        const auto number = node ? node->number : source.status.st_rdev;
+        return DeviceRule{
+            .type = S_ISCHR(mode) ? 'c' : 'b', .major = major(number), .minor = minor(number), .access = device.access};
     } catch (Error& error) {
         error.addContext(cat("Invalid device request '", printable(device.request), "'"));
         throw;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/mounts.hpp"
@@ -37,7 +38,11 @@ public:
     void bind(const engine::PlannedMount& mount) const;
 
     /// Binds a device node and returns the rule for it. Throws Error "Invalid device request '<request>': ...".
-    DeviceRule bindDevice(const engine::PlannedDevice& device) const;
+    ///
+    /// A CDI file may ask for a node of other numbers, owner or mode than the host's: with privileges such a node is created in
+    /// /dev of the container; without them the host's is bound if its numbers are right, and keeps its owner and mode. A FIFO
+    /// is always a new one. nullopt if no rule is needed, or if the file wants the device to be there without access.
+    std::optional<DeviceRule> bindDevice(const engine::PlannedDevice& device) const;
 
     /// Creates the working directory if it is missing. Throws Error if the path leads below /proc.
     void createWorkdir(const std::string& path) const;
@@ -50,7 +55,17 @@ private:
         int error = 0;
     };
 
+    /// A node that has to be made, with the mode as mknod(2) wants it.
+    struct NewNode {
+        mode_t mode = 0;
+        dev_t number = 0;
+        uid_t uid = 0;
+        gid_t gid = 0;
+    };
+
     Source openSource(const std::string& path, engine::MountOrigin origin) const;
+    std::optional<NewNode> decideNode(const engine::PlannedDevice& device, const Source& source) const;
+    void makeNode(const engine::PlannedDevice& device, const NewNode& node) const;
     void bindSource(const Source& source, const std::string& destination, const BindAttributes& attributes,
                     engine::MountOrigin origin) const;
     void checkResolvedDestination(int resolved, const std::string& destination, engine::MountOrigin origin) const;
@@ -60,6 +75,7 @@ private:
     const Credentials& credentials;
     const engine::SiteConfig& config;
     int root;
+    int dev;
     std::string rootPath;
     std::uint64_t rootMount;
     std::uint64_t devMount;

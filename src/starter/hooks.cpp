@@ -34,7 +34,7 @@ std::vector<oci::HookConfig> loadHooks(const engine::SiteConfig& config, PathChe
         throw Error(cat("The directory `hooksDir` (", printable(*config.hooksDir), ") does not exist"),
                     "Create it, or remove the key from sarus.json");
     }
-    const auto check = [&](const engine::OpenHookFile& file) {
+    const auto check = [&](const engine::OpenConfigFile& file) {
         if (file.throughLink) {
             paths.check(file.path);  // through directories which nobody has looked at yet
         }

@@ -20,6 +20,7 @@
 #include "engine/launch_request.hpp"
 #include "engine/plan_report.hpp"
 #include "starter/bundle.hpp"
+#include "starter/cdi_files.hpp"
 #include "starter/cgroups.hpp"
 #include "starter/hooks.hpp"
 #include "starter/host_facts.hpp"
@@ -177,7 +178,9 @@ engine::ContainerPlan makePlan(const Entry& entry, const Credentials& credential
     const auto hooks = loadHooks(config, paths);
     auto facts = gatherHostFacts(entry, credentials, config, {requestFd, request.imageFd});
     facts.hookOutput = cat(bundleDir, '/', hookLogName);
-    auto plan = engine::plan(config, request, facts, hooks);
+    const auto cdi =
+        loadCdiEdits(request.devices, cdiDirectories(config, credentials.privileged(), request.hostEnvironment), paths);
+    auto plan = engine::plan(config, request, facts, hooks, cdi);
     for (const auto& warning : plan.warnings) {
         logWarn(subsystem, warning);
     }

@@ -136,7 +136,9 @@ Rootfs buildRootfs(const RootfsRequest& request) {
         tree.bind(mount);
     }
     for (const auto& device : plan.devices) {
-        rootfs.deviceRules.push_back(tree.bindDevice(device));
+        if (auto rule = tree.bindDevice(device)) {
+            rootfs.deviceRules.push_back(std::move(*rule));
+        }
     }
     if (!plan.workdir.empty()) {
         tree.createWorkdir(plan.workdir);

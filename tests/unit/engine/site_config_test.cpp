@@ -117,6 +117,7 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     document["imageMount"] = "kernel-for-root-owned";
     document["allowRootless"] = false;
     document["enablePMIxv3Support"] = true;
+    document["cdiSpecDirs"] = {"/a", "/b"};
     document["ramFilesystemType"] = "ramfs";
     document["siteMounts"] = {{{"type", "bind"}, {"source", "/s"}, {"destination", "/d"}, {"flags", {{"readonly", ""}}}}};
     const auto config = parseSiteConfig(document.dump(), "f");
@@ -125,6 +126,8 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     EXPECT_TRUE(config.enablePmixV3Support);
     EXPECT_EQ(config.ramFilesystemType, RamFilesystem::ramfs);
     EXPECT_TRUE(config.siteMounts.at(0).readonly);
+    EXPECT_EQ(config.cdiSpecDirs, (std::vector<std::string>{"/a", "/b"}));
+    EXPECT_EQ(parseSiteConfig(minimal().dump(), "f").cdiSpecDirs, (std::vector<std::string>{"/etc/cdi", "/var/run/cdi"}));
 }
 
 TEST(SiteConfig, UnknownKeysGetASuggestion) {
