@@ -4,6 +4,7 @@
 // Usage: conversion_bound LAYOUT_DIRECTORY IMAGE.squashfs  (the image was made from the layout with zstd level 3, 128 KiB blocks)
 
 #include <fcntl.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -64,18 +65,27 @@ std::vector<std::string> survivingBlocks(const std::string& image) {
 
 void decompressLayer(const Layer& layer) {
     const UniqueFd file = openFile(layer.path, O_RDONLY);
-    const std::string blob = readAll(file.get(), layer.size + 1, layer.path);
-    std::span<const unsigned char> in(reinterpret_cast<const unsigned char*>(blob.data()), blob.size());
-    const auto kind = detectCompression(in);
-    if (kind == Compression::none) {
-        return;
-    }
-    const auto decompressor = makeDecompressor(kind);
+    std::vector<unsigned char> blob(256U << 10U);
     std::vector<unsigned char> out(256U << 10U);
+    std::unique_ptr<Decompressor> decompressor;
     while (true) {
-        const auto step = decompressor->step(in, out);
-        in = in.subspan(step.consumed);
-        if (step.produced == 0 && in.empty()) {
+        const auto count = checkErrno(::read(file.get(), blob.data(), blob.size()), "Failed to read a layer");
+        std::span<const unsigned char> in(blob.data(), static_cast<std::size_t>(count));
+        if (!decompressor) {
+            const auto kind = detectCompression(in);
+            if (kind == Compression::none) {
+                return;
+            }
+            decompressor = makeDecompressor(kind);
+        }
+        while (true) {
+            const auto step = decompressor->step(in, out);
+            in = in.subspan(step.consumed);
+            if (step.produced == 0 && in.empty()) {
+                break;
+            }
+        }
+        if (count == 0) {
             return;
         }
     }
