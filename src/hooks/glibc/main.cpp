@@ -1,15 +1,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "hooks/glibc/replacement_plan.hpp"
 #include "hooks/kit/library_search.hpp"
 #include "hooks/kit/linker_cache.hpp"
 #include "hooks/kit/root_editor.hpp"
+#include "hooks/kit/root_files.hpp"
 #include "hooks/kit/run_hook.hpp"
 
 namespace {
@@ -42,6 +46,19 @@ std::vector<glibc::ContainerFile> collectFiles(const std::vector<HostLibrary>& h
         }
     }
     return files;
+}
+
+constexpr std::size_t kMaxLibrarySize = 64U << 20U;
+
+/// The release that a C library names; nullopt if it cannot be read as a whole.
+template <typename Reader>
+std::optional<glibc::Version> releaseOf(const Reader& read) {
+    try {
+        const auto bytes = read();
+        return bytes ? glibc::releaseIn(*bytes) : std::nullopt;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
 }
 
 /// /lib64 as documented; where the container has none (Debian on arm64), the directory of its C library.
@@ -88,6 +105,8 @@ void runAsHook(HookContext& context, const HookEnvironment& environment, const H
     if (search.hasGlibc() && host != request.hostLibraries.end()) {
         if (auto found = search.find(host->elf, "libc.so.6")) {
             request.directoryOfAdded = directoryOfAdded(root, found->path);
+            request.containerRelease = releaseOf([&] { return tryReadFileInRoot(root, found->path, kMaxLibrarySize); });
+            request.hostRelease = releaseOf([&] { return std::optional(readFile(host->path, kMaxLibrarySize)); });
             request.containerCLibrary = std::move(found->elf);
         }
         request.containerFiles = collectFiles(request.hostLibraries, search);

@@ -80,6 +80,28 @@ std::optional<Version> versionOf(const ElfFile& libc) {
     return newest;
 }
 
+std::optional<Version> releaseIn(std::string_view libc) {
+    constexpr std::string_view banner = "GNU C Library";
+    constexpr std::string_view before = "release version ";
+    constexpr std::size_t longestBanner = 200;
+    for (auto at = libc.find(banner); at != std::string_view::npos; at = libc.find(banner, at + 1)) {
+        const auto line = libc.substr(at, longestBanner);
+        const auto start = line.find(before);
+        if (start == std::string_view::npos || line.find('\n') < start || line.find('\0') < start) {
+            continue;
+        }
+        const auto rest = line.substr(start + before.size());
+        auto number = rest.substr(0, rest.find_first_not_of("0123456789."));
+        while (number.ends_with('.')) {
+            number.remove_suffix(1);
+        }
+        if (auto release = parseVersion(number)) {
+            return release;
+        }
+    }
+    return std::nullopt;
+}
+
 bool isCLibraryName(std::string_view fileName) noexcept {
     constexpr std::string_view current = "libc.so.";
     constexpr std::string_view old = "libc-";
@@ -135,9 +157,11 @@ ReplacementPlan planReplacement(const ReplacementRequest& request) {
         plan.reason = "the container's C library is not a glibc";
         return plan;
     }
-    if (*containerVersion >= *hostVersion) {
-        plan.reason =
-            cat("the container's glibc ", containerVersion->text(), " is not older than the host's ", hostVersion->text());
+    const bool areReleasesKnown = request.hostRelease && request.containerRelease;
+    const Version& ours = areReleasesKnown ? *request.hostRelease : *hostVersion;
+    const Version& theirs = areReleasesKnown ? *request.containerRelease : *containerVersion;
+    if (theirs >= ours) {
+        plan.reason = cat("the container's glibc ", theirs.text(), " is not older than the host's ", ours.text());
         return plan;
     }
     const auto containerSoname = request.containerCLibrary->soname.value_or("");
@@ -145,8 +169,8 @@ ReplacementPlan planReplacement(const ReplacementRequest& request) {
         throw Error(cat("The host's glibc (", printable(host.soname()), ") is not ABI compatible with the container's (",
                         printable(containerSoname), "): their SONAMEs differ"));
     }
-    plan.announcement = cat("The container's glibc ", containerVersion->text(), " is older than the host's glibc ",
-                            hostVersion->text(), " and is replaced by it. Consider an image with a newer glibc.");
+    plan.announcement = cat("The container's glibc ", theirs.text(), " is older than the host's glibc ", ours.text(),
+                            " and is replaced by it. Consider an image with a newer glibc.");
     for (const auto& library : request.hostLibraries) {
         Replacement replacement{library.path, pathsOf(request.containerFiles, library.soname()), false};
         if (replacement.destinations.empty()) {

@@ -17,9 +17,12 @@ struct Version {
     auto operator<=>(const Version&) const = default;
 };
 
-/// The version of a libc.so: the newest GLIBC_<numbers> that it defines; nullopt for other C libraries. Releases which added no
-/// symbol count as the one before, with which programs cannot tell them apart.
+/// The newest GLIBC_<numbers> that a libc.so defines; nullopt for other C libraries. It may be older than the release: some
+/// releases added no symbol.
 std::optional<Version> versionOf(const ElfFile& libc);
+
+/// The release that a libc.so names in its banner ("GNU C Library ... release version 2.31."); nullopt if there is none.
+std::optional<Version> releaseIn(std::string_view libc);
 
 /// Whether a name is that of the C library itself: libc.so.<number> or libc-<version>.so.
 bool isCLibraryName(std::string_view fileName) noexcept;
@@ -33,7 +36,9 @@ struct ContainerFile {
 /// What the plan is made from.
 struct ReplacementRequest {
     std::vector<HostLibrary> hostLibraries;
-    std::optional<ElfFile> containerCLibrary;   ///< what programs of the container get as libc.so.6
+    std::optional<ElfFile> containerCLibrary;  ///< what programs of the container get as libc.so.6
+    std::optional<Version> hostRelease;        ///< of the banner, if it was found; else the symbol versions count
+    std::optional<Version> containerRelease;
     std::vector<ContainerFile> containerFiles;  ///< all whose names are SONAMEs of host libraries or of parts of glibc
     std::string directoryOfAdded = "/lib64";    ///< where libraries go that the container has not
 };

@@ -29,6 +29,8 @@ ReplacementRequest upgrade() {
         .hostLibraries = {hostLibrary("/lib64/libc.so.6", {"GLIBC_2.2.5", "GLIBC_2.36", "GLIBC_PRIVATE"}),
                           hostLibrary("/lib64/libm.so.6")},
         .containerCLibrary = libcOf({"GLIBC_2.2.5", "GLIBC_2.31"}),
+        .hostRelease = {},
+        .containerRelease = {},
         .containerFiles = {
             {"/lib/x86_64-linux-gnu/libc.so.6", "libc.so.6"}, {"/opt/libc.so.6", "libc.so.6"}, {"/lib/libm.so.6", "libm.so.6"}}};
 }
@@ -38,6 +40,19 @@ TEST(GlibcVersion, isTheNewestDefinedOneByNumber) {
               "2.31");
     EXPECT_FALSE(versionOf(libcOf({"GLIBC_PRIVATE"})));
     EXPECT_FALSE(versionOf(libcOf({})));
+}
+
+TEST(GlibcRelease, isThatOfTheBanner) {
+    using namespace std::string_view_literals;
+    EXPECT_EQ(
+        releaseIn("\0GNU C Library\0GNU C Library (Debian GLIBC 2.31-13) stable release version 2.31.\nCopyright\0"sv)->text(),
+        "2.31");
+    EXPECT_EQ(releaseIn("GNU C Library (GNU libc) development release version 2.38.9000.\n")->text(), "2.38.9000");
+    EXPECT_FALSE(releaseIn("GNU C Library\0release version 2.31"sv));
+    EXPECT_FALSE(releaseIn("GNU C Library (x) stable release version ."));
+    EXPECT_FALSE(releaseIn("GNU C Library (x) stable release version 2..31"));
+    EXPECT_FALSE(releaseIn("GNU C Library"));
+    EXPECT_FALSE(releaseIn(""));
 }
 
 TEST(GlibcVersion, comparesNumbersNotDigits) {
@@ -69,6 +84,16 @@ TEST(ReplacementPlan, doesNothingUnlessTheContainersIsOlder) {
         EXPECT_THAT(plan.replacements, IsEmpty()) << version;
         EXPECT_THAT(plan.reason, HasSubstr("not older")) << version;
     }
+}
+
+TEST(ReplacementPlan, comparesReleasesWhereBothAreKnown) {
+    auto request = upgrade();  // by their symbols, 2.36 and 2.31
+    request.hostRelease = Version{{2, 37}};
+    EXPECT_THAT(planReplacement(request).announcement, ::testing::AllOf(HasSubstr("2.31"), HasSubstr("2.36")));
+    request.containerRelease = Version{{2, 32}};
+    EXPECT_THAT(planReplacement(request).announcement, ::testing::AllOf(HasSubstr("2.32"), HasSubstr("2.37")));
+    request.containerRelease = Version{{2, 37}};
+    EXPECT_THAT(planReplacement(request).replacements, IsEmpty());
 }
 
 TEST(ReplacementPlan, doesNothingForContainersWithoutGlibc) {
