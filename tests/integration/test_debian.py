@@ -4,23 +4,17 @@ import subprocess
 
 import pytest
 from helpers import system
+from helpers.debian import mirror
 from helpers.images import Image, Layer
 
 pytestmark = pytest.mark.asroot
-
-
-def debian_mirror():
-    """The mirror that this machine installs its own packages from."""
-    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Codename: bookworm"],
-                             check=True, capture_output=True, text=True).stdout.split()
-    return targets[0] if targets else "http://deb.debian.org/debian"
 
 
 @pytest.fixture(scope="module")
 def debian(workspace):
     """Debian 12 in one layer; in the layer above it a file is added, one is replaced and a directory is removed."""
     root = workspace / "debian"
-    subprocess.run([system.program("debootstrap"), "--variant=minbase", "bookworm", str(root), debian_mirror()],
+    subprocess.run([system.program("debootstrap"), "--variant=minbase", "bookworm", str(root), mirror()],
                    check=True, capture_output=True, env={"PATH": system.PATH})
     archive = subprocess.run(["tar", "--numeric-owner", "--sort=name", "-C", str(root), "-c", "."], check=True, capture_output=True).stdout
     top = Layer().file("opt/site", "installed by the site\n").file("etc/motd", "replaced\n").file("usr/share/.wh.doc")
