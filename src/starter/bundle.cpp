@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "oci/runtime_config.hpp"
 #include "starter/cgroups.hpp"
+#include "starter/hook_devices.hpp"
 #include "starter/hooks.hpp"
 
 namespace sarus::starter {
@@ -50,6 +51,9 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     if (request.runtime.kind == engine::OciRuntime::runc && request.credentials.privileged() &&
         detectCgroupLayout() == CgroupLayout::unified) {
         inputs.cgroupsPath = runcCgroupsPath(request.plan.name);
+        // Here the rules are a program that only runc can install: hooks cannot add theirs when they run.
+        const auto more = deviceRules(findDeviceRules(engine::devicesOfHooks(request.plan)));
+        inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
     inputs.rlimits = callerLimits(request.limits);
     inputs.hostHasMqueue = isDirectory("/dev/mqueue");

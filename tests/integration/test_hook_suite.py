@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import stat
 import time
 
 import pytest
@@ -123,6 +124,20 @@ def enable_all(hooks, host):
     hooks.enable("05-amdgpu-hook", "07-amdgpu-hook")
     stamp(8, "At-the-end", stages=["poststop"])
     hooks.configure()
+
+
+def test_device_of_the_mount_hook_can_be_used_as_asked_for(hooks, image, workspace):
+    """A container of runc has device rules of its own, others are in the cgroup of the job."""
+    node = workspace / "site-device"
+    if not node.exists():
+        os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(10, 229))
+        node.chmod(0o666)
+    hooks.enable("06-mount-hook", args=["mount_hook", f"--device={node}:/dev/site:rw"])
+    hooks.configure()
+    script = "(: </dev/site) 2>/dev/null && echo readable; (: >>/dev/site) 2>/dev/null && echo writable; true"
+    result = hooks.engine.run(image, "sh", "-c", script, options=["--annotation=com.hooks.mount.enabled=true"])
+    assert result.stdout.split() == ["readable", "writable"]
+    assert "cgroup" not in result.stderr
 
 
 def timestamps(log):
