@@ -48,6 +48,7 @@ struct Command {
     std::vector<Option> options;
     std::size_t minPositionals = 0;
     std::size_t maxPositionals = 0;
+    std::string optionForPositionals{};  ///< long name of an option with which there may be fewer than the least number
     bool acceptsOptions = true;  ///< false: "Command 'X' doesn't support options"
     bool hidden = false;         ///< in no help text
     /// Returns the exit status of the program.

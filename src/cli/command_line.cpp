@@ -212,6 +212,22 @@ Arguments parseGlobal(std::span<const std::string> tokens) {
     return parser.parse(tokens.first(count), tokens.subspan(count));
 }
 
+namespace {
+
+/// Whether the option is there that makes positionals unnecessary. If the options are wrong too, what is missing is reported.
+bool isGiven(const Command& command, std::span<const std::string> tokens) {
+    if (command.optionForPositionals.empty()) {
+        return false;
+    }
+    try {
+        return CommandLineParser(command.options, command.name).parse(tokens, {}).has(command.optionForPositionals);
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+}  // namespace
+
 Arguments parseCommand(const Command& command, std::span<const std::string> tokens) {
     CommandLineParser parser(command.options, command.name);
     const auto count = parser.countOptionTokens(tokens);
@@ -219,9 +235,9 @@ Arguments parseCommand(const Command& command, std::span<const std::string> toke
         throw Error(cat("Command '", command.name, "' doesn't support options\n", seeHelp(command.name)));
     }
     const auto positionals = tokens.size() - count;
-    if (positionals < command.minPositionals || positionals > command.maxPositionals) {
-        throw Error(cat("Too ", positionals < command.minPositionals ? "few" : "many", " arguments for command '", command.name,
-                        "'\n", seeHelp(command.name)));
+    const bool tooFew = positionals < command.minPositionals && !isGiven(command, tokens.first(count));
+    if (tooFew || positionals > command.maxPositionals) {
+        throw Error(cat("Too ", tooFew ? "few" : "many", " arguments for command '", command.name, "'\n", seeHelp(command.name)));
     }
     return parser.parse(tokens.first(count), tokens.subspan(count));
 }

@@ -3,6 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <optional>
 
@@ -14,12 +17,14 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
+#include "cli/edf.hpp"
 #include "cli/env_file.hpp"
 #include "cli/run_request.hpp"
 #include "cli/slurm.hpp"
 #include "cli/ssh.hpp"
 #include "cli/starter_call.hpp"
 #include "engine/cdi.hpp"
+#include "engine/environment.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/run_options.hpp"
 #include "image/image_file.hpp"
@@ -81,7 +86,6 @@ void checkOptions(const engine::LaunchRequest& request) {
 
 engine::LaunchRequest readOptions(const Arguments& arguments) {
     engine::LaunchRequest request;
-    request.command.assign(arguments.positionals().begin() + 1, arguments.positionals().end());
     if (arguments.has("entrypoint")) {
         request.entrypoint = splitWords(arguments.value("entrypoint"));
     }
@@ -114,6 +118,7 @@ engine::LaunchRequest readOptions(const Arguments& arguments) {
     if (request.json && !request.dryRun) {
         throw Error(cat("The option '--json' needs '--dry-run': a container prints what its command prints\n", seeHelp("run")));
     }
+    request.readonlyRoot = arguments.has("read-only");
     request.privatePid = parsePid(arguments);
     rlimit stack{};
     if (::getrlimit(RLIMIT_STACK, &stack) == 0) {
@@ -122,6 +127,55 @@ engine::LaunchRequest readOptions(const Arguments& arguments) {
     request.logLevel = logLevel();
     checkOptions(request);
     return request;
+}
+
+std::optional<std::string> hostVariable(const std::string& name) {
+    const char* value = ::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::optional<EdfFile> readDefinition(Context& context, const Arguments& arguments) {
+    if (!arguments.has("edf")) {
+        return std::nullopt;
+    }
+    auto definition =
+        loadEdf(arguments.value("edf"), edfSearchPath(hostVariable, context.config().edfSystemSearchPath), hostVariable);
+    for (const auto& warning : definition.warnings) {
+        logWarn("CLI", warning);
+    }
+    return definition;
+}
+
+/// The image comes from the environment definition, or else is the first word; the rest is the command.
+std::string takeImage(const std::optional<EdfFile>& definition, std::vector<std::string>& words) {
+    if (const auto image = definition ? edfImage(*definition, hostVariable) : std::nullopt) {
+        return *image;
+    }
+    if (words.empty()) {
+        throw Error("Neither the environment definition nor the command line names an image");
+    }
+    auto image = std::move(words.front());
+    words.erase(words.begin());
+    return image;
+}
+
+std::string workingDirectory() {
+    std::string path(PATH_MAX, '\0');
+    if (::getcwd(path.data(), path.size()) == nullptr) {
+        throwErrno("Failed to find out the working directory");
+    }
+    path.resize(path.find('\0'));
+    return path;
+}
+
+/// Variables of the definition mean those of the image first, then those of the caller.
+void applyDefinition(const EdfFile& definition, engine::LaunchRequest& request) {
+    const auto image = engine::parseEnvironment(request.metadata.env);
+    const auto lookup = [&](const std::string& name) {
+        const auto found = image.find(name);
+        return found == image.end() ? hostVariable(name) : std::optional(found->second);
+    };
+    applyEdf(definition, lookup, workingDirectory(), request);
 }
 
 /// The channel to the starter: a memory file that nobody can change any more.
@@ -135,11 +189,10 @@ UniqueFd writeRequest(const engine::LaunchRequest& request) {
 }
 
 /// Opens the image with the caller's rights: the descriptor is all that the starter gets to see of it.
-UniqueFd openImage(Context& context, const Arguments& arguments, const std::optional<image::ImageReference>& reference,
-                   engine::LaunchRequest& request) {
-    const auto& image = arguments.positionals().front();
+UniqueFd openImage(Context& context, const std::string& image, bool centralized,
+                   const std::optional<image::ImageReference>& reference, engine::LaunchRequest& request) {
     if (!reference) {
-        if (arguments.has("centralized-repository")) {
+        if (centralized) {
             throw Error(cat("The option '--centralized-repository' has no meaning for the file ", printable(image), "\n",
                             seeHelp("run")));
         }
@@ -147,7 +200,7 @@ UniqueFd openImage(Context& context, const Arguments& arguments, const std::opti
         request.imageReference = image;
         return image::openImageFile(image);
     }
-    auto found = image::findImage(context.repositoryDirectory(arguments.has("centralized-repository")), *reference);
+    auto found = image::findImage(context.repositoryDirectory(centralized), *reference);
     request.imagePath = found.path;
     request.imageReference = found.reference.full();
     request.metadata = std::move(found.metadata);
@@ -169,13 +222,19 @@ int run(Context& context, const Arguments& arguments) {
 }  // namespace
 
 RunRequest makeRunRequest(Context& context, const Arguments& arguments) {
-    const auto& name = arguments.positionals().front();
+    const auto definition = readDefinition(context, arguments);
+    auto words = arguments.positionals();
+    const auto name = takeImage(definition, words);
     const auto reference = image::isImageFile(name) ? std::nullopt : std::optional(image::parseReference(name).normalized());
     RunRequest request{.launch = readOptions(arguments), .image = {}};
-    request.image = openImage(context, arguments, reference, request.launch);
+    request.launch.command = std::move(words);
+    request.image = openImage(context, name, arguments.has("centralized-repository"), reference, request.launch);
     request.launch.imageFd = request.image.get();
     if (context.config().enablePmixV3Support) {
         request.launch.workloadDirectories = findSlurmPmixDirectories();
+    }
+    if (definition) {
+        applyDefinition(*definition, request.launch);
     }
     return request;
 }
@@ -193,8 +252,15 @@ Command runCommand() {
                  .repeatable = true,
                  .help = "Add an OCI annotation to the container"},
                 {.longName = "centralized-repository", .help = "Use centralized repository instead of the local one"},
-                {.longName = "device", .takesValue = true, .repeatable = true, .help = "Mount custom devices into the container"},
+                {.longName = "device",
+                 .takesValue = true,
+                 .repeatable = true,
+                 .help = "Mount custom devices into the container: paths, or CDI devices (vendor.com/class=name)"},
                 {.longName = "dry-run", .help = "Print what the container would have, and why; start nothing"},
+                {.longName = "edf",
+                 .takesValue = true,
+                 .help = "Take image and options from an environment definition file (also: '--environment')",
+                 .aliases = {"environment"}},
                 {.longName = "entrypoint", .takesValue = true, .help = "Overwrite the default ENTRYPOINT of the image"},
                 {.longName = "env",
                  .shortName = 'e',
@@ -219,6 +285,7 @@ Command runCommand() {
                 {.longName = "pid",
                  .takesValue = true,
                  .help = "Set the PID namespace mode for the container. Supported values: 'host', 'private'. Default: 'host'"},
+                {.longName = "read-only", .help = "Make the root filesystem of the container read-only"},
                 {.longName = "ssh", .help = "Enable SSH in the container. Implies '--pid=private'"},
                 {.longName = "tty", .shortName = 't', .help = "Allocate a pseudo-TTY in the container"},
                 {.longName = "workdir",
@@ -228,6 +295,7 @@ Command runCommand() {
             },
         .minPositionals = 1,
         .maxPositionals = anyNumber,
+        .optionForPositionals = "edf",
         .run = run};
 }
 

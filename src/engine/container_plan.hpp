@@ -92,6 +92,7 @@ struct ContainerPlan {
     mode_t umask = 022;
     bool terminal = false;
     bool privatePid = false;
+    bool readonlyRoot = false;
     std::optional<std::string> initPath;  ///< bound on /dev/init if present
     std::optional<gid_t> ttyGroup;
     std::vector<PlannedMount> mounts;  ///< in the order in which they are performed

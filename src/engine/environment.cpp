@@ -144,6 +144,9 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
     }
     applySite(config.environment, container);
     noted.changedBy("site configuration (environment)");
+    for (const auto& name : request.unsetEnv) {
+        container.erase(name);
+    }
     applyCommandLine(request.env, host, container);
     noted.changedBy("command line (--env)");
     return container;

@@ -204,6 +204,7 @@ void transfer(Archive& archive, Request& request) {
     archive.field(request.entrypoint);
     archive.field(request.hostEnvironment);
     archive.field(request.env);
+    archive.field(request.unsetEnv);
     archive.field(request.mounts);
     archive.field(request.devices);
     archive.field(request.annotations);
@@ -219,6 +220,7 @@ void transfer(Archive& archive, Request& request) {
     archive.field(request.privatePid);
     archive.field(request.dryRun);
     archive.field(request.json);
+    archive.field(request.readonlyRoot);
     archive.field(request.stackLimit);
     archive.field(request.logLevel);
 }

@@ -25,6 +25,7 @@ struct LaunchRequest {
     std::optional<std::vector<std::string>> entrypoint;  ///< overrides the image's (and drops its Cmd); empty: none
     std::vector<std::string> hostEnvironment;            ///< the caller's environ, "NAME=value"
     std::vector<std::string> env;                        ///< values of -e/--env, in order
+    std::vector<std::string> unsetEnv;                   ///< names that the container does not get, unless `env` sets them
     std::vector<std::string> mounts;                     ///< values of --mount, in order
     std::vector<std::string> devices;                    ///< values of --device, in order
     std::vector<std::string> annotations;                ///< values of --annotation, in order
@@ -41,6 +42,7 @@ struct LaunchRequest {
     bool privatePid = false;
     bool dryRun = false;  ///< print the plan, start nothing
     bool json = false;    ///< print it as JSON
+    bool readonlyRoot = false;
     /// The caller's soft RLIMIT_STACK in bytes, which the kernel lowers to 8 MiB when a set-user-ID program is executed. The
     /// container gets it back as far as the hard limit allows.
     std::optional<std::uint64_t> stackLimit;

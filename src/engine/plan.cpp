@@ -232,6 +232,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.umask = facts.umask;
     plan.terminal = request.tty;
     plan.privatePid = request.privatePid || request.ssh;
+    plan.readonlyRoot = request.readonlyRoot;
     plan.ttyGroup = facts.ttyGroup;
     if (facts.privileged && !facts.ttyGroup) {
         plan.warnings.push_back("There is no group 'tty' in the group file of the installation: terminals keep the user's group");

@@ -129,7 +129,7 @@ oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig
     }
     oci::RuntimeConfig result;
     result.process = makeProcess(plan, config, dialect, inputs);
-    result.root = {config.rootfsFolder, false};
+    result.root = {config.rootfsFolder, plan.readonlyRoot};
     addSystemMounts(plan, dialect, inputs, result.mounts);
 
     auto& section = result.linux_;

@@ -278,6 +278,7 @@ constexpr std::array siteConfigKeys{
     Key<SiteConfig>{"enablePMIxv3Support", false, [](const Node& n, SiteConfig& c) { c.enablePmixV3Support = n.boolean(); }},
     Key<SiteConfig>{"imageMount", false, [](const Node& n, SiteConfig& c) { c.imageMount = oneOf(n, imageMountPolicies); }},
     Key<SiteConfig>{"cdiSpecDirs", false, [](const Node& n, SiteConfig& c) { c.cdiSpecDirs = readPaths(n); }},
+    Key<SiteConfig>{"edfSystemSearchPath", false, [](const Node& n, SiteConfig& c) { c.edfSystemSearchPath = readPaths(n); }},
     Key<SiteConfig>{"allowRootless", false, [](const Node& n, SiteConfig& c) { c.allowRootless = n.boolean(); }},
 };
 

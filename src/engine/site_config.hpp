@@ -88,6 +88,8 @@ struct SiteConfig {
     ImageMountPolicy imageMount = ImageMountPolicy::kernel;
     /// Key `cdiSpecDirs`: where CDI files lie, by ascending priority; empty: there are no CDI devices.
     std::vector<std::string> cdiSpecDirs{"/etc/cdi", "/var/run/cdi"};
+    /// Key `edfSystemSearchPath`: where environment definition files are looked for after the user's own directories.
+    std::vector<std::string> edfSystemSearchPath{"/etc/edf"};
     bool allowRootless = true;  ///< key `allowRootless`: whether containers may start without the set-user-ID starter
 };
 

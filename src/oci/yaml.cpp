@@ -1,7 +1,9 @@
 #include "oci/yaml.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -87,10 +89,11 @@ std::optional<Json> readFraction(std::string_view text) {
         (start[0] != '.' && (start[0] < '0' || start[0] > '9'))) {
         return std::nullopt;
     }
-    double number = 0;
-    const auto digits = text.starts_with('+') ? text.substr(1) : text;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    return error == std::errc() && end == digits.data() + digits.size() ? std::optional(Json(number)) : std::nullopt;
+    // Not std::from_chars, which would make every program need the mathematical library.
+    const std::string digits(text);
+    char* end = nullptr;
+    const double number = std::strtod(digits.c_str(), &end);
+    return end == digits.c_str() + digits.size() && std::isfinite(number) ? std::optional(Json(number)) : std::nullopt;
 }
 
 Json plainValue(std::string_view text) {

@@ -118,6 +118,7 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     document["allowRootless"] = false;
     document["enablePMIxv3Support"] = true;
     document["cdiSpecDirs"] = {"/a", "/b"};
+    document["edfSystemSearchPath"] = {"/e"};
     document["ramFilesystemType"] = "ramfs";
     document["siteMounts"] = {{{"type", "bind"}, {"source", "/s"}, {"destination", "/d"}, {"flags", {{"readonly", ""}}}}};
     const auto config = parseSiteConfig(document.dump(), "f");
@@ -127,6 +128,8 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     EXPECT_EQ(config.ramFilesystemType, RamFilesystem::ramfs);
     EXPECT_TRUE(config.siteMounts.at(0).readonly);
     EXPECT_EQ(config.cdiSpecDirs, (std::vector<std::string>{"/a", "/b"}));
+    EXPECT_EQ(config.edfSystemSearchPath, std::vector<std::string>{"/e"});
+    EXPECT_EQ(parseSiteConfig(minimal().dump(), "f").edfSystemSearchPath, std::vector<std::string>{"/etc/edf"});
     EXPECT_EQ(parseSiteConfig(minimal().dump(), "f").cdiSpecDirs, (std::vector<std::string>{"/etc/cdi", "/var/run/cdi"}));
 }
 

@@ -1,0 +1,264 @@
+#include "cli/edf.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "engine/cdi.hpp"
+#include "engine/run_options.hpp"
+#include "oci/device_request.hpp"
+#include "oci/mount_request.hpp"
+
+namespace sarus::cli {
+
+namespace {
+
+constexpr std::size_t deepestInheritance = 10;
+constexpr std::size_t mostFiles = 100;
+
+bool isPath(std::string_view reference) {
+    return reference.starts_with('.') || reference.starts_with('/') || reference.ends_with(".toml");
+}
+
+std::string findEdf(const std::string& reference, const std::vector<std::string>& searchPath, std::string_view where) {
+    const auto prefix = where.empty() ? std::string() : cat(where, ": ");
+    if (reference.empty()) {
+        throw Error(cat(prefix, "the name of an environment definition is empty"));
+    }
+    if (isPath(reference)) {
+        if (!reference.ends_with(".toml")) {
+            throw Error(cat(prefix, "the environment definition file '", printable(reference), "' does not end in .toml"));
+        }
+        return reference;
+    }
+    for (const auto& directory : searchPath) {
+        auto path = cat(directory, '/', reference, ".toml");
+        if (::access(path.c_str(), R_OK) == 0) {
+            return path;
+        }
+    }
+    throw Error(cat(prefix, "the environment definition '", printable(reference), "' was not found"),
+                searchPath.empty() ? "Set EDF_PATH, or name a file NAME.toml"
+                                   : cat("There is no ", printable(reference), ".toml in ", printable(join(searchPath, ", "))));
+}
+
+template <typename Value>
+void override(std::optional<Value>& older, std::optional<Value>&& newer) {
+    if (newer) {
+        older = std::move(newer);
+    }
+}
+
+void append(std::vector<EdfText>& older, std::vector<EdfText>&& newer) {
+    for (auto& text : newer) {
+        if (std::none_of(older.begin(), older.end(), [&](const auto& known) { return known.text == text.text; })) {
+            older.push_back(std::move(text));
+        }
+    }
+}
+
+void merge(EdfFile& older, EdfFile&& newer) {
+    override(older.image, std::move(newer.image));
+    override(older.workdir, std::move(newer.workdir));
+    override(older.entrypoint, std::move(newer.entrypoint));
+    override(older.writable, std::move(newer.writable));
+    append(older.mounts, std::move(newer.mounts));
+    append(older.devices, std::move(newer.devices));
+    for (auto& [name, value] : newer.env) {
+        older.env[name] = std::move(value);
+    }
+    for (auto& [name, value] : newer.annotations) {
+        older.annotations[name] = std::move(value);
+    }
+    older.warnings.insert(older.warnings.end(), newer.warnings.begin(), newer.warnings.end());
+}
+
+class Loader {
+public:
+    Loader(const std::vector<std::string>& directories, const VariableLookup& environment)
+        : searchPath(directories), lookup(environment) {}
+
+    EdfFile load(const std::string& reference, std::string_view where) {
+        const auto path = findEdf(reference, searchPath, where);
+        if (std::find(chain.begin(), chain.end(), path) != chain.end()) {
+            throw Error(cat(where, ": the environment definition inherits from itself: ", printable(join(chain, " -> ")), " -> ",
+                            printable(path)));
+        }
+        if (chain.size() >= deepestInheritance || ++files > mostFiles) {
+            throw Error(cat(where, ": environment definitions inherit over more than ", deepestInheritance, " levels or ",
+                            mostFiles, " files"));
+        }
+        auto own = read(path, where);
+        chain.push_back(path);
+        EdfFile merged;
+        for (const auto& base : own.bases) {
+            merge(merged, load(expandVariables(base.text, lookup, base.where), base.where));
+        }
+        chain.pop_back();
+        merge(merged, std::move(own));
+        return merged;
+    }
+
+private:
+    static EdfFile read(const std::string& path, std::string_view where) {
+        std::string text;
+        try {
+            text = readFile(path, maxEdfSize);
+        } catch (Error& error) {
+            error.addContext(cat(where, where.empty() ? "" : ": ", "failed to read the environment definition file"));
+            throw;
+        }
+        return parseEdf(text, path);
+    }
+
+    const std::vector<std::string>& searchPath;
+    const VariableLookup& lookup;
+    std::vector<std::string> chain;
+    std::size_t files = 0;
+};
+
+/// Runs a check of the engine's and puts the place of the value in front of what it says.
+template <typename Check>
+void checkAt(const EdfText& value, Check check) {
+    try {
+        check();
+    } catch (Error& error) {
+        error.addContext(value.where);
+        throw;
+    }
+}
+
+bool mountFlag(const EdfText& mount, std::string_view flag) {
+    // What a mount of a user is in any case: recursive, private, without set-id programs and devices.
+    constexpr std::array<std::string_view, 9> harmless{"rw",    "bind",   "rbind",  "private", "rprivate",
+                                                       "slave", "rslave", "nosuid", "nodev"};
+    if (flag == "ro" || flag == "readonly") {
+        return true;
+    }
+    if (std::find(harmless.begin(), harmless.end(), flag) == harmless.end()) {
+        throw Error(cat(mount.where, ": the mount flag '", printable(flag), "' is not supported"), "The flags are ro and rw");
+    }
+    return false;
+}
+
+std::string mountOption(const EdfText& mount, const std::string& text, const std::string& workingDirectory) {
+    const auto parts = split(text, ':');
+    if (parts.size() > 3 || parts[0].empty() || (parts.size() > 1 && parts[1].empty())) {
+        throw Error(cat(mount.where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"));
+    }
+    auto source = parts[0];
+    const auto& destination = parts.size() > 1 ? parts[1] : parts[0];
+    bool readonly = false;
+    if (parts.size() == 3) {
+        auto flags = parts[2];
+        std::replace(flags.begin(), flags.end(), '+', ',');
+        for (const auto& flag : split(flags, ',')) {
+            readonly = mountFlag(mount, flag) || readonly;
+        }
+    }
+    if (!source.starts_with('/') && !source.starts_with('.')) {
+        throw Error(cat(mount.where, ": the source '", printable(source), "' must begin with '/' or '.'"));
+    }
+    if (source.starts_with('.')) {
+        source = cat(workingDirectory, '/', source);
+    }
+    if (source.find_first_of(",=") != std::string::npos || destination.find_first_of(",=") != std::string::npos) {
+        throw Error(cat(mount.where, ": a path with ',' or '=' cannot be mounted: '", printable(text), "'"));
+    }
+    return cat("type=bind,source=", source, ",destination=", destination, readonly ? ",readonly" : "");
+}
+
+void prepend(std::vector<std::string>&& front, std::vector<std::string>& values) {
+    values.insert(values.begin(), std::make_move_iterator(front.begin()), std::make_move_iterator(front.end()));
+}
+
+}  // namespace
+
+std::vector<std::string> edfSearchPath(const VariableLookup& environment, const std::vector<std::string>& site) {
+    std::vector<std::string> directories;
+    if (const auto path = environment("EDF_PATH"); path && !path->empty()) {
+        for (auto& directory : split(*path, ':')) {
+            if (directory.empty()) {
+                continue;
+            }
+            if (!directory.starts_with('/')) {
+                throw Error(cat("EDF_PATH: expected absolute paths, found '", printable(directory), "'"));
+            }
+            directories.push_back(std::move(directory));
+        }
+    } else if (const auto home = environment("HOME"); home && home->starts_with('/')) {
+        directories.push_back(cat(*home, "/.edf"));
+    }
+    directories.insert(directories.end(), site.begin(), site.end());
+    return directories;
+}
+
+EdfFile loadEdf(const std::string& reference, const std::vector<std::string>& searchPath, const VariableLookup& environment) {
+    return Loader(searchPath, environment).load(reference, "");
+}
+
+std::optional<std::string> edfImage(const EdfFile& edf, const VariableLookup& environment) {
+    if (!edf.image) {
+        return std::nullopt;
+    }
+    auto image = expandVariables(edf.image->text, environment, edf.image->where);
+    if (image.empty()) {
+        throw Error(cat(edf.image->where, ": the name of the image is empty"));
+    }
+    const auto separator = image.find('#');
+    if (separator == std::string::npos || isPath(image)) {
+        return image;
+    }
+    const auto server = image.substr(0, separator);
+    const auto user = server.find('@');
+    return cat(server.substr(user == std::string::npos ? 0 : user + 1), '/', image.substr(separator + 1));
+}
+
+void applyEdf(const EdfFile& edf, const VariableLookup& environment, const std::string& workingDirectory,
+              engine::LaunchRequest& request) {
+    const auto expand = [&](const EdfText& value) { return expandVariables(value.text, environment, value.where); };
+    std::vector<std::string> mounts;
+    for (const auto& mount : edf.mounts) {
+        mounts.push_back(mountOption(mount, expand(mount), workingDirectory));
+        checkAt(mount, [&] { oci::parseMountRequest(mounts.back()); });
+    }
+    std::vector<std::string> devices;
+    for (const auto& device : edf.devices) {
+        devices.push_back(expand(device));
+        if (!engine::isCdiRequest(devices.back())) {
+            checkAt(device, [&] { oci::parseDeviceRequest(devices.back()); });
+        }
+    }
+    std::vector<std::string> variables;
+    for (const auto& [name, value] : edf.env) {
+        if (value.text.empty()) {
+            request.unsetEnv.push_back(name);
+        } else {
+            variables.push_back(cat(name, '=', expand(value)));
+        }
+    }
+    std::vector<std::string> annotations;
+    for (const auto& [name, value] : edf.annotations) {
+        annotations.push_back(cat(name, '=', expand(value)));
+    }
+    prepend(std::move(mounts), request.mounts);
+    prepend(std::move(devices), request.devices);
+    prepend(std::move(variables), request.env);
+    prepend(std::move(annotations), request.annotations);
+    if (edf.workdir && !request.workdir) {
+        if (const auto workdir = expand(*edf.workdir); !workdir.empty()) {
+            checkAt(*edf.workdir, [&] { engine::checkWorkdir(workdir); });
+            request.workdir = workdir;
+        }
+    }
+    if (!edf.entrypoint.value_or(false) && !request.entrypoint) {
+        request.entrypoint.emplace();
+    }
+    request.readonlyRoot = request.readonlyRoot || !edf.writable.value_or(true);
+}
+
+}  // namespace sarus::cli
