@@ -62,6 +62,7 @@ const Command* findCommand(std::string_view name);
 
 // One function a command, each in the file of its name.
 Command completionCommand();
+Command execCommand();
 Command helpCommand();
 Command hooksCommand();
 Command imagesCommand();

@@ -5,10 +5,10 @@
 namespace sarus::cli {
 
 const std::vector<Command>& commands() {
-    static const std::vector<Command> all{completionCommand(), helpCommand(), hooksCommand(),  imagesCommand(),
-                                          inspectCommand(),    killCommand(), loadCommand(),   pruneCommand(),
-                                          psCommand(),         pullCommand(), rmiCommand(),    runCommand(),
-                                          sshKeygenCommand(),  tagCommand(),  versionCommand()};
+    static const std::vector<Command> all{completionCommand(), execCommand(),      helpCommand(), hooksCommand(),
+                                          imagesCommand(),     inspectCommand(),   killCommand(), loadCommand(),
+                                          pruneCommand(),      psCommand(),        pullCommand(), rmiCommand(),
+                                          runCommand(),        sshKeygenCommand(), tagCommand(),  versionCommand()};
     return all;
 }
 

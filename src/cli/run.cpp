@@ -1,16 +1,10 @@
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <optional>
 
 #include "base/error.hpp"
-#include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -18,7 +12,7 @@
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
 #include "cli/edf.hpp"
-#include "cli/env_file.hpp"
+#include "cli/launch_channel.hpp"
 #include "cli/run_request.hpp"
 #include "cli/slurm.hpp"
 #include "cli/ssh.hpp"
@@ -26,12 +20,9 @@
 #include "engine/cdi.hpp"
 #include "engine/environment.hpp"
 #include "engine/launch_request.hpp"
-#include "engine/run_options.hpp"
 #include "image/image_file.hpp"
 #include "image/lookup.hpp"
 #include "image/reference.hpp"
-#include "oci/device_request.hpp"
-#include "oci/mount_request.hpp"
 
 namespace sarus::cli {
 
@@ -50,54 +41,10 @@ bool parsePid(const Arguments& arguments) {
     return value == "private" || arguments.has("ssh");
 }
 
-/// The checks that need no file: a typing error is reported before anything is looked up.
-void checkOptions(const engine::LaunchRequest& request) {
-    for (const auto& annotation : request.annotations) {
-        engine::parseAnnotation(annotation);
-    }
-    for (const auto& variable : request.env) {
-        const auto [name, value] = engine::parseEnvironmentOption(variable);
-        if (!value && ::getenv(name.c_str()) == nullptr) {
-            logInfo("CLI", cat("Skipping the environment variable '", printable(name), "': it is not set"));
-        }
-    }
-    for (const auto& mount : request.mounts) {
-        oci::parseMountRequest(mount);
-    }
-    for (const auto& device : request.devices) {
-        if (!engine::isCdiRequest(device)) {
-            oci::parseDeviceRequest(device);
-        }
-    }
-    if (request.mpiType) {
-        engine::checkMpiType(*request.mpiType);
-    }
-    if (request.name) {
-        engine::checkContainerName(*request.name);
-    }
-    if (request.workdir) {
-        try {
-            engine::checkWorkdir(*request.workdir);
-        } catch (const Error& error) {
-            throw Error(cat(error.what(), "\n", seeHelp("run")));
-        }
-    }
-}
-
 engine::LaunchRequest readOptions(const Arguments& arguments) {
-    engine::LaunchRequest request;
+    auto request = commonRequest(arguments);
     if (arguments.has("entrypoint")) {
         request.entrypoint = splitWords(arguments.value("entrypoint"));
-    }
-    for (char** variable = environ; *variable != nullptr; ++variable) {
-        request.hostEnvironment.emplace_back(*variable);
-    }
-    for (const auto& file : arguments.values("env-file")) {
-        const auto variables = readEnvironmentFile(file);
-        request.env.insert(request.env.end(), variables.begin(), variables.end());
-    }
-    for (auto& variable : arguments.values("env")) {
-        request.env.push_back(std::move(variable));
     }
     request.mounts = arguments.values("mount");
     request.devices = arguments.values("device");
@@ -105,14 +52,12 @@ engine::LaunchRequest readOptions(const Arguments& arguments) {
     const auto optional = [&](std::string_view option) {
         return arguments.has(option) ? std::optional(arguments.value(option)) : std::nullopt;
     };
-    request.workdir = optional("workdir");
     request.name = optional("name");
     request.mpiType = optional("mpi-type");
     request.mpi = arguments.has("mpi") || request.mpiType;
     request.glibc = arguments.has("glibc");
     request.ssh = arguments.has("ssh");
     request.init = arguments.has("init");
-    request.tty = arguments.has("tty");
     request.dryRun = arguments.has("dry-run");
     request.json = arguments.has("json");
     if (request.json && !request.dryRun) {
@@ -120,12 +65,7 @@ engine::LaunchRequest readOptions(const Arguments& arguments) {
     }
     request.readonlyRoot = arguments.has("read-only");
     request.privatePid = parsePid(arguments);
-    rlimit stack{};
-    if (::getrlimit(RLIMIT_STACK, &stack) == 0) {
-        request.stackLimit = stack.rlim_cur;
-    }
-    request.logLevel = logLevel();
-    checkOptions(request);
+    checkOptions(request, "run");
     return request;
 }
 
@@ -176,16 +116,6 @@ void applyDefinition(const EdfFile& definition, engine::LaunchRequest& request) 
         return found == image.end() ? hostVariable(name) : std::optional(found->second);
     };
     applyEdf(definition, lookup, workingDirectory(), request);
-}
-
-/// The channel to the starter: a memory file that nobody can change any more.
-UniqueFd writeRequest(const engine::LaunchRequest& request) {
-    UniqueFd channel(
-        checkErrno(::memfd_create("sarus-launch-request", MFD_ALLOW_SEALING), "Failed to create the launch request"));
-    writeAll(channel.get(), engine::serializeLaunchRequest(request), "the launch request");
-    constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    checkErrno(::fcntl(channel.get(), F_ADD_SEALS, seals), "Failed to seal the launch request");
-    return channel;
 }
 
 /// Opens the image with the caller's rights: the descriptor is all that the starter gets to see of it.
@@ -262,15 +192,8 @@ Command runCommand() {
                  .help = "Take image and options from an environment definition file (also: '--environment')",
                  .aliases = {"environment"}},
                 {.longName = "entrypoint", .takesValue = true, .help = "Overwrite the default ENTRYPOINT of the image"},
-                {.longName = "env",
-                 .shortName = 'e',
-                 .takesValue = true,
-                 .repeatable = true,
-                 .help = "Set environment variables in the container"},
-                {.longName = "env-file",
-                 .takesValue = true,
-                 .repeatable = true,
-                 .help = "Set environment variables in the container out of a file"},
+                environmentOption(),
+                environmentFileOption(),
                 {.longName = "glibc", .help = "Enable replacement of the container's GNU C libraries"},
                 {.longName = "init",
                  .help = "Run an init process inside the container that forwards signals and reaps processes"},
@@ -287,11 +210,8 @@ Command runCommand() {
                  .help = "Set the PID namespace mode for the container. Supported values: 'host', 'private'. Default: 'host'"},
                 {.longName = "read-only", .help = "Make the root filesystem of the container read-only"},
                 {.longName = "ssh", .help = "Enable SSH in the container. Implies '--pid=private'"},
-                {.longName = "tty", .shortName = 't', .help = "Allocate a pseudo-TTY in the container"},
-                {.longName = "workdir",
-                 .shortName = 'w',
-                 .takesValue = true,
-                 .help = "Set working directory inside the container"},
+                terminalOption(),
+                workdirOption(),
             },
         .minPositionals = 1,
         .maxPositionals = anyNumber,

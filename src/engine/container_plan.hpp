@@ -112,4 +112,14 @@ oci::HookSubject hookSubject(const ContainerPlan& plan);
 ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
                    const std::vector<oci::HookConfig>& hooks = {}, const std::vector<CdiEdits>& cdi = {});
 
+/// What a command in a running container takes over from it.
+struct ExecBase {
+    std::vector<std::string> environment;  ///< "NAME=value"
+    std::string workdir;
+};
+
+/// Decides about a command in a running container: its arguments, variables, directory and identity; the rest of the plan is
+/// empty. Of the request, `name`, `command`, `env`, `hostEnvironment`, `workdir` and `tty` count. Pure; throws Error.
+ContainerPlan planExec(const LaunchRequest& request, const HostFacts& facts, const ExecBase& base);
+
 }  // namespace sarus::engine

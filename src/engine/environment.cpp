@@ -64,17 +64,6 @@ void applySite(const SiteEnvironment& site, Environment& container) {
     }
 }
 
-void applyCommandLine(const std::vector<std::string>& options, const Environment& host, Environment& container) {
-    for (const auto& option : options) {
-        auto [name, value] = parseEnvironmentOption(option);
-        if (value) {
-            container[name] = std::move(*value);
-        } else if (const auto found = host.find(name); found != host.end()) {
-            container[name] = found->second;
-        }
-    }
-}
-
 /// Notes after each step what it has changed. Without a place to note it in, it does nothing.
 class Origins {
 public:
@@ -124,6 +113,17 @@ bool isUnsecureVariable(std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+void applyEnvironmentOptions(const std::vector<std::string>& options, const Environment& host, Environment& container) {
+    for (const auto& option : options) {
+        auto [name, value] = parseEnvironmentOption(option);
+        if (value) {
+            container[name] = std::move(*value);
+        } else if (const auto found = host.find(name); found != host.end()) {
+            container[name] = found->second;
+        }
+    }
+}
+
 Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request, std::map<std::string, std::string>* origins) {
     const auto host = parseEnvironment(request.hostEnvironment);
     auto container = host;
@@ -147,7 +147,7 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
     for (const auto& name : request.unsetEnv) {
         container.erase(name);
     }
-    applyCommandLine(request.env, host, container);
+    applyEnvironmentOptions(request.env, host, container);
     noted.changedBy("command line (--env)");
     return container;
 }

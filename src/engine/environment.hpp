@@ -20,6 +20,9 @@ Environment parseEnvironment(const std::vector<std::string>& entries);
 /// variables): it speaks of the host's files and would steer programs of the container.
 bool isUnsecureVariable(std::string_view name);
 
+/// Applies values of -e/--env: NAME=VALUE, or NAME alone for the value that `host` has. Throws Error.
+void applyEnvironmentOptions(const std::vector<std::string>& options, const Environment& host, Environment& container);
+
 /// The environment of the container: host, image, CUDA, PMIx, init, site, command line; later ones win.
 /// PMI_FD is left as the host has it. `origins` (may be null) is told for each variable which of these gave it its value.
 Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,

@@ -37,6 +37,15 @@ std::string planName(const LaunchRequest& request, const HostFacts& facts) {
     return name;
 }
 
+/// config.json is UTF-8. A changed argument may be the name of another file, so nothing is replaced here.
+void checkArguments(const std::vector<std::string>& args) {
+    for (const auto& arg : args) {
+        if (!isUtf8(arg)) {
+            throw Error(cat("The argument '", printable(arg), "' is not UTF-8 and cannot be passed to the OCI runtime"));
+        }
+    }
+}
+
 std::vector<std::string> planArguments(const LaunchRequest& request) {
     const auto& entrypoint = request.entrypoint ? *request.entrypoint : request.metadata.entrypoint;
     const bool imageCommandApplies = request.command.empty() && !request.entrypoint;
@@ -52,12 +61,7 @@ std::vector<std::string> planArguments(const LaunchRequest& request) {
         throw Error(cat("No command to run in a container of image ", printable(request.imageReference)),
                     "Neither the command line nor the image names a command or an entrypoint");
     }
-    for (const auto& arg : args) {
-        // config.json is UTF-8. A changed argument may be the name of another file, so nothing is replaced here.
-        if (!isUtf8(arg)) {
-            throw Error(cat("The argument '", printable(arg), "' is not UTF-8 and cannot be passed to the OCI runtime"));
-        }
-    }
+    checkArguments(args);
     return args;
 }
 
@@ -72,15 +76,19 @@ std::optional<std::string> planInit(const SiteConfig& config, const LaunchReques
     return config.initPath;
 }
 
+void checkRuntimeWorkdir(const std::string& workdir) {
+    checkWorkdir(workdir);
+    if (!isUtf8(workdir)) {
+        throw Error(cat("The working directory '", printable(workdir), "' is not UTF-8 and cannot be passed to the OCI runtime"));
+    }
+}
+
 std::string planWorkdir(const LaunchRequest& request) {
     auto workdir = request.workdir.value_or(request.metadata.workingDir);
     if (!request.workdir && !workdir.starts_with('/')) {
         workdir.insert(0, 1, '/');  // images hold "" for the root and, rarely, a path relative to it
     }
-    checkWorkdir(workdir);
-    if (!isUtf8(workdir)) {
-        throw Error(cat("The working directory '", printable(workdir), "' is not UTF-8 and cannot be passed to the OCI runtime"));
-    }
+    checkRuntimeWorkdir(workdir);
     return workdir;
 }
 
@@ -181,10 +189,7 @@ void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, con
     inContainer->second = cat(firstPreserved);
 }
 
-void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts, const Environment& host,
-                     ContainerPlan& plan) {
-    auto environment = makeEnvironment(config, request, request.dryRun ? &plan.environmentOrigins : nullptr);
-    planPmiDescriptor(request, facts, host, environment, plan);
+void setEnvironment(const Environment& environment, ContainerPlan& plan) {
     for (const auto& [name, value] : environment) {
         if (!isUtf8(name) || !isUtf8(value)) {
             plan.warnings.push_back(cat("The environment variable '", printable(name),
@@ -192,6 +197,20 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
         }
     }
     plan.environment.assign(environment.begin(), environment.end());
+}
+
+void setIdentity(const HostFacts& facts, ContainerPlan& plan) {
+    plan.uid = facts.uid;
+    plan.gid = facts.gid;
+    plan.supplementaryGroups = facts.supplementaryGroups;
+    plan.umask = facts.umask;
+}
+
+void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts, const Environment& host,
+                     ContainerPlan& plan) {
+    auto environment = makeEnvironment(config, request, request.dryRun ? &plan.environmentOrigins : nullptr);
+    planPmiDescriptor(request, facts, host, environment, plan);
+    setEnvironment(environment, plan);
 }
 
 void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool dryRun, ContainerPlan& plan) {
@@ -225,11 +244,8 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.args = planArguments(request);
     plan.initPath = planInit(config, request);
     plan.workdir = planWorkdir(request);
-    plan.uid = facts.uid;
-    plan.gid = facts.gid;
-    plan.supplementaryGroups = facts.supplementaryGroups;
+    setIdentity(facts, plan);
     plan.cpus = facts.cpus;
-    plan.umask = facts.umask;
     plan.terminal = request.tty;
     plan.privatePid = request.privatePid || request.ssh;
     plan.readonlyRoot = request.readonlyRoot;
@@ -248,6 +264,25 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.annotations = makeAnnotations(config, request, facts);
     planHooks(hooks, facts.hookOutput, request.dryRun, plan);
     applyCdiEdits(cdi, facts, plan);
+    return plan;
+}
+
+ContainerPlan planExec(const LaunchRequest& request, const HostFacts& facts, const ExecBase& base) {
+    ContainerPlan plan;
+    plan.name = request.name.value_or("");
+    checkContainerName(plan.name);
+    if (request.command.empty()) {
+        throw Error(cat("No command to run in the container '", plan.name, "'"));
+    }
+    checkArguments(request.command);
+    plan.args = request.command;
+    plan.workdir = request.workdir.value_or(base.workdir);
+    checkRuntimeWorkdir(plan.workdir);
+    setIdentity(facts, plan);
+    plan.terminal = request.tty;
+    auto environment = parseEnvironment(base.environment);
+    applyEnvironmentOptions(request.env, parseEnvironment(request.hostEnvironment), environment);
+    setEnvironment(environment, plan);
     return plan;
 }
 

@@ -52,7 +52,7 @@ void writeRlimits(JsonWriter& out, const std::vector<RuntimeRlimit>& rlimits) {
 }
 
 void writeProcess(JsonWriter& out, const RuntimeProcess& process) {
-    out.key("process").beginObject();
+    out.beginObject();
     out.member("terminal", process.terminal);
     writeUser(out, process.user);
     out.member("args", process.args);
@@ -194,11 +194,17 @@ void writeHooks(JsonWriter& out, const std::vector<std::pair<std::string, std::v
 
 }  // namespace
 
+std::string serializeRuntimeProcess(const RuntimeProcess& process) {
+    JsonWriter out;
+    writeProcess(out, process);
+    return out.text();
+}
+
 std::string serializeRuntimeConfig(const RuntimeConfig& config) {
     JsonWriter out;
     out.beginObject();
     out.member("ociVersion", config.ociVersion);
-    writeProcess(out, config.process);
+    writeProcess(out.key("process"), config.process);
     out.key("root").beginObject().member("path", config.root.path).member("readonly", config.root.readonly).endObject();
     writeMounts(out, config.mounts);
     writeLinux(out, config.linux_);

@@ -117,6 +117,9 @@ struct RuntimeConfig {
     std::map<std::string, std::string> annotations;
 };
 
+/// The section `process` alone, as the option --process of a runtime's `exec` wants it.
+std::string serializeRuntimeProcess(const RuntimeProcess& process);
+
 /// The text of config.json. Bytes which are not UTF-8 become U+FFFD, because runtimes refuse a file that is not valid JSON;
 /// see json_writer.hpp. Throws Error if a string holds a NUL character or if `seccomp` is not a JSON object.
 std::string serializeRuntimeConfig(const RuntimeConfig& config);

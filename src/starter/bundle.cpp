@@ -22,7 +22,6 @@ namespace sarus::starter {
 
 namespace {
 
-constexpr const char* idMapHelperInside = "/dev/.sarus-idmap";
 constexpr std::size_t largestSeccompProfile = 4U << 20U;
 
 std::vector<oci::RuntimeDeviceRule> deviceRules(const std::vector<DeviceRule>& devices) {
@@ -32,14 +31,6 @@ std::vector<oci::RuntimeDeviceRule> deviceRules(const std::vector<DeviceRule>& d
             {.allow = true, .type = device.type, .major = device.major, .minor = device.minor, .access = device.access});
     }
     return rules;
-}
-
-std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& limits) {
-    std::vector<oci::RuntimeRlimit> result;
-    for (const auto& limit : limits) {
-        result.push_back({.type = limit.name, .soft = limit.soft, .hard = limit.hard});
-    }
-    return result;
 }
 
 engine::RuntimeInputs makeInputs(const BundleRequest& request) {
@@ -124,6 +115,14 @@ bool mayBeProvidedByHooks(const engine::ContainerPlan& plan) {
 }
 
 }  // namespace
+
+std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& limits) {
+    std::vector<oci::RuntimeRlimit> result;
+    for (const auto& limit : limits) {
+        result.push_back({.type = limit.name, .soft = limit.soft, .hard = limit.hard});
+    }
+    return result;
+}
 
 void writeBundle(const BundleRequest& request) {
     engine::RuntimeDialect dialect{

@@ -5,11 +5,18 @@
 
 #include "engine/container_plan.hpp"
 #include "engine/site_config.hpp"
+#include "oci/runtime_config.hpp"
 #include "starter/entry.hpp"
 #include "starter/rootfs.hpp"
 #include "starter/runtime.hpp"
 
 namespace sarus::starter {
+
+/// Where the helper of rootless runc stands in a container.
+inline constexpr const char* idMapHelperInside = "/dev/.sarus-idmap";
+
+/// The limits in the words of config.json.
+std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& limits);
 
 /// What config.json is made of.
 struct BundleRequest {

@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
 
@@ -106,10 +108,12 @@ std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::s
 }
 
 std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path) {
+    const bool unified = controller.empty();
     for (const auto& line : split(mountInfo, '\n')) {
         const auto words = splitWords(line);
         const auto dash = std::find(words.begin(), words.end(), "-");
-        if (words.size() < 6 || words.end() - dash < 4 || dash[1] != "cgroup" || !lists(dash[3], controller)) {
+        if (words.size() < 6 || words.end() - dash < 4 || dash[1] != (unified ? "cgroup2" : "cgroup") ||
+            (!unified && !lists(dash[3], controller))) {
             continue;
         }
         const auto root = unescapeMountInfo(words[3]);
@@ -122,6 +126,33 @@ std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::
         }
     }
     return std::nullopt;
+}
+
+std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup) {
+    const auto own = readFile("/proc/self/cgroup");
+    const auto mounts = readFile("/proc/self/mountinfo");
+    std::vector<UniqueFd> cgroups;
+    for (const auto& line : split(otherProcCgroup, '\n')) {
+        const auto fields = split(line, ':');
+        if (fields.size() < 3) {
+            continue;
+        }
+        const auto controller = split(fields[1], ',').front();
+        const auto path = line.substr(fields[0].size() + fields[1].size() + 2);
+        const auto directory =
+            findOwnCgroup(own, controller) == path ? std::nullopt : findCgroupDirectory(mounts, controller, path);
+        if (!directory) {
+            continue;
+        }
+        UniqueFd processes(::open(cat(*directory, "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+        if (processes) {
+            cgroups.push_back(std::move(processes));
+        } else {
+            logInfo("Runtime", cat("The command does not count against the container's cgroup ", printable(*directory), ": ",
+                                   std::strerror(errno)));
+        }
+    }
+    return cgroups;
 }
 
 std::string runcCgroupsPath(std::string_view containerName) {

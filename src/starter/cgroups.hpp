@@ -22,11 +22,16 @@ void hideUnifiedHierarchy();
 /// The path of this process in the v1 hierarchy of `controller` ("" for the v2 one) out of the text of /proc/self/cgroup.
 std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::string_view controller);
 
-/// Where `path` of the v1 hierarchy with `controller` is seen in the file system, out of the text of /proc/self/mountinfo.
+/// Where `path` of the v1 hierarchy with `controller` ("": of the v2 one) is seen in the file system, out of the text of
+/// /proc/self/mountinfo.
 std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path);
 
 /// The absolute cgroupsPath that keeps runc below the caller's own cgroup on a unified layout.
 std::string runcCgroupsPath(std::string_view containerName);
+
+/// cgroup.procs, opened for writing, of every cgroup in which another process is (the text of its /proc/<pid>/cgroup) and this
+/// one is not: whoever writes "0" there joins it. What this process may not open is left out.
+std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup);
 
 /// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone, in which nothing but the usual devices and those
 /// of the plan may be opened. The destructor removes it, if no process is left in it.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,8 @@
 #include "engine/run_options.hpp"
 #include "oci/json_depth.hpp"
 #include "oci/json_writer.hpp"
+#include "starter/container_record.hpp"
+#include "starter/entry.hpp"
 #include "starter/runtime.hpp"
 
 namespace sarus::starter {
@@ -51,16 +54,29 @@ void writeMembers(oci::JsonWriter& out, const ContainerEntry& container) {
     out.member("owner", container.owner);
 }
 
-std::string formatDetails(const ContainerEntry& container) {
-    return cat("Container:      ", container.id, "\nProcess:        ", container.pid, "\nStatus:         ", container.status,
-               "\nCreated:        ", container.created, "\nOwner:          ", container.owner, "\n");
+/// `record` is empty for a container whose starter has been killed.
+std::string formatDetails(const ContainerEntry& container, const std::optional<ContainerRecord>& record) {
+    auto text = cat("Container:      ", container.id, "\nProcess:        ", container.pid, "\nStatus:         ", container.status,
+                    "\nCreated:        ", container.created, "\nOwner:          ", container.owner, "\n");
+    if (record) {
+        text += cat("Image:          ", printable(record->image), "\nCommand:        ", printable(join(record->command, " ")),
+                    "\nDirectory:      ", printable(record->workdir), "\n");
+        for (const auto& variable : record->environment) {
+            text += cat("Environment:    ", printable(variable), "\n");
+        }
+    }
+    return text;
 }
 
-std::string formatDetailsJson(const ContainerEntry& container) {
+std::string formatDetailsJson(const ContainerEntry& container, const std::optional<ContainerRecord>& record) {
     oci::JsonWriter out;
     out.beginObject();
     out.member("kind", "container");
     writeMembers(out, container);
+    if (record) {
+        out.member("image", record->image).member("args", record->command);
+        out.member("workingDir", record->workdir).member("env", record->environment);
+    }
     out.endObject();
     return cat(out.text(), '\n');
 }
@@ -183,7 +199,11 @@ void inspectContainer(const engine::SiteConfig& config, const Credentials& crede
     if (found == containers.end()) {
         throw noSuchContainer(name);
     }
-    writeAll(standardOutput, form == OutputForm::json ? formatDetailsJson(*found) : formatDetails(*found), "standard output");
+    const auto record = readRecord(runtimeRoot(config, credentials, sessionDirectory), name);
+    const auto text = form == OutputForm::json ? formatDetailsJson(*found, record) : formatDetails(*found, record);
+    dropToMonitor(credentials);  // the text may be longer than a pipe: see printPlan() in launch.cpp
+    unblockSignals();
+    writeAll(standardOutput, text, "standard output");
 }
 
 void killContainer(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,

@@ -50,9 +50,10 @@ bool endsWithin(const Process& runtime, int milliseconds) {
     return true;
 }
 
-/// The runtime got SIGHUP when the starter died, and passes it on.
-void endContainer(const Process& runtime) {
-    if (endsWithin(runtime, graceMilliseconds)) {
+/// The runtime of a container got SIGHUP when the starter died, and passes it on. That of a command beside a container did not:
+/// it would end before what the command has started, which could not be found any more then.
+void endContainer(const Process& runtime, bool graceful) {
+    if (graceful && endsWithin(runtime, graceMilliseconds)) {
         return;
     }
     killDescendants(runtime, 50);
@@ -62,27 +63,30 @@ void endContainer(const Process& runtime) {
 }
 
 [[noreturn]] void runJanitor(int control, const Process& runtime, const std::string& stateDirectory,
-                             std::optional<DeviceCgroup>& deviceCgroup) {
+                             std::optional<DeviceCgroup>& deviceCgroup, std::optional<RecordFile>& record) {
     char message = 0;
     ssize_t count = 0;
     while ((count = ::read(control, &message, 1)) < 0 && errno == EINTR) {
     }
     if (count != 1) {
-        endContainer(runtime);
+        endContainer(runtime, !stateDirectory.empty());
     }
     try {
-        removeTree(stateDirectory);
+        if (!stateDirectory.empty()) {
+            removeTree(stateDirectory);
+        }
     } catch (const Error&) {
         // It has no stream to complain to; the next start with this name says what is in the way.
     }
     deviceCgroup.reset();
+    record.reset();
     ::_exit(0);
 }
 
 }  // namespace
 
 Janitor Janitor::start(const Credentials& credentials, pid_t runtime, std::string stateDirectory,
-                       std::optional<DeviceCgroup> deviceCgroup) {
+                       std::optional<DeviceCgroup> deviceCgroup, std::optional<RecordFile> record) {
     std::array<int, 2> ends{};
     checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
     const UniqueFd reader(ends[0]);
@@ -96,12 +100,18 @@ Janitor Janitor::start(const Credentials& credentials, pid_t runtime, std::strin
         if (deviceCgroup) {
             deviceCgroup->appendDescriptors(kept);
         }
+        if (record) {
+            kept.push_back(record->descriptor());
+        }
         keepOnly(kept);
         limitCapabilities(credentials, {CAP_KILL, CAP_DAC_OVERRIDE});  // directories of cgroups are read-only for their owner
-        runJanitor(reader.get(), process, stateDirectory, deviceCgroup);
+        runJanitor(reader.get(), process, stateDirectory, deviceCgroup, record);
     }
     if (deviceCgroup) {
         deviceCgroup->release();
+    }
+    if (record) {
+        record->release();
     }
     return Janitor(pid, std::move(writer));
 }

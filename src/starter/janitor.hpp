@@ -7,6 +7,7 @@
 
 #include "base/unique_fd.hpp"
 #include "starter/cgroups.hpp"
+#include "starter/container_record.hpp"
 #include "starter/credentials.hpp"
 
 namespace sarus::starter {
@@ -16,9 +17,10 @@ namespace sarus::starter {
 /// If the starter was killed, it ends the container first: by the runtime's own means, then by SIGKILL.
 class Janitor {
 public:
-    /// Forks. The cgroup belongs to the janitor from now on. `stateDirectory` is the runtime's directory for this container.
+    /// Forks. The cgroup and the record belong to the janitor from now on. `stateDirectory` is the runtime's directory for this
+    /// container; "" for a command that runs beside a container, which belongs to another janitor.
     static Janitor start(const Credentials& credentials, pid_t runtime, std::string stateDirectory,
-                         std::optional<DeviceCgroup> deviceCgroup);
+                         std::optional<DeviceCgroup> deviceCgroup, std::optional<RecordFile> record);
 
     pid_t pid() const noexcept { return id; }
     /// Tells it that the runtime was reaped, and waits until everything is tidy.

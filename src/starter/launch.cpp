@@ -22,6 +22,7 @@
 #include "starter/bundle.hpp"
 #include "starter/cdi_files.hpp"
 #include "starter/cgroups.hpp"
+#include "starter/container_record.hpp"
 #include "starter/hooks.hpp"
 #include "starter/host_facts.hpp"
 #include "starter/installation.hpp"
@@ -66,33 +67,6 @@ std::optional<std::string> callerVariable(const engine::LaunchRequest& request, 
         }
     }
     return std::nullopt;
-}
-
-std::vector<CallerLimit> payloadLimits(const Entry& entry, const engine::LaunchRequest& request) {
-    auto limits = entry.limits;
-    if (auto stack = stackLimit(request.stackLimit)) {
-        limits.push_back(std::move(*stack));
-    }
-    return limits;
-}
-
-/// The runtimes' own message for this is one that users cannot make sense of.
-void checkTerminal(const engine::ContainerPlan& plan) {
-    if (!plan.terminal) {
-        return;
-    }
-    const UniqueFd terminal(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
-    if (!terminal) {
-        throw Error::fromErrno("The option --tty needs a controlling terminal: open /dev/tty", errno,
-                               "Under a workload manager ask it for a terminal (srun --pty), or leave the option out");
-    }
-}
-
-void checkRootlessAllowed(const Entry& entry, const engine::SiteConfig& config) {
-    if (entry.mode == Mode::rootless && !config.allowRootless) {
-        throw Error("This site does not allow containers without the set-user-ID starter (`allowRootless` in sarus.json)",
-                    entry.privilegeNotice);
-    }
 }
 
 /// Only what the container is given stays open; the image stays for the root filesystem.
@@ -150,16 +124,18 @@ void explainEnd(const engine::ContainerPlan& plan, const UniqueFd& runtimeLog) {
 
 /// From the start of the runtime to the end of everything that belongs to the container.
 int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> deviceCgroup, const Credentials& credentials,
-                 Rootfs& rootfs, HookLog* hookLog, const std::function<void()>& explain, Timer& timer) {
+                 Rootfs& rootfs, RecordFile record, HookLog* hookLog, const std::function<void()>& explain, Timer& timer) {
     checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the container's subreaper");
     if (const int number = takePendingTermination(); number != 0) {
         return 128 + number;
     }
-    invocation.deviceCgroup = deviceCgroup ? deviceCgroup->processes() : -1;
+    if (deviceCgroup) {
+        invocation.cgroups.push_back(deviceCgroup->processes());
+    }
     auto runtime = startRuntime(invocation);
     timer.done("Starting the OCI runtime");
     auto janitor = Janitor::start(credentials, runtime.pid(), cat(invocation.runtimeRoot, '/', invocation.containerName),
-                                  std::move(deviceCgroup));
+                                  std::move(deviceCgroup), std::move(record));
     dropToMonitor(credentials);
     const auto reaped = [&](pid_t pid) { rootfs.forgetHelper(pid); };
     const auto end = watchRuntime(std::move(runtime), reaped, hookLog);
@@ -170,6 +146,14 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     janitor.finish();
     reapLeftovers(reaped);
     return exitStatusOf(end, invocation.program.path);
+}
+
+ContainerRecord makeRecord(const engine::ContainerPlan& plan, const engine::LaunchRequest& request) {
+    ContainerRecord record{.image = request.imageReference, .command = plan.args, .environment = {}, .workdir = plan.workdir};
+    for (const auto& [name, value] : plan.environment) {
+        record.environment.push_back(cat(name, '=', value));
+    }
+    return record;
 }
 
 engine::ContainerPlan makePlan(const Entry& entry, const Credentials& credentials, const engine::SiteConfig& config,
@@ -208,6 +192,33 @@ void printPlan(const Entry& entry, const Credentials& credentials, const engine:
 
 }  // namespace
 
+std::vector<CallerLimit> payloadLimits(const Entry& entry, const engine::LaunchRequest& request) {
+    auto limits = entry.limits;
+    if (auto stack = stackLimit(request.stackLimit)) {
+        limits.push_back(std::move(*stack));
+    }
+    return limits;
+}
+
+// The runtimes' own message for this is one that users cannot make sense of.
+void checkTerminal(const engine::ContainerPlan& plan) {
+    if (!plan.terminal) {
+        return;
+    }
+    const UniqueFd terminal(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!terminal) {
+        throw Error::fromErrno("The option --tty needs a controlling terminal: open /dev/tty", errno,
+                               "Under a workload manager ask it for a terminal (srun --pty), or leave the option out");
+    }
+}
+
+void checkRootlessAllowed(const Entry& entry, const engine::SiteConfig& config) {
+    if (entry.mode == Mode::rootless && !config.allowRootless) {
+        throw Error("This site does not allow containers without the set-user-ID starter (`allowRootless` in sarus.json)",
+                    entry.privilegeNotice);
+    }
+}
+
 int launch(const Entry& entry, Credentials credentials, int requestFd) {
     Timer timer;
     std::optional<PathChecker> paths(trustedOwners(entry, credentials));
@@ -231,6 +242,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
     refuseNameInUse(directories.runtimeRoot, plan.name);
     paths.reset();  // directories which it holds open could not be unmounted as long as the container runs
+    auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request));
     timer.done("Planning the container");
 
     enterNamespaces(credentials);
@@ -257,11 +269,10 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                  .containerName = plan.name,
                                  .terminal = plan.terminal,
                                  .descriptors = plan.descriptors,
-                                 .keepLog = logLevel() > LogLevel::debug,
-                                 .deviceCgroup = -1};
+                                 .keepLog = logLevel() > LogLevel::debug};
     const auto log = openRuntimeLog(invocation, plan);
     const auto explain = [&] { explainEnd(plan, log); };
-    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs,
+    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs, std::move(record),
                         hookLog ? &*hookLog : nullptr, explain, timer);
 }
 

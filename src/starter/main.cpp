@@ -13,6 +13,7 @@
 #include "starter/containers.hpp"
 #include "starter/credentials.hpp"
 #include "starter/entry.hpp"
+#include "starter/exec.hpp"
 #include "starter/installation.hpp"
 #include "starter/launch.hpp"
 #include "starter/user_repository.hpp"
@@ -59,10 +60,11 @@ int run(int argc, char** argv) {
         return !arguments.empty() && known.first == arguments[0];
     });
     const bool managing = command != containerCommands.end();
-    if (arguments.size() != (managing ? command->second : 1)) {
+    const bool executing = !arguments.empty() && arguments[0] == "exec";  // `exec DESCRIPTOR`
+    if (arguments.size() != (managing ? command->second : executing ? 2 : 1)) {
         throw Error("sarus-starter was called with a wrong number of arguments", "This program is started by `sarus`");
     }
-    const auto& argument = arguments[0];
+    const auto& argument = arguments[executing ? 1 : 0];
     const auto credentials = Credentials::acquire(entry.mode);
     if (argument == "create-repository") {
         PathChecker paths(trustedOwners(entry, credentials));
@@ -77,7 +79,8 @@ int run(int argc, char** argv) {
     if (!requestFd || *requestFd > INT_MAX) {
         throw Error(cat("Unknown argument '", printable(argument), "'"), "This program is started by `sarus`");
     }
-    return launch(entry, credentials, static_cast<int>(*requestFd));
+    const auto descriptor = static_cast<int>(*requestFd);
+    return executing ? execInContainer(entry, credentials, descriptor) : launch(entry, credentials, descriptor);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,12 +48,12 @@ void signalPayload(pid_t runtime, int number) {
 
 class Watch {
 public:
-    Watch(Child child, const std::function<void(pid_t)>& onReaped, HookLog* log)
-        : runtime(std::move(child)), reaped(onReaped), hookLog(log) {}
+    Watch(Child child, const std::function<void(pid_t)>& onReaped, HookLog* log, const Process* besides)
+        : runtime(std::move(child)), reaped(onReaped), hookLog(log), container(besides) {}
 
     RuntimeEnd run() {
-        if (hookLog != nullptr) {
-            watchWithHooks();
+        if (hookLog != nullptr || container != nullptr) {
+            watchSeveral();
             return end;
         }
         const auto all = allSignals();
@@ -67,20 +68,32 @@ public:
     }
 
 private:
-    /// Waits for signals and for the hooks' messages at once.
-    void watchWithHooks() {
+    /// Waits for signals, for the hooks' messages and for the end of the container at once.
+    void watchSeveral() {
+        constexpr int pollMilliseconds = 100;  // where a process cannot be polled (before Linux 5.3)
         const auto all = allSignals();
         const UniqueFd signals(checkErrno(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK), "Failed to watch signals"));
+        const UniqueFd containerEnd(container == nullptr ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, container->pid(), 0)));
         while (!reapChildren()) {
-            std::array<pollfd, 2> sources{pollfd{signals.get(), POLLIN, 0}, pollfd{hookLog->descriptor(), POLLIN, 0}};
-            ::poll(sources.data(), sources.size(), -1);
-            hookLog->forward();
+            const int patience = container == nullptr || (containerEnd && container->isRunning()) ? -1 : pollMilliseconds;
+            std::array<pollfd, 3> sources{pollfd{signals.get(), POLLIN, 0},
+                                          pollfd{hookLog == nullptr ? -1 : hookLog->descriptor(), POLLIN, 0},
+                                          pollfd{containerEnd.get(), POLLIN, 0}};
+            ::poll(sources.data(), sources.size(), patience);
+            if (hookLog != nullptr) {
+                hookLog->forward();
+            }
+            if (container != nullptr && !container->isRunning()) {
+                killDescendants(Process(runtime.pid()), 1);
+            }
             signalfd_siginfo info{};
             while (::read(signals.get(), &info, sizeof info) == sizeof info) {
                 handle(static_cast<int>(info.ssi_signo));
             }
         }
-        hookLog->finish();
+        if (hookLog != nullptr) {
+            hookLog->finish();
+        }
     }
 
     void handle(int number) {
@@ -130,6 +143,7 @@ private:
     Child runtime;
     const std::function<void(pid_t)>& reaped;
     HookLog* hookLog;
+    const Process* container;
     RuntimeEnd end;
 };
 
@@ -146,8 +160,8 @@ int takePendingTermination() {
     return number > 0 ? number : 0;
 }
 
-RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, HookLog* hookLog) {
-    return Watch(std::move(runtime), reaped, hookLog).run();
+RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, HookLog* hookLog, const Process* container) {
+    return Watch(std::move(runtime), reaped, hookLog, container).run();
 }
 
 int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {

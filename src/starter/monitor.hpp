@@ -6,6 +6,7 @@
 
 #include "base/subprocess.hpp"
 #include "starter/hooks.hpp"
+#include "starter/process_tree.hpp"
 
 namespace sarus::starter {
 
@@ -21,8 +22,10 @@ int takePendingTermination();
 
 /// Waits for the end of the runtime and meanwhile passes on every signal that can be caught but SIGCHLD and SIGPIPE. SIGTSTP
 /// stops the container's processes and then this one; SIGCONT lets them go on. All signals must be blocked. `reaped` is called
-/// for every other child that ends. What arrives in `hookLog` (may be null) meanwhile is passed on.
-RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, HookLog* hookLog = nullptr);
+/// for every other child that ends. What arrives in `hookLog` (may be null) meanwhile is passed on. If `container` (may be null)
+/// is over, what the runtime started beside it is killed.
+RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, HookLog* hookLog = nullptr,
+                        const Process* container = nullptr);
 
 /// The exit status of the program: the container's own. Throws Error if the runtime itself was ended by a signal that nobody sent
 /// through the starter.

@@ -17,6 +17,8 @@ public:
     explicit Process(pid_t number);
 
     pid_t pid() const noexcept { return id; }
+    /// In clock ticks since the start of the node (proc(5), "starttime"); 0 if it does not exist.
+    std::uint64_t started() const noexcept { return startTime; }
     /// False if the process is gone or waits only for being reaped.
     bool isRunning() const;
     /// The children of all its threads; empty if it is gone.

@@ -37,9 +37,7 @@ std::string readWhole(int fd, std::size_t size) {
     return bytes;
 }
 
-}  // namespace
-
-engine::LaunchRequest receiveRequest(int fd, const std::vector<int>& inherited) {
+engine::LaunchRequest receive(int fd, const std::vector<int>& inherited) {
     if (!isInherited(fd, inherited)) {
         throw Error(cat("The launch request's descriptor ", fd, " is not open"), "This program is started by `sarus run`");
     }
@@ -54,7 +52,17 @@ engine::LaunchRequest receiveRequest(int fd, const std::vector<int>& inherited) 
     if (status.st_size < 0 || static_cast<std::size_t>(status.st_size) > engine::maxLaunchRequestSize) {
         throw Error(cat("The launch request is larger than ", formatSize(engine::maxLaunchRequestSize)));
     }
-    auto request = engine::parseLaunchRequest(readWhole(fd, static_cast<std::size_t>(status.st_size)));
+    return engine::parseLaunchRequest(readWhole(fd, static_cast<std::size_t>(status.st_size)));
+}
+
+}  // namespace
+
+engine::LaunchRequest receiveExecRequest(int fd, const std::vector<int>& inherited) {
+    return receive(fd, inherited);
+}
+
+engine::LaunchRequest receiveRequest(int fd, const std::vector<int>& inherited) {
+    auto request = receive(fd, inherited);
     if (!isInherited(request.imageFd, inherited) || request.imageFd == fd) {
         throw Error(cat("The image's descriptor ", request.imageFd, " is not open"));
     }

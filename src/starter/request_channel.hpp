@@ -11,4 +11,7 @@ namespace sarus::starter {
 /// Throws Error.
 engine::LaunchRequest receiveRequest(int fd, const std::vector<int>& inherited);
 
+/// The same for a command in a running container, which comes without an image.
+engine::LaunchRequest receiveExecRequest(int fd, const std::vector<int>& inherited);
+
 }  // namespace sarus::starter

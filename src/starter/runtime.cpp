@@ -30,6 +30,9 @@ constexpr const char* runtimeSearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/
 /// is started from one already and finds this variable. Doing it here saves the second start of the program.
 constexpr const char* startedReadOnly = "_LIBCONTAINER_CLONED_BINARY=1";
 
+/// Where the runtime finds the description of a process that joins a container.
+constexpr int execProcessNumber = 3;
+
 void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidden) {
     struct stat status {};
     checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));
@@ -106,11 +109,17 @@ public:
             argv.push_back(argument.data());
         }
         argv.push_back(nullptr);
+        if (invocation.execProcess >= 0) {  // the file needs a number that survives the start of the program
+            sources.emplace_back(checkErrno(::fcntl(invocation.execProcess, F_DUPFD_CLOEXEC, execProcessNumber + 1),
+                                            "Failed to keep the description of the process"));
+            targets.push_back(execProcessNumber);
+        }
         // Sources lie above every target: none is overwritten before it was copied.
         const int free = 3 + static_cast<int>(invocation.descriptors.size());
         for (const auto& descriptor : invocation.descriptors) {
             sources.emplace_back(
                 checkErrno(::fcntl(descriptor.from, F_DUPFD_CLOEXEC, free), cat("Failed to keep descriptor ", descriptor.from)));
+            targets.push_back(descriptor.to);
         }
         std::array<int, 2> ends{};
         checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
@@ -144,18 +153,22 @@ public:
 
 private:
     [[noreturn]] void run() {
-        ::prctl(PR_SET_PDEATHSIG, SIGHUP);
+        if (invocation.execProcess < 0) {  // else the janitor ends it (janitor.cpp)
+            ::prctl(PR_SET_PDEATHSIG, SIGHUP);
+        }
         if (::getppid() != parent) {
             ::_exit(1);
         }
         if (!invocation.terminal) {
             ::setpgid(0, 0);
         }
-        if (invocation.deviceCgroup >= 0 && ::write(invocation.deviceCgroup, "0", 1) != 1) {
-            fail();
+        for (const int cgroup : invocation.cgroups) {
+            if (::write(cgroup, "0", 1) != 1) {
+                fail();
+            }
         }
         for (std::size_t i = 0; i < sources.size(); ++i) {
-            if (::dup2(sources[i].get(), invocation.descriptors[i].to) < 0) {
+            if (::dup2(sources[i].get(), targets[i]) < 0) {
                 fail();
             }
         }
@@ -182,6 +195,7 @@ private:
     pid_t parent;
     std::vector<char*> argv;
     std::vector<UniqueFd> sources;
+    std::vector<int> targets;
     UniqueFd failureReader;
     UniqueFd failureWriter;
     UniqueFd program;  ///< the runtime through a read-only mount, or empty
@@ -234,6 +248,11 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     } else if (invocation.keepLog) {
         arguments.emplace_back("--log");  // errors still reach the user's stderr
         arguments.emplace_back(runtimeLogPath(invocation.bundleDir));
+    }
+    if (invocation.execProcess >= 0) {
+        arguments.insert(arguments.end(),
+                         {"exec", "--process", cat("/proc/self/fd/", execProcessNumber), invocation.containerName});
+        return arguments;
     }
     arguments.emplace_back("run");
     // The payload keeps the session keyring of the job (Kerberos tickets); keys are a scarce resource with many ranks.

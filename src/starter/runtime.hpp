@@ -50,7 +50,8 @@ struct RuntimeInvocation {
     bool terminal = false;
     std::vector<engine::PreservedDescriptor> descriptors{};  ///< `to` counts up from 3
     bool keepLog = false;                                    ///< runc's warnings go to a file in the bundle, not to the user
-    int deviceCgroup = -1;                                   ///< cgroup.procs of a leaf which the runtime enters, or -1
+    std::vector<int> cgroups{};                              ///< cgroup.procs of each cgroup which the runtime enters
+    int execProcess = -1;                                    ///< a file with the process to run in the running container, or -1
 };
 
 /// Where runc is told to write its log.
@@ -60,8 +61,8 @@ std::string runtimeLogPath(const std::string& bundleDir);
 std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation);
 
 /// Starts the runtime with a clean environment, the standard streams and the preserved descriptors alone. It receives SIGHUP if
-/// this process ends. Without a terminal it has a process group of its own, so that signals of the terminal
-/// reach it once, through the starter. Throws Error if it cannot be executed.
+/// this process ends, unless it runs a command in a container that runs already. Without a terminal it has a process group of its
+/// own, so that signals of the terminal reach it once, through the starter. Throws Error if it cannot be executed.
 Child startRuntime(const RuntimeInvocation& invocation);
 
 }  // namespace sarus::starter

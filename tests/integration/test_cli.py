@@ -14,6 +14,7 @@ pytestmark = pytest.mark.asroot
 LOG_LINE = re.compile(r"\[\d+\.\d+\] \[[^\]]+-\d+\] \[[A-Za-z]+\] \[(DEBUG|INFO|WARN|ERROR)\] .+")
 
 USAGES = {
+    "exec": "sarus exec [OPTIONS] NAME COMMAND [ARG...]",
     "help": "sarus help [COMMAND]",
     "hooks": "sarus hooks [OPTIONS]",
     "images": "sarus images [OPTIONS]",
@@ -163,7 +164,7 @@ def test_empty_value_is_legal_except_after_the_equal_sign(setuid_engine, load_im
 
 def test_ambiguous_option_names_the_candidates(fail):
     assert fail("--v", "images") == ["option '--v' is ambiguous and matches '--verbose', and '--version'", "See 'sarus help'"]
-    assert fail("run", "--en=A", "image") == ["option '--en' is ambiguous and matches '--entrypoint', and '--env'", "See 'sarus help run'"]
+    assert fail("run", "--en=A", "image") == ["option '--en' is ambiguous and matches '--entrypoint', '--env', and '--env-file'", "See 'sarus help run'"]
 
 
 def test_flag_takes_no_value(fail):
@@ -218,7 +219,10 @@ def test_image_without_anything_to_run_is_an_error(fail, loaded):
 
 @pytest.mark.parametrize("reference", ["///", "a..b", "UPPER/CASE/", "image:", "image@sha256:1"])
 def test_malformed_image_reference_is_refused_by_every_command_that_takes_one(fail, reference):
-    for arguments in (["run", reference, "true"], ["pull", reference], ["rmi", reference], ["load", "file", reference]):
+    commands = [["pull", reference], ["rmi", reference], ["load", "file", reference], ["tag", reference, "x"]]
+    if not reference.startswith("/"):  # the path of a file
+        commands.append(["run", reference, "true"])
+    for arguments in commands:
         assert fail(*arguments)[0] == f"Invalid image reference '{reference}'"
 
 

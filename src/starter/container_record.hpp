@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+
+namespace sarus::starter {
+
+/// What the starter remembers of a container while it runs: the runtimes do not tell all of it again.
+struct ContainerRecord {
+    std::string image;                     ///< reference, or the path of a file
+    std::vector<std::string> command;      ///< argv of its first process
+    std::vector<std::string> environment;  ///< "NAME=value"
+    std::string workdir;
+};
+
+/// The record's file `.<name>.json`, beside the runtime's states. It is locked as long as its container lives, so that nobody
+/// takes what a killed starter left behind for a running container. The destructor removes the file.
+class RecordFile {
+public:
+    /// Throws Error "A container with the name ... exists already" if a record of this name is locked.
+    static RecordFile create(const std::string& runtimeRoot, const std::string& containerName, const ContainerRecord& record);
+
+    RecordFile(RecordFile&& other) noexcept : fd(std::move(other.fd)), path(std::exchange(other.path, {})) {}
+    RecordFile& operator=(RecordFile&&) = delete;
+    ~RecordFile() { remove(); }
+
+    int descriptor() const noexcept { return fd.get(); }
+    void remove() noexcept;
+    /// The other process of a fork owns the file from now on.
+    void release() noexcept { path.clear(); }
+
+private:
+    RecordFile(UniqueFd file, std::string name) noexcept : fd(std::move(file)), path(std::move(name)) {}
+
+    UniqueFd fd;
+    std::string path;
+};
+
+/// nullopt if there is no living container of that name. Throws Error for a file that is no record.
+std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const std::string& containerName);
+
+}  // namespace sarus::starter

@@ -1,0 +1,311 @@
+#include "starter/running_container.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "oci/json_node.hpp"
+#include "starter/entry.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t largestState = 64U << 20U;
+
+struct StateKeys {
+    const char* file;
+    const char* pid;
+    const char* started;
+};
+
+StateKeys keysOf(engine::OciRuntime runtime) {
+    return runtime == engine::OciRuntime::crun ? StateKeys{"status", "pid", "process-start-time"}
+                                               : StateKeys{"state.json", "init_process_pid", "init_process_start"};
+}
+
+Json parseState(std::string_view text, const StateKeys& keys) {
+    auto state = oci::parseJson<Json>(text, "the OCI runtime's state of the container");
+    for (const char* key : {keys.pid, keys.started}) {
+        if (!state.is_object() || !state.contains(key) || !state[key].is_number_unsigned()) {
+            throw Error(cat("The OCI runtime's state of the container has no number '", key, "'"),
+                        "This version of the runtime keeps its state in a form that is not known here");
+        }
+    }
+    return state;
+}
+
+bool sameNamespace(int left, int right) {
+    struct stat a {};
+    struct stat b {};
+    checkErrno(::fstat(left, &a), "Failed to examine a namespace");
+    checkErrno(::fstat(right, &b), "Failed to examine a namespace");
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+UniqueFd related(int namespaceFd, unsigned long request) {
+    return UniqueFd(checkErrno(::ioctl(namespaceFd, request), "Failed to find the owner of a namespace"));
+}
+
+/// The word after `key` in the text of /proc/<pid>/status.
+std::vector<std::string> statusField(std::string_view status, std::string_view key) {
+    for (const auto& line : split(status, '\n')) {
+        if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ':') {
+            return splitWords(std::string_view(line).substr(key.size() + 1));
+        }
+    }
+    return {};
+}
+
+std::string readProcessFile(int directory, const std::string& name) {
+    return readAll(openFileAt(directory, name, O_RDONLY).get(), 1U << 20U, name);
+}
+
+/// The runtime gives the user's identity to a process last, when everything else in the container is in place.
+bool isPayload(std::string_view status, uid_t user) {
+    const auto ids = statusField(status, "Uid");
+    const auto wanted = cat(user);
+    return statusField(status, "NoNewPrivs") == std::vector<std::string>{"1"} && ids.size() == 4 &&
+           std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return id == wanted; });
+}
+
+void copyStateFiles(const std::string& from, const std::string& to, const std::string& except) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(from.c_str()), &::closedir);
+    if (!entries) {
+        throwErrno(cat("Failed to read the state directory ", printable(from)));
+    }
+    while (const dirent* entry = ::readdir(entries.get())) {
+        const std::string name = static_cast<const char*>(entry->d_name);
+        struct stat status {};
+        if (name == except || ::fstatat(::dirfd(entries.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(status.st_mode)) {
+            continue;
+        }
+        const auto target = openFile(cat(to, '/', name), O_WRONLY | O_CREAT | O_EXCL, 0600);
+        writeAll(target.get(), readFile(cat(from, '/', name), largestState), printable(to));
+    }
+}
+
+/// What the anchor tells its starter: 0 and its number, or an errno.
+struct AnchorMessage {
+    int error = 0;
+    pid_t pid = 0;
+};
+
+struct AnchorNamespaces {
+    int user = -1;  ///< rootless only
+    int mount = -1;
+    int pid = -1;
+};
+
+bool join(int namespaceFd, int kind) {
+    return namespaceFd < 0 || ::setns(namespaceFd, kind) == 0;
+}
+
+[[noreturn]] void report(int channel, int error, pid_t pid) {
+    const AnchorMessage message{error, pid};
+    [[maybe_unused]] const auto written = ::write(channel, &message, sizeof message);
+    ::_exit(error == 0 ? 0 : 1);
+}
+
+/// The body of the anchor. A process enters a pid namespace through a child, for which it waits.
+[[noreturn]] void runAnchor(const AnchorNamespaces& namespaces, int channel, pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    auto inherited = openDescriptors();
+    if (::getppid() != parent || !join(namespaces.user, CLONE_NEWUSER) || !join(namespaces.pid, CLONE_NEWPID) ||
+        !join(namespaces.mount, CLONE_NEWNS)) {
+        report(channel, errno, 0);
+    }
+    // Entering a user namespace changes the credentials, which forgets the death signal.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    // Nobody but root may look at it; a rootless one is the user's as is all else, and the runtime has no other rights than he.
+    if (::prctl(PR_SET_DUMPABLE, namespaces.user < 0 ? 0 : 1, 0, 0, 0) != 0) {
+        report(channel, errno, 0);
+    }
+    std::erase(inherited, channel);
+    for (const int fd : inherited) {  // the standard streams too: nobody shall wait for the end of the anchor
+        ::close(fd);
+    }
+    const pid_t self = ::getpid();
+    const pid_t child = namespaces.pid < 0 ? 0 : ::fork();
+    if (child < 0) {
+        report(channel, errno, 0);
+    }
+    if (child == 0 && namespaces.pid >= 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        for (;;) {
+            ::pause();
+        }
+    }
+    const AnchorMessage message{0, child > 0 ? child : self};
+    [[maybe_unused]] const auto written = ::write(channel, &message, sizeof message);
+    ::close(channel);
+    while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    while (child == 0) {
+        ::pause();
+    }
+    ::_exit(0);
+}
+
+}  // namespace
+
+RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime) {
+    const auto keys = keysOf(runtime);
+    const auto state = parseState(json, keys);
+    const auto pid = state[keys.pid].get<std::uint64_t>();
+    if (pid == 0 || pid > INT_MAX) {
+        throw Error("The OCI runtime's state of the container names no process");
+    }
+    return {.pid = static_cast<pid_t>(pid), .started = state[keys.started].get<std::uint64_t>()};
+}
+
+std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, pid_t pid, std::uint64_t started) {
+    const auto keys = keysOf(runtime);
+    auto state = parseState(json, keys);
+    state[keys.pid] = pid;
+    state[keys.started] = started;
+    if (state.contains("namespace_paths") && state["namespace_paths"].is_object()) {
+        for (auto& [kind, path] : state["namespace_paths"].items()) {
+            if (path.is_string()) {
+                const auto text = path.get<std::string>();
+                const auto name = text.rfind('/');
+                path = cat("/proc/", pid, "/ns", name == std::string::npos ? "/none" : text.substr(name));
+            }
+        }
+    }
+    return state.dump();
+}
+
+std::optional<RunningContainer> RunningContainer::open(const Credentials& credentials, engine::OciRuntime runtime,
+                                                       const std::string& runtimeRoot, const std::string& containerName) {
+    const auto stateFile = cat(runtimeRoot, '/', containerName, '/', keysOf(runtime).file);
+    if (!pathExists(stateFile)) {
+        return std::nullopt;
+    }
+    const auto state = parseRuntimeState(readFile(stateFile, largestState), runtime);
+    RunningContainer container(Process(state.pid), runtime, containerName);
+    const UniqueFd directory(::open(cat("/proc/", state.pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    // In this order: the directory is that of the process which still runs after it was opened.
+    if (!directory || container.first.started() != state.started || !container.first.isRunning()) {
+        return std::nullopt;
+    }
+    try {
+        if (!isPayload(readProcessFile(directory.get(), "status"), credentials.uid())) {
+            return std::nullopt;
+        }
+        container.cgroupText = readProcessFile(directory.get(), "cgroup");
+        container.openNamespaces(credentials.privileged(), directory.get());
+    } catch (const Error&) {
+        if (!container.first.isRunning()) {
+            return std::nullopt;
+        }
+        throw;
+    }
+    return container;
+}
+
+void RunningContainer::checkOwner(int namespaceFd, int owner) const {
+    if (!sameNamespace(related(namespaceFd, NS_GET_USERNS).get(), owner)) {
+        throw Error(cat("The first process of the container '", printable(name), "' has moved to namespaces of its own"),
+                    "A command can be run only in the namespaces that the container was started with");
+    }
+}
+
+void RunningContainer::openNamespaces(bool privileged, int processDirectory) {
+    const auto own = openFile("/proc/self/ns/user", O_RDONLY);
+    mountNamespace = openFileAt(processDirectory, "ns/mnt", O_RDONLY);
+    auto pids = openFileAt(processDirectory, "ns/pid", O_RDONLY);
+    const bool privatePids = !sameNamespace(pids.get(), openFile("/proc/self/ns/pid", O_RDONLY).get());
+    if (privileged) {
+        checkOwner(mountNamespace.get(), own.get());
+        if (privatePids) {
+            checkOwner(pids.get(), own.get());
+        }
+    } else {
+        constexpr int deepest = 32;  // as many as the kernel nests
+        starterNamespace = openFileAt(processDirectory, "ns/user", O_RDONLY);
+        for (int depth = 0; depth < deepest; ++depth) {
+            auto parent = related(starterNamespace.get(), NS_GET_PARENT);
+            if (sameNamespace(parent.get(), own.get())) {
+                break;
+            }
+            userNamespace = std::exchange(starterNamespace, std::move(parent));
+        }
+        if (!userNamespace) {
+            throw Error(cat("The first process of the container '", printable(name), "' is not in a user namespace of its own"));
+        }
+        checkOwner(mountNamespace.get(), userNamespace.get());
+        if (privatePids) {
+            checkOwner(pids.get(), userNamespace.get());
+        }
+    }
+    if (privatePids) {
+        pidNamespace = std::move(pids);
+    }
+}
+
+void RunningContainer::enterStarterNamespaces(Credentials& credentials) const {
+    if (starterNamespace) {
+        checkErrno(::setns(starterNamespace.get(), CLONE_NEWUSER),
+                   "Failed to enter the user namespace of the container's starter");
+        credentials.enteredUserNamespace();
+    }
+    checkErrno(::unshare(CLONE_NEWNS), "Failed to create a mount namespace");
+    checkErrno(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr),
+               "Failed to detach the mount namespace from the host's");
+}
+
+Child RunningContainer::anchor(const std::string& runtimeRoot, const std::string& directory) const {
+    std::array<int, 2> ends{};
+    checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
+    const UniqueFd reader(ends[0]);
+    UniqueFd writer(ends[1]);
+    const pid_t parent = ::getpid();
+    Child child(checkErrno(::fork(), "Failed to create a process in the container"));
+    if (child.pid() == 0) {
+        runAnchor({.user = userNamespace.get(), .mount = mountNamespace.get(), .pid = pidNamespace.get()}, writer.get(), parent);
+    }
+    writer.reset();
+    AnchorMessage message;
+    ssize_t count = 0;
+    while ((count = ::read(reader.get(), &message, sizeof message)) < 0 && errno == EINTR) {
+    }
+    if (count != sizeof message || message.error != 0) {
+        throw Error::fromErrno(cat("Failed to enter the container '", printable(name), "'"),
+                               count == sizeof message ? message.error : ESRCH);
+    }
+    const Process process(message.pid);
+    const auto keys = keysOf(runtime);
+    const auto source = cat(runtimeRoot, '/', name);
+    const auto target = cat(directory, '/', name);
+    checkErrno(::mkdir(target.c_str(), 0700), cat("Failed to create ", printable(target)));
+    copyStateFiles(source, target, keys.file);
+    const auto state = readFile(cat(source, '/', keys.file), largestState);
+    const auto file = openFile(cat(target, '/', keys.file), O_WRONLY | O_CREAT | O_EXCL, 0600);
+    writeAll(file.get(), withOtherProcess(state, runtime, process.pid(), process.started()), printable(target));
+    return child;
+}
+
+}  // namespace sarus::starter

@@ -1,0 +1,249 @@
+"""`sarus exec`: a command in a running container, with the identity and the limits of the container and with nothing more."""
+
+import itertools
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+from helpers import system
+
+pytestmark = pytest.mark.asroot
+
+
+NUMBERS = itertools.count()
+
+
+class Container:
+    """A running container; `script` is what its shell does."""
+
+    def __init__(self, engine, image, name, script="echo ready; sleep 60", options=(), **keywords):
+        self.engine = engine
+        self.name = name
+        self.process = engine.start("run", "--name", name, *options, image, "sh", "-c", script, **keywords)
+        line = self.process.stdout.readline()
+        assert line == "ready\n", line + self.process.stderr.read()
+
+    def exec(self, *command, options=(), engine=None, **keywords):
+        return (engine or self.engine).sarus("exec", *options, self.name, *command, **keywords)
+
+    def output(self, *command, **keywords):
+        result = self.exec(*command, **keywords)
+        assert (result.returncode, result.stderr) == (0, ""), result.stderr
+        return result.stdout.rstrip("\n")
+
+    def stop(self):
+        self.process.kill()  # a shell that is the first process of a pid namespace ignores what is more polite
+        self.process.communicate(timeout=15)
+        assert system.eventually(lambda: self.name not in self.engine.sarus("ps").stdout)
+
+
+@pytest.fixture
+def start(engine, busybox):
+    """start(script, options) -> a running container."""
+    started = []
+
+    def make(*arguments, **keywords):
+        container = Container(engine, busybox, f"exec-{os.getpid()}-{next(NUMBERS)}", *arguments, **keywords)
+        started.append(container)
+        return container
+
+    yield make
+    for container in started:
+        container.stop()
+
+
+def fields(status):
+    return dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+
+
+def test_a_command_sees_the_containers_files_and_processes(start):
+    container = start("echo hello > /tmp/file; echo ready; sleep 60", options=["--pid=private"])
+    assert container.output("cat", "/tmp/file") == "hello"
+    assert "sleep 60" in container.output("ps")
+
+
+def test_identity_and_privileges_are_those_of_the_container(start, engine):
+    container = start("cat /proc/self/status > /tmp/status; echo ready; sleep 60")
+    inside, beside = fields(container.output("cat", "/tmp/status")), fields(container.output("cat", "/proc/self/status"))
+    for key in ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Umask"):
+        assert beside[key] == inside[key], key
+    assert int(beside["CapPrm"], 16) == 0 and beside["NoNewPrivs"] == "1"
+    assert beside["Uid"].split() == [str(engine.user.uid)] * 4
+
+
+def test_the_cgroup_is_the_containers(start):
+    container = start("cat /proc/self/cgroup > /tmp/cgroup; echo ready; sleep 60")
+    assert container.output("cat", "/proc/self/cgroup") == container.output("cat", "/tmp/cgroup")
+
+
+def test_exec_joins_the_cgroup_of_a_container_with_device_rules(engine, busybox, start):
+    if engine.rootless:
+        return  # device rules need privileges
+    container = start("cat /proc/self/cgroup > /tmp/cgroup; echo ready; sleep 60", options=["--device=/dev/full"])
+    assert container.output("cat", "/proc/self/cgroup") == container.output("cat", "/tmp/cgroup")
+    assert container.exec("cat", "/dev/kmsg").returncode != 0
+
+
+def test_variables_are_the_containers_and_those_of_the_options(start, workspace):
+    container = start(options=["-e", "FROM_RUN=1", "-e", "BOTH=run"], env={"HOST_AT_RUN": "1"})
+    (workspace / "exec.env").write_text("FILE=1\n")
+    output = container.output("env", options=["-e", "BOTH=exec", "-e", "COPIED", "--env-file", workspace / "exec.env"],
+                              env={"COPIED": "yes", "HOST_AT_EXEC": "1"})
+    lines = set(output.splitlines())
+    assert {"FROM_RUN=1", "BOTH=exec", "COPIED=yes", "FILE=1", "HOST_AT_RUN=1"} <= lines
+    assert "HOST_AT_EXEC=1" not in lines
+
+
+def test_directory_is_the_containers_or_that_of_the_option(start):
+    container = start(options=["-w", "/tmp"])
+    assert container.output("pwd") == "/tmp"
+    assert container.output("pwd", options=["--workdir", "/usr"]) == "/usr"
+
+
+def test_exit_status_is_the_commands(start):
+    container = start()
+    assert container.exec("sh", "-c", "exit 37").returncode == 37
+    assert container.exec("sh", "-c", "kill -KILL $$").returncode == 137
+
+
+def test_input_reaches_the_command(start):
+    assert start().output("cat", input="through\n") == "through"
+
+
+def test_no_descriptor_of_the_starter_reaches_the_command(start):
+    container = start()
+    listed = container.output("sh", "-c", "sleep 10 & sleep 0.2; ls /proc/$!/fd; kill $!")
+    assert listed.split() == ["0", "1", "2"]
+
+
+def test_tty(start):
+    container = start()
+    argv, identity = container.engine.command("exec", "-t", container.name, "sh", "-c", "test -t 0 && test -t 1 && echo terminal; exit 5")
+    quoted = " ".join(f"'{word}'" for word in argv)
+    result = subprocess.run(["script", "--quiet", "--return", "--command", quoted, "/dev/null"], input="", capture_output=True, text=True,
+                            timeout=30, env=container.engine.user.environment(), cwd=container.engine.user.home, **identity)
+    assert result.returncode == 5 and "terminal" in result.stdout
+
+
+def test_a_signal_ends_the_command_and_not_the_container(start):
+    container = start()
+    process = container.engine.start("exec", container.name, "sh", "-c", "echo begun; exec sleep 60")
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 143
+    process.communicate()
+    assert container.process.poll() is None
+
+
+def test_killing_the_exec_leaves_no_process(start):
+    container = start()
+    process = container.engine.start("exec", container.name, "sh", "-c", "echo begun; sleep 6543 & sleep 6543")
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    process.communicate()
+    assert system.eventually(lambda: not [line for _, _, line in system.processes() if "6543" in line])
+    assert container.output("echo", "alive") == "alive"
+
+
+@pytest.mark.parametrize("options", [[], ["--pid=private"]], ids=["host-pids", "private-pids"])
+def test_the_command_ends_with_its_container(start, options):
+    container = start(options=options)
+    process = container.engine.start("exec", container.name, "sh", "-c", "echo begun; sleep 6544")
+    assert process.stdout.readline() == "begun\n"
+    container.stop()
+    assert process.wait(timeout=10) == 137
+    process.communicate()
+    assert not [line for _, _, line in system.processes() if "6544" in line]
+
+
+def test_a_missing_command_is_named(start):
+    result = start().exec("no-such-program")
+    assert result.returncode != 0 and "no-such-program" in result.stderr and "not found in $PATH" in result.stderr
+
+
+def test_containers_that_are_gone_cannot_be_entered(start):
+    container = start()
+    container.stop()
+    result = container.exec("true")
+    assert (result.returncode, result.stderr.splitlines()[0]) == (1, f"There is no running container with the name '{container.name}'")
+
+
+@pytest.mark.parametrize("name, message", [
+    ("nothing", "There is no running container with the name 'nothing'"),
+    ("../0/x", "Invalid container name '../0/x'"),
+    ("..", "Invalid container name '..'"),
+    ("", "Invalid container name ''"),
+    (".hidden", "Invalid container name '.hidden'"),
+])
+def test_names_lead_nowhere_else(user_engine, name, message):
+    result = user_engine.sarus("exec", name, "true")
+    assert (result.returncode, result.stdout, result.stderr.splitlines()[0]) == (1, "", message)
+
+
+def test_strangers_cannot_enter(engines, load_image, plain_busybox, other_user):
+    engine = engines("setuid", "crun")
+    container = Container(engine, load_image(engine, "busybox", plain_busybox), "private-exec")
+    try:
+        stranger = engine.variant(user=other_user)
+        result = container.exec("id", engine=stranger)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr.splitlines()[0] == "There is no running container with the name 'private-exec'"
+    finally:
+        container.stop()
+
+
+UNSHARE = "unshare -Urm sh -c 'mount -t tmpfs none /proc; echo ready; sleep 60'"
+
+
+def test_a_first_process_that_moved_to_its_own_namespaces_is_not_followed(start, engine):
+    """Root must not be led to files which an attacker has put in the place of /proc."""
+    if engine.user.uid == 0:
+        return  # without capabilities, root may not map its id: no attack
+    container = start(f"exec {UNSHARE}")
+    result = container.exec("id")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines()[0] == f"The first process of the container '{container.name}' has moved to namespaces of its own"
+
+
+def test_namespaces_that_change_all_the_time_never_let_a_command_in(setuid_engine, load_image, plain_busybox):
+    """The race: the first process unshares just when it is being entered."""
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    for delay in range(6):
+        name = f"race-{os.getpid()}-{delay}"
+        script = f"echo ready; sleep 0.0{delay}; exec unshare -Urm sh -c 'mount -t tmpfs none /mnt && touch /mnt/moved; sleep 60'"
+        container = Container(setuid_engine, image, name, script)
+        try:
+            result = container.exec("sh", "-c", "ls /mnt; sleep 0.1; ls /mnt")
+            assert "moved" not in result.stdout
+        finally:
+            container.stop()
+
+
+def test_inspect_knows_more_of_a_running_container(start, busybox):
+    container = start(options=["-w", "/tmp"])
+    shown = container.engine.sarus("inspect", container.name).stdout
+    assert re.search(rf"^Image: +(docker\.io/)?{re.escape(busybox)}:latest$", shown, re.MULTILINE)
+    assert re.search(r"^Directory: +/tmp$", shown, re.MULTILINE)
+
+
+def test_records_of_killed_starters_are_not_taken_for_containers(setuid_engine, load_image, plain_busybox):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    record = pathlib.Path(f"/run/sarus/{setuid_engine.user.uid}/.stale.json")
+    setuid_engine.output(image, "true")
+    record.write_text('{"image":"x","command":[],"environment":[],"workdir":"/"}')
+    try:
+        assert setuid_engine.sarus("exec", "stale", "true").returncode == 1
+        assert setuid_engine.output(image, "echo", "ran", options=["--name=stale"]) == "ran"
+        assert not record.exists()
+    finally:
+        record.unlink(missing_ok=True)
+
+
+def test_nothing_remains_of_the_record(start, engine):
+    container = start()
+    container.stop()
+    state = engine.prefix.parent / "unused" if engine.rootless else pathlib.Path(f"/run/sarus/{engine.user.uid}")
+    assert not list(state.glob(".exec-*"))
