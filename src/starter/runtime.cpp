@@ -20,6 +20,7 @@
 #include "base/file_io.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
+#include "starter/stream_owners.hpp"
 
 namespace sarus::starter {
 
@@ -175,6 +176,12 @@ private:
         sigset_t none;
         ::sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        if (!invocation.terminal) {  // else the runtime makes the terminal, and gives that to the user
+            if (const int error = keepStreamOwners(); error != 0) {
+                errno = error;
+                fail();
+            }
+        }
         // execve does not write to the environment
         std::array<char*, 3> environment{const_cast<char*>(runtimeSearchPath), const_cast<char*>(startedReadOnly), nullptr};
         if (program) {

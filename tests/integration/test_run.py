@@ -425,6 +425,22 @@ def test_the_user_may_signal_the_running_starter(user_engine, load_image, plain_
 # Standard streams, descriptors and terminals
 
 
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_standard_streams_keep_their_owner_and_group(engine, busybox, workspace, stream):
+    """OCI runtimes give them to the container's user, with root's rights."""
+    path = workspace / f"stream-{engine.mode}-{engine.runtime}"
+    path.write_text("content")
+    if engine.mode == "rootless":  # the best that he could do is to lose the group of a project
+        os.chown(path, engine.user.uid, max(engine.user.groups))
+    before = path.stat()
+    null = os.stat("/dev/null")
+    with open(path, "rb" if stream == "stdin" else "ab") as file:
+        assert engine.run(busybox, "true", **{stream: file}, check=False).returncode == 0
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert (os.stat("/dev/null").st_uid, os.stat("/dev/null").st_gid) == (null.st_uid, null.st_gid)
+
+
 def test_standard_input_is_passed(engine, busybox):
     data = "".join(f"line {number}\n" for number in range(20000))
     assert engine.run(busybox, "cat", input=data).stdout == data
