@@ -23,6 +23,7 @@ namespace sarus::hooks {
 namespace {
 
 constexpr std::size_t kMaxEntries = 1000;
+constexpr std::size_t kMaxExaminedNames = 100'000;
 constexpr std::size_t kMaxConfigurationSize = 1U << 20U;
 
 constexpr std::array kLinkers{
@@ -140,7 +141,8 @@ private:
     }
 
     /// The existing paths which match an absolute pattern, sorted; what has no wildcard is returned as it is.
-    std::vector<std::string> expand(const std::string& pattern) const {
+    std::vector<std::string> expand(const std::string& pattern) {
+        countExamined();
         std::vector<std::string> found{""};
         for (const auto& component : split(std::string_view(pattern).substr(1), '/')) {
             if (component.find_first_of("*?[") == std::string::npos) {
@@ -160,7 +162,7 @@ private:
         return found;
     }
 
-    void appendMatches(const std::string& directory, const std::string& pattern, std::vector<std::string>& out) const {
+    void appendMatches(const std::string& directory, const std::string& pattern, std::vector<std::string>& out) {
         auto fd = tryOpenDirectoryInRoot(root, directory.empty() ? "/" : directory);
         const std::unique_ptr<DIR, CloseDir> entries(fd ? ::fdopendir(fd.get()) : nullptr);
         if (!entries) {
@@ -168,6 +170,7 @@ private:
         }
         fd.release();  // now the stream's
         while (const dirent* entry = ::readdir(entries.get())) {
+            countExamined();
             if (::fnmatch(pattern.c_str(), entry->d_name, FNM_PERIOD) == 0) {
                 out.push_back(cat(directory, '/', static_cast<const char*>(entry->d_name)));
                 if (out.size() > kMaxEntries) {
@@ -177,8 +180,16 @@ private:
         }
     }
 
+    /// Patterns in many files, for many directories, could keep the hook busy for hours.
+    void countExamined() {
+        if (++examinedNames > kMaxExaminedNames) {
+            throw Error("The container's /etc/ld.so.conf includes too much: more than 100000 names would have to be looked at");
+        }
+    }
+
     int root;
     std::set<std::string> seen;
+    std::size_t examinedNames = 0;
 };
 
 std::string muslPathFile(std::string_view architecture) {
