@@ -91,6 +91,52 @@ def test_debians_name_of_mpich_is_replaced(bundle, hook, host):
     assert result.stdout == "host 12.2\n", result.stderr
 
 
+CRAY_AND_STANDARD = [
+    # host file, host SONAME, container file, container SONAME
+    ("libmpi_gnu_112.so.12.2.0", "libmpi_gnu_112.so.12", "libmpi.so.12.1.8", "libmpi.so.12"),
+    ("libmpi_cray.so.12.0.0", "libmpi_cray.so.12", "libmpich.so.12.0.0", "libmpich.so.12"),
+    ("libmpi.so.12.2.0", "libmpi.so.12", "libmpi_gnu_112.so.12.1.8", "libmpi_gnu_112.so.12"),
+    ("libmpi_abi.so.1.0.0", "libmpi_abi.so.1", "libmpi_abi.so.1.0.0", "libmpi_abi.so.1"),
+]
+
+
+@pytest.mark.parametrize("file, soname, own, own_soname", CRAY_AND_STANDARD)
+def test_names_of_cray_and_of_the_standard_abi_are_known(bundle, hook, tmp_path, file, soname, own, own_soname):
+    library = compile_library(tmp_path / "vendor" / file, mpi_source("vendor"), soname)
+    install_mpi(bundle.root, name=own, soname=own_soname)
+    result = bundle.run(["/bin/show"], [("createContainer", hook, {"MPI_LIBS": library})])
+    assert result.stdout == "vendor\n", result.stderr + bundle.log.read_text()
+
+
+def test_standard_abi_is_replaced_beside_an_mpi_that_is_left_alone(bundle, hook, tmp_path):
+    """An image with Open MPI and a program for the standard ABI: only the latter is the host's to serve."""
+    directory = tmp_path / "vendor"
+    standard = compile_library(directory / "libmpi_abi.so.1.0.0", mpi_source("vendor"), "libmpi_abi.so.1")
+    own = compile_library(directory / "libmpi.so.12.2.0", mpi_source("vendor's own"), "libmpi.so.12")
+    open_mpi = install_mpi(bundle.root, name="libmpi.so.40.30.4", text="Open MPI", soname="libmpi.so.40")
+    compile_program(bundle.root / "usr/bin/show-open-mpi", PROGRAM, [open_mpi])
+    install_mpi(bundle.root, name="libmpi_abi.so.1.0.0", soname="libmpi_abi.so.1")
+    hooks = [("createContainer", hook, {"MPI_LIBS": f"{standard}:{own}"})]
+    assert bundle.run(["/bin/show"], hooks).stdout == "vendor\n", bundle.log.read_text()
+    assert bundle.run(["/bin/show-open-mpi"], hooks).stdout == "Open MPI\n", bundle.log.read_text()
+
+
+@pytest.mark.parametrize("tools", [{}, {name: "/nonexistent" for name in ("LDCONFIG_PATH", "LDD_PATH", "READELF_PATH")}])
+def test_paths_of_tools_may_be_wrong_or_missing(bundle, hook, host, tools):
+    install_mpi(bundle.root)
+    assert bundle.run(["/bin/show"], [("createContainer", hook, variables(host, **tools))]).stdout == "host 12.2\n", bundle.log.read_text()
+
+
+def test_missing_symbol_version_is_a_warning_where_the_site_wants_that(bundle, hook, host):
+    install_mpi(bundle.root)
+    settings = variables(host, ["demanding/libmpi.so.12.2.0"], MPI_VERSION_CHECK="warn")
+    compile_library(bundle.root / "usr/lib/libver.so.1", "int ver1(void) { return 1; }\n", "libver.so.1", "VER_1 { ver1; };\n")
+    bundle.run(["/bin/true"], [("createContainer", hook, settings)])
+    assert (bundle.root / "usr/lib/libmpi.so").is_symlink()  # the hook has done its work
+    if bundle.runtime == "crun":  # runc keeps back what successful hooks say
+        assert "may not work in this container, which lacks VER_2 of libver.so.1" in bundle.log.read_text()
+
+
 def test_container_without_mpi_does_not_start(bundle, hook, host):
     result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))])
     assert result.returncode != 0
