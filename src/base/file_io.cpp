@@ -142,6 +142,13 @@ void removeEntry(int parent, const char* name, const std::string& shown) {
     if (errno != EISDIR && errno != EPERM) {
         throwErrno(cat("Failed to remove ", printable(shown)));
     }
+    // Also the question whether it is a mount point (EBUSY): what is mounted there belongs to somebody else.
+    if (::unlinkat(parent, name, AT_REMOVEDIR) == 0) {
+        return;
+    }
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+        throwErrno(cat("Failed to remove ", printable(shown)));
+    }
     auto fd = openDirectoryToEmpty(parent, name);
     if (!fd) {
         throwErrno(cat("Failed to remove ", printable(shown)));

@@ -32,7 +32,7 @@ bool pathExists(const std::string& path) noexcept;
 bool isDirectory(const std::string& path) noexcept;
 
 /// Removes a directory tree by descriptors (never follows a symbolic link); a missing tree is no error.
-/// Directories without owner permissions are made accessible first.
+/// Directories without owner permissions are made accessible first. What is mounted in the tree is not touched: an error.
 void removeTree(const std::string& path);
 
 }  // namespace sarus
