@@ -21,6 +21,7 @@
 #include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
+#include "starter/device_program.hpp"
 
 namespace sarus::starter {
 
@@ -30,8 +31,16 @@ constexpr const char* unifiedTree = "/sys/fs/cgroup/unified";
 constexpr std::string_view leafPrefix = "sarus-";
 
 /// What every container may do: create any node, and use the usual ones.
-constexpr std::array<const char*, 10> usualDevices{"c *:* m",   "b *:* m",   "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm",
-                                                   "c 1:8 rwm", "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm", "c 136:* rwm"};
+constexpr std::array<DevicePattern, 10> usualDevices{{{.type = 'c', .access = "m"},
+                                                      {.type = 'b', .access = "m"},
+                                                      {.type = 'c', .major = 1, .minor = 3, .access = "rwm"},
+                                                      {.type = 'c', .major = 1, .minor = 5, .access = "rwm"},
+                                                      {.type = 'c', .major = 1, .minor = 7, .access = "rwm"},
+                                                      {.type = 'c', .major = 1, .minor = 8, .access = "rwm"},
+                                                      {.type = 'c', .major = 1, .minor = 9, .access = "rwm"},
+                                                      {.type = 'c', .major = 5, .minor = 0, .access = "rwm"},
+                                                      {.type = 'c', .major = 5, .minor = 2, .access = "rwm"},
+                                                      {.type = 'c', .major = 136, .access = "rwm"}}};
 
 bool isFilesystem(const char* path, long magic) {
     struct statfs filesystem {};
@@ -53,6 +62,30 @@ bool sameDirectory(int parent, const std::string& name, int fd) {
     struct stat byFd {};
     return ::fstatat(parent, name.c_str(), &byName, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &byFd) == 0 &&
            byName.st_ino == byFd.st_ino && byName.st_dev == byFd.st_dev;
+}
+
+std::string numberOrAll(const std::optional<unsigned>& number) {
+    return number ? cat(*number) : "*";
+}
+
+std::string ruleText(const DevicePattern& pattern) {
+    return cat(pattern.type, ' ', numberOrAll(pattern.major), ':', numberOrAll(pattern.minor), ' ', pattern.access);
+}
+
+/// The leaf's rules, in the files of the v1 controller.
+void writeRules(int leaf, const std::vector<DevicePattern>& devices, const std::string& shown) {
+    if (!writeRule(leaf, "devices.deny", "a")) {
+        throwErrno(cat("Failed to restrict the device cgroup ", printable(shown)));
+    }
+    for (const auto& usual : usualDevices) {
+        writeRule(leaf, "devices.allow", ruleText(usual));  // refused where the caller's own cgroup has less, which then holds
+    }
+    for (const auto& device : devices) {
+        const auto rule = ruleText(device);
+        if (!writeRule(leaf, "devices.allow", rule)) {
+            throwErrno(cat("Failed to allow the device ", rule, " in the container's cgroup"));
+        }
+    }
 }
 
 /// Removes leaves that nobody holds the lock of: their starter and its janitor were killed.
@@ -160,40 +193,51 @@ std::string runcCgroupsPath(std::string_view containerName) {
     return cat(own == "/" ? "" : own, '/', leafPrefix, containerName);
 }
 
-std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerName, const std::vector<DeviceRule>& rules) {
-    const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), "devices");
-    const auto path = own ? findCgroupDirectory(readFile("/proc/self/mountinfo"), "devices", *own) : std::nullopt;
+std::optional<DeviceCgroup> DeviceCgroup::makeLeaf(const std::string& containerName, std::string_view controller) {
+    const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), controller);
+    const auto path = own ? findCgroupDirectory(readFile("/proc/self/mountinfo"), controller, *own) : std::nullopt;
     if (!path) {
         return std::nullopt;
     }
     DeviceCgroup cgroup;
     cgroup.name = cat(leafPrefix, containerName);
+    cgroup.shown = cat(*path, '/', cgroup.name);
     UniqueFd parent = openFile(*path, O_PATH | O_DIRECTORY);
     sweep(parent.get());
-    const std::string shown = cat(*path, '/', cgroup.name);
     do {  // until the locked directory is the one that has the name: another start may have swept it in between
         // Not readable: whoever could open it could lock it, and keep us waiting.
         if (::mkdirat(parent.get(), cgroup.name.c_str(), 0711) != 0) {
-            throwErrno(cat("Failed to create the device cgroup ", printable(shown)));
+            throwErrno(cat("Failed to create the device cgroup ", printable(cgroup.shown)));
         }
         cgroup.leaf = openFileAt(parent.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-        checkErrno(::flock(cgroup.leaf.get(), LOCK_SH), cat("Failed to lock ", printable(shown)));
+        checkErrno(::flock(cgroup.leaf.get(), LOCK_SH), cat("Failed to lock ", printable(cgroup.shown)));
     } while (!sameDirectory(parent.get(), cgroup.name, cgroup.leaf.get()));
     cgroup.parent = std::move(parent);  // from here on the destructor removes the leaf: it is ours
-    if (!writeRule(cgroup.leaf.get(), "devices.deny", "a")) {
-        throwErrno(cat("Failed to restrict the device cgroup ", printable(shown)));
-    }
-    for (const auto* rule : usualDevices) {
-        writeRule(cgroup.leaf.get(), "devices.allow", rule);  // refused where the caller's own cgroup has less, which then holds
-    }
-    for (const auto& [type, major, minor, access] : rules) {
-        const auto rule = cat(type, ' ', major, ':', minor, ' ', access);
-        if (!writeRule(cgroup.leaf.get(), "devices.allow", rule)) {
-            throwErrno(cat("Failed to allow the device ", rule, " in the container's cgroup"));
-        }
-    }
-    cgroup.procs = openFileAt(cgroup.leaf.get(), "cgroup.procs", O_WRONLY);
     return cgroup;
+}
+
+std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerName, const std::vector<DeviceRule>& rules) {
+    const bool unified = detectCgroupLayout() == CgroupLayout::unified;
+    auto cgroup = makeLeaf(containerName, unified ? "" : "devices");
+    if (!cgroup) {
+        return std::nullopt;
+    }
+    std::vector<DevicePattern> devices;
+    for (const auto& rule : rules) {
+        devices.push_back({.type = rule.type, .major = rule.major, .minor = rule.minor, .access = rule.access});
+    }
+    if (unified) {
+        devices.insert(devices.end(), usualDevices.begin(), usualDevices.end());
+        attachDeviceProgram(cgroup->leaf.get(), devices);
+    } else {
+        writeRules(cgroup->leaf.get(), devices, cgroup->shown);
+    }
+    cgroup->procs = openFileAt(cgroup->leaf.get(), "cgroup.procs", O_WRONLY);
+    return cgroup;
+}
+
+std::optional<DeviceCgroup> DeviceCgroup::createForRunc(const std::string& containerName) {
+    return detectCgroupLayout() == CgroupLayout::unified ? makeLeaf(containerName, "") : std::nullopt;
 }
 
 void DeviceCgroup::appendDescriptors(std::vector<int>& numbers) const {

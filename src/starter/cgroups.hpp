@@ -33,19 +33,24 @@ std::string runcCgroupsPath(std::string_view containerName);
 /// one is not: whoever writes "0" there joins it. What this process may not open is left out.
 std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup);
 
-/// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone, in which nothing but the usual devices and those
+/// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone or, where there is only version 2, in that without
+/// any controller: the limits of the caller's own cgroup hold for what is in it, in which nothing but the usual devices and those
 /// of the plan may be opened. The destructor removes it, if no process is left in it.
 class DeviceCgroup {
 public:
-    /// nullopt where the v1 hierarchy of devices is not mounted. Leaves which an interrupted start left behind are removed.
+    /// nullopt where neither hierarchy is mounted. Leaves which an interrupted start left behind are removed.
     /// Throws Error if a rule asks for more than the caller's own cgroup allows.
     static std::optional<DeviceCgroup> create(const std::string& containerName, const std::vector<DeviceRule>& rules);
+
+    /// The leaf that runcCgroupsPath() names, where runc makes the rules: nobody else sweeps it meanwhile, and it goes away with
+    /// the container even if runc has no time to remove it. nullopt unless the layout is unified.
+    static std::optional<DeviceCgroup> createForRunc(const std::string& containerName);
 
     DeviceCgroup(DeviceCgroup&&) noexcept = default;
     DeviceCgroup& operator=(DeviceCgroup&&) noexcept = default;
     ~DeviceCgroup() { remove(); }
 
-    /// cgroup.procs, opened for writing.
+    /// cgroup.procs, opened for writing; -1 if the runtime moves its processes itself.
     int processes() const noexcept { return procs.get(); }
     /// Adds the numbers of the descriptors that remove() needs.
     void appendDescriptors(std::vector<int>& numbers) const;
@@ -55,11 +60,13 @@ public:
 
 private:
     DeviceCgroup() = default;
+    static std::optional<DeviceCgroup> makeLeaf(const std::string& containerName, std::string_view controller);
 
     UniqueFd parent;
     UniqueFd leaf;  ///< locked with flock(2) while somebody uses it
     UniqueFd procs;
     std::string name;
+    std::string shown;
 };
 
 }  // namespace sarus::starter

@@ -19,6 +19,7 @@
 #include "engine/container_plan.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/plan_report.hpp"
+#include "starter/apparmor.hpp"
 #include "starter/bundle.hpp"
 #include "starter/cdi_files.hpp"
 #include "starter/cgroups.hpp"
@@ -92,15 +93,20 @@ Rootfs makeRootfs(const Entry& entry, const engine::ContainerPlan& plan, const e
                         .account = std::move(account)});
 }
 
-/// runc keeps its own cgroup for the rules.
 std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, const Credentials& credentials,
                                              const RuntimeProgram& runtime, const Rootfs& rootfs) {
-    if (rootfs.devices().empty() || !credentials.privileged() || runtime.kind != engine::OciRuntime::crun) {
+    if (!credentials.privileged()) {
+        return std::nullopt;
+    }
+    if (runtime.kind != engine::OciRuntime::crun) {
+        return DeviceCgroup::createForRunc(plan.name);
+    }
+    if (rootfs.devices().empty()) {
         return std::nullopt;
     }
     auto cgroup = DeviceCgroup::create(plan.name, rootfs.devices());
     if (!cgroup) {
-        logInfo(subsystem, "There is no device cgroup of version 1: devices are restricted by the job's own cgroup alone");
+        logInfo(subsystem, "There is no device cgroup: devices are restricted by the job's own cgroup alone");
     }
     return cgroup;
 }
@@ -230,6 +236,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
         logInfo(subsystem, entry.privilegeNotice);
     }
     checkRootlessAllowed(entry, config);
+    checkAppArmorProfile(config);
 
     if (request.dryRun) {
         printPlan(entry, credentials, config, request, requestFd, *paths);

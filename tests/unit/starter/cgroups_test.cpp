@@ -32,6 +32,12 @@ TEST(CgroupDirectory, IsTheMountPointAndThePath) {
     EXPECT_EQ(findCgroupDirectory(mountInfo, "pids", "/"), std::nullopt);
 }
 
+TEST(CgroupDirectory, OfVersionTwoHasNoController) {
+    constexpr std::string_view unified = "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+    EXPECT_EQ(findCgroupDirectory(unified, "", "/job/step"), "/sys/fs/cgroup/job/step");
+    EXPECT_EQ(findCgroupDirectory(unified, "devices", "/"), std::nullopt);
+}
+
 TEST(CgroupDirectory, OfAPartlyMountedHierarchyIsRelativeToItsRoot) {
     EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job"), "/mnt/a b");
     EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job/step"), "/mnt/a b/step");

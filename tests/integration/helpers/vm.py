@@ -1,0 +1,190 @@
+"""Virtual machines with Debian's kernel: what the kernel of the node does not offer (cgroups of version 2 alone, AppArmor, SELinux).
+
+A machine has a read-only root file system that the test makes, everything written to it goes to memory, and its first process runs a script
+of the test. Nothing is installed on the node: the packages of the kernel and of programs for the machine are downloaded and unpacked.
+"""
+
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from . import system
+
+# In the order in which they are loaded; what they need comes with them.
+MODULES = ["virtio_pci", "virtio_blk", "squashfs", "overlay", "loop", "fuse"]
+
+INIT = """#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t devtmpfs dev /dev
+while read -r module; do insmod "$module" || echo "insmod $module failed"; done </modules
+mount -t squashfs -o ro /dev/vda /lower
+mount -t tmpfs -o mode=0755 tmpfs /memory
+mkdir /memory/upper /memory/work
+mount -t overlay -o lowerdir=/lower,upperdir=/memory/upper,workdir=/memory/work overlay /root
+umount /proc
+cd /root
+mount --move . /
+exec chroot . /vm/start
+"""
+
+START = """#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/pts /dev/shm /dev/mqueue
+mount -t devpts -o gid=5,mode=620 devpts /dev/pts
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount -t tmpfs -o mode=0755 tmpfs /run
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t securityfs securityfs /sys/kernel/security
+mount -t selinuxfs selinuxfs /sys/fs/selinux 2>/dev/null
+ln -s /proc/self/fd /dev/fd
+ln -s /proc/self/fd/2 /dev/stderr
+chmod 666 /dev/fuse /dev/kmsg
+ip link set lo up
+# check NAME COMMAND...: one result that the test reads
+check() {
+    name=$1
+    shift
+    "$@" >/tmp/output 2>&1 </dev/null
+    status=$?
+    { echo "<<<$name"; cat /tmp/output; echo; echo ">>>$status"; } >/dev/ttyS1
+}
+. /vm/checks
+echo "<<<end
+>>>0" >/dev/ttyS1
+sync
+reboot -f
+"""
+
+
+def debian_package(name, cache):
+    """The content of a Debian package, unpacked into a folder; downloaded once."""
+    folder = cache / name
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["apt-get", "download", name], cwd=cache, check=True, capture_output=True)
+        unpacked = cache / f"{name}.new"
+        shutil.rmtree(unpacked, ignore_errors=True)
+        subprocess.run(["dpkg-deb", "--extract", str(next(cache.glob(f"{name}_*.deb"))), str(unpacked)], check=True)
+        unpacked.rename(folder)
+    return folder
+
+
+def debian_kernel(cache):
+    """(kernel image, folder of its modules) of Debian's kernel for virtual machines."""
+    depends = subprocess.run(["apt-cache", "depends", "linux-image-cloud-amd64"], check=True, capture_output=True, text=True).stdout
+    package = debian_package(re.search(r"Depends: (linux-image-\S+)", depends)[1], cache)
+    return next((package / "boot").glob("vmlinuz-*")), next((package / "lib" / "modules").iterdir())
+
+
+def module_files(modules):
+    """Paths of the modules, in an order in which they can be loaded; each says itself what it needs."""
+    by_name = {path.stem.replace("-", "_"): path for path in modules.rglob("*.ko")}
+    order = []
+
+    def add(name):
+        if name not in by_name:
+            return  # built in
+        needs = re.search(rb"\0depends=([^\0]*)\0", by_name[name].read_bytes())
+        for other in needs[1].decode().split(",") if needs and needs[1] else []:
+            add(other.replace("-", "_"))
+        if by_name[name] not in order:
+            order.append(by_name[name])
+
+    for name in MODULES:
+        add(name)
+    return order
+
+
+def make_initramfs(modules, file):
+    tree = file.with_suffix(".tree")
+    for name in ("bin", "proc", "dev", "lower", "memory", "root", "modules.d"):
+        (tree / name).mkdir(parents=True)
+    shutil.copy("/bin/busybox", tree / "bin" / "busybox")
+    names = []
+    for number, module in enumerate(module_files(modules)):
+        names.append(f"/modules.d/{number}.ko\n")
+        shutil.copy(module, f"{tree}{names[-1].strip()}")
+    (tree / "modules").write_text("".join(names))
+    (tree / "init").write_text(INIT)
+    (tree / "init").chmod(0o755)
+    listing = subprocess.run(["find", "."], cwd=tree, check=True, capture_output=True).stdout
+    archive = subprocess.run(["busybox", "cpio", "-o", "-H", "newc"], cwd=tree, input=listing, check=True, capture_output=True).stdout
+    file.write_bytes(gzip.compress(archive, 1))
+    return file
+
+
+class Root:
+    """The root file system of a machine, made from files of the node at the same paths."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "proc", "sys", "dev", "run", "tmp", "vm", "home", "opt", "root"):
+            (self.directory / name).mkdir(parents=True)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            (self.directory / name).symlink_to(f"usr/{name}")
+        busybox = self.directory / "usr/bin/busybox"
+        shutil.copy("/bin/busybox", busybox)
+        for name in subprocess.run([str(busybox), "--list"], check=True, capture_output=True, text=True).stdout.split():
+            if name != "busybox":
+                (self.directory / "usr/bin" / name).symlink_to("busybox")
+        for name in ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf"):
+            shutil.copy(f"/etc/{name}", self.directory / "etc" / name)
+
+    def add_program(self, path, target=None):
+        """A program with the libraries that it needs."""
+        link, path = pathlib.Path(path), pathlib.Path(path).resolve()
+        self._copy_file(path, self.directory / (target or str(path)).lstrip("/"))
+        if path != link and not target and link.parent.resolve() / link.name != path:
+            (self.directory / str(link).lstrip("/")).unlink(missing_ok=True)
+            (self.directory / str(link).lstrip("/")).symlink_to(path)
+        listed = subprocess.run(["ldd", str(path)], capture_output=True, text=True).stdout
+        for library in re.findall(r"(/\S+) \(0x", listed):
+            self._copy_file(pathlib.Path(library).resolve(), self.directory / library.lstrip("/"))
+
+    @staticmethod
+    def _copy_file(source, target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        shutil.copy(source, target)
+
+    def add_tree(self, path):
+        """A folder with all that it holds, its owners and modes."""
+        target = self.directory / str(path).lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "--archive", str(path), str(target)], check=True)
+
+    def write(self, path, text, mode=0o644):
+        target = self.directory / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        target.chmod(mode)
+
+
+def run(root, checks, kernel, initramfs, directory, options=""):
+    """Boots a machine, runs the shell script `checks` in it, and returns {name: (exit status, output)} of its checks."""
+    directory.mkdir(parents=True, exist_ok=True)
+    root.write("/vm/start", START, 0o755)
+    root.write("/vm/checks", checks)
+    disk, console, results = directory / "disk", directory / "console", directory / "results"
+    subprocess.run([system.program("mksquashfs"), str(root.directory), str(disk), "-noappend", "-no-progress", "-noI", "-noD", "-noF", "-noX"],
+                   check=True, capture_output=True)
+    subprocess.run([system.program("qemu-system-x86_64"), "-accel", "tcg", "-m", "1024", "-smp", str(min(2, os.cpu_count() or 1)), "-nodefaults",
+                    "-display", "none", "-no-reboot", "-serial", f"file:{console}", "-serial", f"file:{results}",
+                    "-kernel", str(kernel), "-initrd", str(initramfs), "-append", f"console=ttyS0 panic=-1 {options}",
+                    "-drive", f"file={disk},format=raw,if=virtio,readonly=on"],
+                   check=True, capture_output=True, timeout=300)
+    found = {}
+    for name, output, status in re.findall(r"<<<(\S+)\r?\n(.*?)\r?\n?>>>(\d+)", results.read_text(errors="replace"), re.S):
+        found[name] = int(status), output.replace("\r", "").strip()
+    if "end" not in found:
+        raise RuntimeError(f"the machine did not end its checks:\n{results.read_text(errors='replace')}\n{console.read_text(errors='replace')[-4000:]}")
+    return found
