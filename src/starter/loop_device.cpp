@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -19,6 +20,8 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -106,35 +109,44 @@ UniqueFd openRegistry(const std::string& path) {
 /// The hint for one image, locked.
 class Hint {
 public:
-    /// An empty optional if there is no registry or somebody else keeps the lock.
-    static std::optional<Hint> lock(const LoopMountOptions& options, const std::string& name) {
-        auto registry = openRegistry(options.registryDir);
-        if (!registry) {
-            return std::nullopt;
-        }
-        const auto end = Clock::now() + options.lockTimeout;
-        for (;;) {
-            UniqueFd file(::openat(registry.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-            if (!file || !lockUntil(file.get(), end)) {
-                logInfo(subsystem, "the loop device of the image is locked by another process: using one of our own");
-                return std::nullopt;
+    /// The devices which the hints for this image name, read without a lock: whoever stops while he holds one keeps nobody from
+    /// sharing what is bound already.
+    static std::vector<unsigned> devices(const UniqueFd& registry, const std::string& name) {
+        std::vector<unsigned> found;
+        for (int slot = 0; registry && slot < slots; ++slot) {
+            const UniqueFd file(::openat(registry.get(), slotName(name, slot).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+            if (!file) {
+                break;
             }
-            struct stat status {};
-            if (::fstat(file.get(), &status) == 0 && status.st_nlink > 0) {  // 0: swept between the open and the lock
-                return Hint(std::move(registry), std::move(file));
+            if (const auto number = readDevice(file.get())) {
+                found.push_back(*number);
             }
         }
+        return found;
     }
 
-    std::optional<unsigned> device() const {
-        std::array<char, 16> text{};
-        const auto count = ::pread(file.get(), text.data(), text.size() - 1, 0);
-        if (count <= 0) {
-            return std::nullopt;
+    /// An empty optional if there is no registry or others keep all locks. Where the owner of a lock does not go on within the
+    /// time (because his job is suspended), all others meet at the next one, instead of taking a device each.
+    static std::optional<Hint> lock(UniqueFd registry, const std::string& name, std::chrono::milliseconds timeout) {
+        for (int slot = 0; registry && slot < slots; ++slot) {
+            const auto end = Clock::now() + timeout;
+            for (;;) {
+                UniqueFd file(
+                    ::openat(registry.get(), slotName(name, slot).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+                if (!file || !lockUntil(file.get(), end)) {
+                    break;
+                }
+                struct stat status {};
+                if (::fstat(file.get(), &status) == 0 && status.st_nlink > 0) {  // 0: swept between the open and the lock
+                    return Hint(std::move(registry), std::move(file));
+                }
+            }
         }
-        const auto number = parseNumber(trim(std::string_view(text.data(), static_cast<std::size_t>(count))));
-        return number && *number < (1U << 20U) ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
+        logInfo(subsystem, "the loop device of the image is locked by other processes: using one of our own");
+        return std::nullopt;
     }
+
+    std::optional<unsigned> device() const { return readDevice(file.get()); }
 
     /// A hint that cannot be written only costs the next starter a device of its own.
     void record(unsigned number) const {
@@ -166,6 +178,20 @@ private:
     struct CloseDir {
         void operator()(DIR* directory) const noexcept { ::closedir(directory); }
     };
+
+    static constexpr int slots = 4;
+
+    static std::string slotName(const std::string& name, int slot) { return slot == 0 ? name : cat(name, '.', slot); }
+
+    static std::optional<unsigned> readDevice(int fd) {
+        std::array<char, 16> text{};
+        const auto count = ::pread(fd, text.data(), text.size() - 1, 0);
+        if (count <= 0) {
+            return std::nullopt;
+        }
+        const auto number = parseNumber(trim(std::string_view(text.data(), static_cast<std::size_t>(count))));
+        return number && *number < (1U << 20U) ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
+    }
 
     Hint(UniqueFd registry, UniqueFd lockedFile) : registryDirectory(std::move(registry)), file(std::move(lockedFile)) {}
 
@@ -318,19 +344,27 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
     const auto superblock = readSquashfsSuperblock(imageFd, imagePath);
     const SignalBlock noSignals;
     const auto& image = superblock.file;
+    const auto name = hintName(image);
+    const auto share = [&](unsigned number) {
+        const auto device = openBound(number, image);
+        return device && mountDevice(*device, target);
+    };
+    auto registry = openRegistry(options.registryDir);
+    const auto known = Hint::devices(registry, name);
+    if (std::any_of(known.begin(), known.end(), share)) {
+        return;
+    }
     // Nothing is logged while it is locked: the user's end of stderr may be full.
-    const auto hint = Hint::lock(options, hintName(image));
-    if (const auto number = hint ? hint->device() : std::nullopt) {
-        if (const auto device = openBound(*number, image); device && mountDevice(*device, target)) {
-            return;
-        }
+    const auto hint = Hint::lock(std::move(registry), name, options.lockTimeout);
+    if (const auto number = hint ? hint->device() : std::nullopt; number && share(*number)) {
+        return;
     }
     const auto device = bindToFreeDevice(imageFd);
     if (!mountDevice(device, target)) {
         throwMountError(errno, imagePath, superblock.compression);
     }
     // A file that was changed meanwhile has another name in the registry; what this one would lead to is not known.
-    if (hint && hintName(statusOf(imageFd, imagePath)) == hintName(image)) {
+    if (hint && hintName(statusOf(imageFd, imagePath)) == name) {
         hint->record(device.number);
         hint->sweepOthers();
     }

@@ -8,7 +8,7 @@ namespace sarus::starter {
 struct LoopMountOptions {
     /// Hints which loop device holds which image; created if missing, must belong to root alone.
     std::string registryDir = "/run/sarus/loop";
-    /// How long another starter may hold the hint before a device of our own is used.
+    /// How long another starter may hold the lock of a hint before the next one is tried, and at last a device of our own used.
     std::chrono::milliseconds lockTimeout{2000};
 };
 
@@ -16,8 +16,9 @@ struct LoopMountOptions {
 ///
 /// Containers of the same file on a node share one loop device, and through it one superblock with its caches: a hint below
 /// `registryDir`, named by device, inode, size and times of the file, holds the number of the device that was used last, and
-/// counts only if the kernel confirms that this device still holds the same file in the same way. The kernel's reference counts
-/// detach the device after the last unmount; nothing is left after a kill at any point but a hint that is no longer true.
+/// counts only if the kernel confirms that this device still holds the same file in the same way. A lock is taken only to bind a
+/// device. The kernel's reference counts detach the device after the last unmount; nothing is left after a kill at any point but
+/// a hint that is no longer true.
 ///
 /// Needs root in all ids (who holds a lock must not be stopped by the user); blocks all signals meanwhile. Throws Error: for what
 /// is not a sound squashfs, for a compression which the kernel lacks, if there is no loop device.

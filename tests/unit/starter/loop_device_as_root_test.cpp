@@ -161,11 +161,42 @@ TEST_F(LoopDevice, GarbageInAHintIsNoError) {
     });
 }
 
-TEST_F(LoopDevice, ALockThatIsNeverReleasedCostsOnlyTheSharing) {
+TEST_F(LoopDevice, WhatIsBoundIsSharedWithoutALock) {
     inMountNamespace([&] {
         mountOn("m1");
         const auto stopped = openFile(hintPath(), O_RDWR);
         ASSERT_EQ(::flock(stopped.get(), LOCK_EX), 0);
+        mountOn("m2");
+        EXPECT_EQ(deviceOf("m1"), deviceOf("m2"));
+    });
+}
+
+TEST_F(LoopDevice, ALockThatIsNeverReleasedCostsOneMoreDevice) {
+    inMountNamespace([&] {
+        mountOn("m1");
+        const auto first = hintPath();
+        replaceFile(first, "", 0600);  // as its owner leaves it who was stopped before he wrote the number
+        const auto stopped = openFile(first, O_RDWR);
+        ASSERT_EQ(::flock(stopped.get(), LOCK_EX), 0);
+        mountOn("m2");
+        EXPECT_NE(deviceOf("m1"), deviceOf("m2"));
+        const auto shared = deviceOf("m2");
+        ASSERT_EQ(::umount((sandbox / "m1").c_str()), 0);
+        mountOn("m1");
+        EXPECT_EQ(deviceOf("m1"), shared);
+    });
+}
+
+TEST_F(LoopDevice, WhereAllLocksAreHeldADeviceOfItsOwnIsUsed) {
+    inMountNamespace([&] {
+        mountOn("m1");
+        const auto first = hintPath();
+        std::vector<UniqueFd> locks;
+        for (const auto* suffix : {"", ".1", ".2", ".3"}) {
+            replaceFile(first + suffix, "", 0600);
+            locks.push_back(openFile(first + suffix, O_RDWR));
+            ASSERT_EQ(::flock(locks.back().get(), LOCK_EX), 0);
+        }
         mountOn("m2");
         EXPECT_NE(deviceOf("m1"), deviceOf("m2"));
         EXPECT_EQ(readFile(sandbox / "m2/hello"), "world");

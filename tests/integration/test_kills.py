@@ -1,0 +1,275 @@
+"""Many starts at once, and SIGKILL and SIGSTOP for every process that takes part in a container, at every step of a start: nothing may be
+left on the node (the fixture leaves_nothing_behind looks after each test), and nobody else may be kept from starting.
+"""
+
+import collections
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from helpers import system
+
+pytestmark = pytest.mark.asroot
+
+# Calls of the starter that change something which outlives them: the steps of a start.
+STEPS = ["unshare", "mount", "flock", "ioctl", "pwrite64", "ftruncate", "move_mount", "mkdirat", "clone", "execveat"]
+
+
+@pytest.fixture(params=["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"])
+def killed_engine(request, engines):
+    """Rootless containers get a FUSE device which they may use, as on most nodes."""
+    engine = engines(*request.param.split("-"))
+    return engine.variant(sandbox=("--fuse",)) if engine.rootless else engine
+
+
+@pytest.fixture
+def image(killed_engine, load_image, plain_busybox):
+    return load_image(killed_engine, "busybox", plain_busybox)
+
+
+def children(pid):
+    found = {}
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as numbers:
+            for child in numbers.read().split():
+                with open(f"/proc/{child}/comm") as name:
+                    found[name.read().strip()] = int(child)
+    return found
+
+
+def start(engine, image, *options):
+    """(process, {name: pid of a child of the starter}) of a container that sleeps."""
+    process = engine.start("run", *options, image, "sh", "-c", "echo ready; exec sleep 3333")
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    assert system.eventually(lambda: payload_runs(engine))
+    return process, children(process.pid)
+
+
+def payload_runs(engine):
+    return any(command == "sleep 3333" and uid == engine.user.uid for _, uid, command in system.processes())
+
+
+def check_gone(engine):
+    assert system.eventually(lambda: not payload_runs(engine)), "the user's program was left behind"
+
+
+def finish(process):
+    process.kill()
+    process.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("options", [(), ("--pid=private",), ("--init", "--pid=private")])
+def test_killed_starter(killed_engine, image, options):
+    process, _ = start(killed_engine, image, *options)
+    finish(process)
+    check_gone(killed_engine)
+
+
+@pytest.mark.parametrize("options", [(), ("--pid=private",)])
+def test_killed_runtime(killed_engine, image, options):
+    process, others = start(killed_engine, image, *options)
+    os.kill(others[killed_engine.runtime], signal.SIGKILL)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode != 0 and f"{killed_engine.runtime} was killed by signal 9" in errors
+    check_gone(killed_engine)
+
+
+def test_killed_janitor_costs_nothing_but_the_janitor(killed_engine, image):
+    process, others = start(killed_engine, image)
+    os.kill(others["sarus-janitor"], signal.SIGKILL)
+    time.sleep(0.2)
+    assert payload_runs(killed_engine) and process.poll() is None
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    system.eventually(lambda: False, timeout=0.1)
+    for pid, uid, command in system.processes():
+        if command == "sleep 3333" and uid == killed_engine.user.uid:
+            pytest.fail(f"{pid} was left behind")
+
+
+def test_killed_payload(killed_engine, image):
+    process, others = start(killed_engine, image)
+    payload = children(others[killed_engine.runtime])["sleep"]
+    os.kill(payload, signal.SIGKILL)
+    process.communicate(timeout=20)
+    assert process.returncode == 137
+    check_gone(killed_engine)
+
+
+def squashfuse_of(others):
+    return next((pid for name, pid in others.items() if name.startswith("squashfuse")), None)
+
+
+def test_squashfuse_dies_with_its_container(killed_engine, image):
+    process, others = start(killed_engine, image)
+    server = squashfuse_of(others)
+    assert (server is not None) == killed_engine.rootless
+    process.terminate()
+    process.communicate(timeout=20)
+    assert server is None or not any(pid == server for pid, _, _ in system.processes())
+
+
+def test_killed_squashfuse(killed_engine, image):
+    process, others = start(killed_engine, image)
+    server = squashfuse_of(others)
+    if server is None:
+        assert not killed_engine.rootless
+    else:
+        os.kill(server, signal.SIGKILL)
+        time.sleep(0.1)
+    process.terminate()
+    process.communicate(timeout=20)
+    check_gone(killed_engine)
+
+
+def test_everything_of_a_start_is_gone_when_the_whole_job_is_killed(killed_engine, image):
+    """As a workload manager ends a job: SIGKILL for all processes of its cgroup, in any order."""
+    process, others = start(killed_engine, image)
+    victims = [process.pid, *others.values(), *children(others[killed_engine.runtime]).values()]
+    for pid in sorted(victims, reverse=True):
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=20)
+    for pid, uid, command in system.processes():
+        if command == "sleep 3333" and uid == killed_engine.user.uid:
+            os.kill(pid, signal.SIGKILL)  # the job's other processes get the signal too
+
+
+# Many starts at once
+
+
+def own_loop_devices(home_base):
+    return [name for name, file in system.loop_devices().items() if file.startswith(str(home_base))]
+
+
+def start_many(engine, image, count):
+    return [engine.start("run", image, "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE) for _ in range(count)]
+
+
+def await_ready(processes):
+    for process in processes:
+        line = process.stdout.readline()
+        assert line == "ready\n", line + process.stderr.read()
+
+
+def end_all(processes):
+    for process in processes:
+        process.stdin.close()
+        process.stdin = None
+    for process in processes:
+        process.communicate(timeout=60)
+    return collections.Counter(process.returncode for process in processes)
+
+
+def test_128_starts_share_one_loop_device(setuid_engine, load_image, plain_busybox, home_base):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    assert own_loop_devices(home_base) == []
+    begin = time.monotonic()
+    processes = start_many(setuid_engine, image, 128)
+    await_ready(processes)
+    elapsed = time.monotonic() - begin
+    devices = own_loop_devices(home_base)
+    private = sum(int(re.search(r"^Private_Dirty: +(\d+)", open(f"/proc/{process.pid}/smaps_rollup").read(), re.M)[1]) for process in processes)
+    assert end_all(processes) == {1: 128}, "read fails at the end of its input"
+    print(f"128 starts: {elapsed:.1f} s, {private // 128} kB private memory for each starter, loop devices: {len(devices)}")
+    assert len(devices) == 1
+    assert system.eventually(lambda: not own_loop_devices(home_base))
+
+
+def test_128_rootless_starts(rootless_engine, load_image, plain_busybox):
+    engine = rootless_engine.variant(sandbox=("--fuse",))
+    image = load_image(engine, "busybox", plain_busybox)
+    processes = start_many(engine, image, 128)
+    await_ready(processes)
+    assert end_all(processes) == {1: 128}
+
+
+# The first starter is killed or stopped at each of its steps
+
+
+def traced(engine, image, inject=()):
+    """A start under strace as root, which leaves the set-user-ID bit its effect."""
+    argv, _ = engine.command("run", image, "true")
+    command = ["strace", "--follow-forks", "--quiet=all", "--user", engine.user.name, *inject, *argv]
+    return subprocess.Popen(command, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def steps_of(engine, image, directory):
+    """[(call, number)] of the steps of one start: what the process makes of them that `sarus` becomes."""
+    file = directory / "trace"
+    process = traced(engine, image, ["--trace", ",".join(STEPS), "--output", str(file)])
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    lines = [line.split(None, 1) for line in file.read_text().splitlines()]
+    found, steps = collections.Counter(), []
+    for pid, text in lines:
+        call = text.split("(")[0]
+        if pid == lines[0][0] and call in STEPS:
+            found[call] += 1
+            steps.append((call, found[call]))
+    return steps
+
+
+def interrupt(engine, image, call, number, name):
+    """A start that gets the signal when it makes a call for the nth time."""
+    return traced(engine, image, ["--trace", call, "--output", "/dev/null", "--inject", f"{call}:signal={name}:when={number}"])
+
+
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+def test_starter_killed_at_each_step(engines, load_image, plain_busybox, tmp_path, mode):
+    engine = engines(mode, "crun")
+    image = load_image(engine, "busybox", plain_busybox)
+    steps = steps_of(engine, image, tmp_path)
+    assert len(steps) > (15 if mode == "setuid" else 5), steps
+    survived = []
+    for call, number in steps:
+        first = interrupt(engine, image, call, number, "SIGKILL")
+        others = [engine.start("run", image, "true") for _ in range(3)]
+        first.communicate(timeout=60)
+        if first.returncode == 0:
+            survived.append((call, number))
+        for other in others:
+            _, errors = other.communicate(timeout=60)
+            assert other.returncode == 0, f"{call} {number}: {errors}"
+    # One that finds the image mounted by another has no need to make the calls of a first one.
+    assert len(survived) <= 8, survived
+
+
+def test_starter_stopped_at_each_step_keeps_nobody_else_from_starting(setuid_engine, load_image, plain_busybox, home_base, tmp_path):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    stopped = []
+    try:
+        for call, number in steps_of(setuid_engine, image, tmp_path):
+            if call not in ("flock", "ioctl", "mount", "pwrite64"):
+                continue
+            stopped.append(interrupt(setuid_engine, image, call, number, "SIGSTOP"))
+            time.sleep(0.1)
+            others = [setuid_engine.start("run", image, "true") for _ in range(3)]
+            for other in others:
+                _, errors = other.communicate(timeout=60)
+                assert other.returncode == 0, f"{call} {number}: {errors}"
+    finally:
+        for process in stopped:
+            for child in children(process.pid).values():
+                os.kill(child, signal.SIGKILL)
+            process.communicate(timeout=60)
+    assert system.eventually(lambda: not own_loop_devices(home_base))
+
+
+def test_128_starts_while_the_first_starter_is_stopped_with_the_lock(setuid_engine, load_image, plain_busybox, home_base):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    first = interrupt(setuid_engine, image, "pwrite64", 1, "SIGSTOP")
+    try:
+        assert system.eventually(lambda: own_loop_devices(home_base))
+        processes = start_many(setuid_engine, image, 128)
+        await_ready(processes)
+        assert end_all(processes) == {1: 128}
+    finally:
+        for child in children(first.pid).values():
+            os.kill(child, signal.SIGCONT)
+    _, errors = first.communicate(timeout=60)
+    assert first.returncode == 0, errors
