@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
+#include "engine/hook_devices.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/plan_report.hpp"
 #include "starter/apparmor.hpp"
@@ -24,6 +25,7 @@
 #include "starter/cdi_files.hpp"
 #include "starter/cgroups.hpp"
 #include "starter/container_record.hpp"
+#include "starter/hook_devices.hpp"
 #include "starter/hooks.hpp"
 #include "starter/host_facts.hpp"
 #include "starter/installation.hpp"
@@ -104,7 +106,12 @@ std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, 
     if (rootfs.devices().empty()) {
         return std::nullopt;
     }
-    auto cgroup = DeviceCgroup::create(plan.name, rootfs.devices());
+    auto rules = rootfs.devices();
+    if (detectCgroupLayout() == CgroupLayout::unified) {  // the program cannot be changed by hooks when they run
+        const auto more = findDeviceRules(engine::devicesOfHooks(plan));
+        rules.insert(rules.end(), more.begin(), more.end());
+    }
+    auto cgroup = DeviceCgroup::create(plan.name, rules);
     if (!cgroup) {
         logInfo(subsystem, "There is no device cgroup: devices are restricted by the job's own cgroup alone");
     }
