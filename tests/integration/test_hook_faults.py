@@ -1,0 +1,105 @@
+"""Hooks that talk too much, die, hang, or run while the container has a terminal: through the engine, with both OCI runtimes."""
+
+import signal
+import time
+
+import pytest
+from helpers import system
+from test_hooks import hooks, hooks_engine, image  # noqa: F401  fixtures
+from test_run import run_on_terminal
+
+pytestmark = pytest.mark.asroot
+
+SYSTEM_PATH = ["PATH=/usr/bin:/bin"]
+LINES = 40000  # of 100 characters: 4 MB
+NOISE = f"seq {LINES} | sed 's/.*/{'x' * 99}/'"
+# Where the engine's hooks write: the FIFO which the annotations name.
+TO_LOG = """log=$(cat | tr ',' '\\n' | sed -n 's/.*"com.hooks.logging.stderrfd" *: *"\\([^"]*\\)".*/\\1/p')
+[ -n "$log" ] || exit 9
+"""
+
+
+def test_hook_with_a_terminal(hooks, image):
+    hooks.add_recorder("10-x", "createRuntime")
+    hooks.add("20-says", hooks.program("says", f"#!/bin/sh\n{TO_LOG}echo 'from the hook' > $log\n"), ["createRuntime"], env=SYSTEM_PATH)
+    status, text = run_on_terminal(hooks.engine, "run", "--tty", image, "sh", "-c", "test -t 0 && test -t 1 && echo on a terminal; exit 3")
+    assert status == 3 and "on a terminal" in text and "from the hook" in text
+    assert hooks.stages() == ["10-x:createRuntime"]
+
+
+def test_failing_hook_with_a_terminal_is_named(hooks, image):
+    program = hooks.program("broken", "#!/bin/sh\necho 'no such interconnect' >&2\nexit 3\n")
+    hooks.add("10-broken", program, ["createRuntime"])
+    status, text = run_on_terminal(hooks.engine, "run", "--tty", image, "echo", "started")
+    assert status not in (0, 3) and str(program) in text and "started" not in text
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_hook_that_writes_megabytes(hooks, image, stream):
+    hooks.add("10-noisy", hooks.program("noisy", f"#!/bin/sh\ncat >/dev/null\n{NOISE} >&{stream}\n"), ["createRuntime"], env=SYSTEM_PATH)
+    begin = time.monotonic()
+    result = hooks.engine.run(image, "echo", "the container's own")
+    assert result.stdout.splitlines()[-1] == "the container's own"
+    assert time.monotonic() - begin < 30
+
+
+def test_everything_that_a_hook_writes_to_the_log_arrives(hooks, image):
+    program = hooks.program("noisy", f"#!/bin/sh\n{TO_LOG}{NOISE} > $log\necho last > $log\n")
+    hooks.add("10-noisy", program, ["createRuntime"], env=SYSTEM_PATH)
+    lines = hooks.engine.run(image, "true").stderr.splitlines()
+    assert [line for line in lines if line != "x" * 99 and "[WARN]" not in line] == ["last"]
+    assert lines.count("x" * 99) == LINES
+
+
+def test_noisy_hook_whose_output_nobody_reads_can_be_ended(hooks, image):
+    program = hooks.program("noisy", f"#!/bin/sh\n{TO_LOG}while :; do {NOISE}; done > $log\n")
+    hooks.add("10-noisy", program, ["createRuntime"], env=SYSTEM_PATH, timeout=3)
+    process = hooks.engine.start("run", image, "true")
+    time.sleep(1)
+    process.kill()
+    process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_noisy_precreate_hook(hooks, image):
+    hooks.add("10-edit", hooks.program("edit", f"#!/bin/sh\n{NOISE} >&2\nexec cat\n"), ["precreate"], env=SYSTEM_PATH)
+    result = hooks.engine.run(image, "echo", "started")
+    assert result.stdout == "started\n"
+    assert len(result.stderr) < 1 << 20, "what a hook says is cut"
+
+
+@pytest.mark.parametrize("name", ["KILL", "SEGV", "TERM"])
+def test_hook_that_dies_of_a_signal(hooks, image, name):
+    program = hooks.program("dying", f"#!/bin/sh\ncat >/dev/null\nkill -{name} $$\n")
+    hooks.add("10-dying", program, ["createRuntime"], env=SYSTEM_PATH)
+    result = hooks.engine.run(image, "echo", "started", check=False)
+    assert result.returncode != 0 and "started" not in result.stdout
+    assert str(program) in result.stderr
+
+
+def test_precreate_hook_that_dies_of_a_signal(hooks, image):
+    hooks.add("10-dying", hooks.program("dying", "#!/bin/sh\nkill -SEGV $$\n"), ["precreate"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1 and "'10-dying'" in result.stderr and "failed with signal 11" in result.stderr
+
+
+@pytest.mark.parametrize("stage", ["createRuntime", "precreate"])
+def test_hanging_hook_ends_with_its_timeout(hooks, image, stage):
+    program = hooks.program("hanging", "#!/bin/sh\nexec sleep 3344\n")
+    hooks.add("10-hanging", program, [stage], env=SYSTEM_PATH, timeout=1)
+    begin = time.monotonic()
+    result = hooks.engine.run(image, "echo", "started", check=False)
+    assert time.monotonic() - begin < 15
+    assert result.returncode == 1 and "started" not in result.stdout
+    assert str(program) in result.stderr
+    assert system.eventually(lambda: not any(command == "sleep 3344" for _, _, command in system.processes()))
+
+
+def test_start_with_a_hanging_hook_can_be_killed(hooks, image):
+    """A hook without a time-out hangs: whoever kills the start gets rid of all of it."""
+    hooks.add("10-hanging", hooks.program("hanging", "#!/bin/sh\nexec sleep 3355\n"), ["createRuntime"], env=SYSTEM_PATH)
+    process = hooks.engine.start("run", image, "true")
+    assert system.eventually(lambda: any(command == "sleep 3355" for _, _, command in system.processes()))
+    process.kill()
+    process.communicate(timeout=20)
+    assert system.eventually(lambda: not any(command == "sleep 3355" for _, _, command in system.processes()))
