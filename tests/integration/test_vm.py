@@ -136,6 +136,12 @@ def test_device_cannot_be_used_otherwise(machine, setuid_name):
     assert status == 1 and "/dev/kmsg: Operation not permitted" in text and "written" not in text
 
 
+def test_rules_need_privileges(machine):
+    """Without them a device is as accessible as it is outside of the container."""
+    for name in set(ENGINES) - set(SETUID):
+        assert "written" in machine[f"{name}-rules"][1].splitlines()
+
+
 def test_usual_devices_work_with_device_rules(machine, name):
     assert machine[f"{name}-rules"][1].splitlines()[1:3] == ["4", "null"]
 
