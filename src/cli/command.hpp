@@ -49,8 +49,8 @@ struct Command {
     std::size_t minPositionals = 0;
     std::size_t maxPositionals = 0;
     std::string optionForPositionals{};  ///< long name of an option with which there may be fewer than the least number
-    bool acceptsOptions = true;  ///< false: "Command 'X' doesn't support options"
-    bool hidden = false;         ///< in no help text
+    bool acceptsOptions = true;          ///< false: "Command 'X' doesn't support options"
+    bool hidden = false;                 ///< in no help text
     /// Returns the exit status of the program.
     int (*run)(Context& context, const Arguments& arguments) = nullptr;
 };

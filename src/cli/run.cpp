@@ -86,9 +86,13 @@ std::optional<EdfFile> readDefinition(Context& context, const Arguments& argumen
     return definition;
 }
 
-/// The image comes from the environment definition, or else is the first word; the rest is the command.
+/// The image comes from the environment definition, or else is the first word; the rest is the command. Where the image is no
+/// word, "--" separates options from a command that begins with a dash.
 std::string takeImage(const std::optional<EdfFile>& definition, std::vector<std::string>& words) {
     if (const auto image = definition ? edfImage(*definition, hostVariable) : std::nullopt) {
+        if (!words.empty() && words.front() == "--") {
+            words.erase(words.begin());
+        }
         return *image;
     }
     if (words.empty()) {

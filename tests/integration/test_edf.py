@@ -69,13 +69,13 @@ def test_every_key_has_its_effect(edf):
         writable = false
         [env]
         GREETING = "hello $$USER ${NAME:-world}"
-        HOSTNAME = ""
+        GONE = ""
         [annotations]
         com.example.flag = true
         """)
-    script = 'pwd; cat file; echo; echo $GREETING; echo ${HOSTNAME-unset}; test -c /dev/mine && echo device; ' \
+    script = 'pwd; cat file; echo; echo $GREETING; echo ${GONE-unset}; test -c /dev/mine && echo device; ' \
              '(echo x > /data/file) 2>/dev/null || echo readonly; (echo x > /new) 2>/dev/null || echo readonly root; echo x > /dev/shm/sarus-edf && rm /dev/shm/sarus-edf'
-    assert edf.output("job", "/bin/sh", "-c", script, env={"HOSTNAME": "node1"}).splitlines() == \
+    assert edf.output("job", "/bin/sh", "-c", script, env={"GONE": "set"}).splitlines() == \
         ["/rel", "data", "hello $USER world", "unset", "device", "readonly", "readonly root"]
     plan = edf.output("job", "true", options=["--dry-run"])
     assert "com.example.flag" in plan and "true" in plan
@@ -134,7 +134,7 @@ def test_entrypoint_is_used_only_if_asked_for(edf, images, load_image):
     edf.write("with", 'entrypoint = true\nworkdir = "/${IMAGE_SAYS}"\n')
     assert edf.output("without", "/bin/echo", "plain") == "plain"
     assert edf.output("with", "words") == "entry words"
-    assert edf.output("with", "-c", "pwd", options=["--entrypoint=/bin/sh"], env={"IMAGE_SAYS": "host"}) == "/from-image", "variables of the image come first"
+    assert edf.output("with", "--", "-c", "pwd", options=["--entrypoint=/bin/sh"], env={"IMAGE_SAYS": "host"}) == "/from-image", "variables of the image come first"
 
 
 def test_nothing_in_a_value_is_executed(edf):
