@@ -323,6 +323,15 @@ def test_a_mount_of_the_user_inside_of_one_of_the_device_stays_visible(user_cdi,
             (user.home / name).rmdir()
 
 
+def test_options_of_mounts_are_kept(user_cdi, image):
+    user_cdi.add("v.json", mounts=[{"hostPath": "/usr", "containerPath": "/x", "options": ["ro", "nodev", "noexec", "rbind"]},
+                                   {"hostPath": "/usr", "containerPath": "/y"}])
+    script = "while read -r _ path _ flags _; do case $path in /x|/y) echo $path $flags;; esac; done < /proc/self/mounts"
+    flags = dict(line.split() for line in user_cdi.engine.output(image(user_cdi), "sh", "-c", script, options=["--device=v.com/c=d"]).splitlines())
+    assert {"ro", "nosuid", "nodev", "noexec"} <= set(flags["/x"].split(","))
+    assert "noexec" not in flags["/y"] and "nosuid" in flags["/y"] and "rw" in flags["/y"].split(",")
+
+
 def test_owner_and_mode_of_the_file_where_there_are_privileges(cdi, image):
     """/dev/fuse here stands for a device of which the administrator gives a copy away."""
     host = os.stat("/dev/fuse")

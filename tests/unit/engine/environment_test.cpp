@@ -45,6 +45,15 @@ TEST_F(EnvironmentTest, EachSourceOverridesTheOnesBefore) {
     EXPECT_THAT(make(), ElementsAre(Pair("CLI", "cli"), Pair("IMAGE", "image"), Pair("SITE", "site")));
 }
 
+TEST_F(EnvironmentTest, VariablesThatAreUnsetAreGoneUnlessTheCommandLineSetsThem) {
+    request.hostEnvironment = {"HOST=1", "BACK=1", "KEPT=1"};
+    request.metadata.env = {"IMAGE=1"};
+    config.environment.set = {{"SITE", "1"}};
+    request.unsetEnv = {"HOST", "IMAGE", "SITE", "BACK", "NEVER"};
+    request.env = {"BACK=cli"};
+    EXPECT_THAT(make(), ElementsAre(Pair("BACK", "cli"), Pair("KEPT", "1")));
+}
+
 TEST_F(EnvironmentTest, UnsecureVariablesOfTheHostAreDropped) {
     request.hostEnvironment = {"LD_LIBRARY_PATH=/x", "LD_PRELOAD=/x.so", "TMPDIR=/scratch",     "GCONV_PATH=/x",
                                "LD_AUDIT=/x",        "MALLOC_TRACE=/x",  "GLIBC_TUNABLES=a=b",  "LOCPATH=/x",

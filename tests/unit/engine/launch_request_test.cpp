@@ -28,6 +28,7 @@ LaunchRequest fullRequest() {
     request.env = {"X=1", "Y"};
     request.mounts = {"type=bind,src=/a,dst=/b"};
     request.devices = {"/dev/fuse:rw"};
+    request.unsetEnv = {"GONE"};
     request.annotations = {"a=b"};
     request.workloadDirectories = {"/var/spool/slurmd/pmix.1.0"};
     request.workdir = "/work";
@@ -60,6 +61,7 @@ TEST(LaunchRequest, EveryFieldSurvivesTheCrossing) {
     EXPECT_EQ(copy.entrypoint, original.entrypoint);
     EXPECT_EQ(copy.hostEnvironment, original.hostEnvironment);
     EXPECT_EQ(copy.env, original.env);
+    EXPECT_EQ(copy.unsetEnv, original.unsetEnv);
     EXPECT_EQ(copy.mounts, original.mounts);
     EXPECT_EQ(copy.devices, original.devices);
     EXPECT_EQ(copy.annotations, original.annotations);
@@ -88,12 +90,12 @@ TEST(LaunchRequest, AbsentOptionsStayAbsent) {
 
 TEST(LaunchRequest, EachFlagIsItsOwn) {
     for (auto flag : {&LaunchRequest::mpi, &LaunchRequest::glibc, &LaunchRequest::ssh, &LaunchRequest::init, &LaunchRequest::tty,
-                      &LaunchRequest::privatePid}) {
+                      &LaunchRequest::privatePid, &LaunchRequest::readonlyRoot}) {
         LaunchRequest request;
         request.*flag = true;
         const auto copy = parseLaunchRequest(serializeLaunchRequest(request));
         EXPECT_TRUE(copy.*flag);
-        EXPECT_EQ(copy.mpi + copy.glibc + copy.ssh + copy.init + copy.tty + copy.privatePid, 1);
+        EXPECT_EQ(copy.mpi + copy.glibc + copy.ssh + copy.init + copy.tty + copy.privatePid + copy.readonlyRoot, 1);
     }
 }
 

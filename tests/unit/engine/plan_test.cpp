@@ -159,6 +159,24 @@ TEST_F(PlanTest, WorkdirOfAnImageIsRelativeToTheRoot) {
     EXPECT_THAT(error(), HasSubstr("must not be below /proc"));
 }
 
+TEST_F(PlanTest, TheRootIsReadOnlyIfAskedFor) {
+    EXPECT_FALSE(make().readonlyRoot);
+    request.readonlyRoot = true;
+    EXPECT_TRUE(make().readonlyRoot);
+}
+
+TEST_F(PlanTest, CdiDevicesOfTheRequestAreLeftToTheFilesThatDescribeThem) {
+    request.devices = {"v.com/gpu=0"};
+    EXPECT_THAT(make().devices, IsEmpty());
+    CdiEdits edits{.device = "v.com/gpu=0", .file = "/etc/cdi/v.json", .edits = {}};
+    edits.edits.env = {{"A", "1"}};
+    edits.edits.deviceNodes = {{.path = "/dev/v0", .hostPath = {}, .type = {}, .permissions = {}}};
+    const auto result = plan(config, request, facts, {}, {edits});
+    ASSERT_EQ(result.devices.size(), 1U);
+    EXPECT_EQ(result.devices[0].destination, "/dev/v0");
+    EXPECT_THAT(result.environment, Contains(Pair("A", "1")));
+}
+
 TEST_F(PlanTest, SshImpliesAPrivatePidNamespace) {
     EXPECT_FALSE(make().privatePid);
     request.ssh = true;

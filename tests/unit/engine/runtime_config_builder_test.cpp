@@ -124,6 +124,9 @@ TEST_F(RuntimeConfigBuilderTest, KernelFilesAreMaskedOrReadonlyInEveryMode) {
         EXPECT_EQ(section.rootfsPropagation, "slave");
         EXPECT_EQ(make(dialect).root.path, "rootfs");
         EXPECT_FALSE(make(dialect).root.readonly);
+        plan.readonlyRoot = true;
+        EXPECT_TRUE(make(dialect).root.readonly);
+        plan.readonlyRoot = false;
     }
 }
 
