@@ -87,6 +87,21 @@ def test_exec_joins_the_cgroup_of_a_container_with_device_rules(engine, busybox,
     assert container.exec("cat", "/dev/kmsg").returncode != 0
 
 
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_the_seccomp_profile_of_the_container_holds(make_setuid_prefix, engines, load_image, plain_busybox, opt, runtime):
+    profile = opt / f"exec-seccomp-{runtime}.json"
+    profile.write_text('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}')
+    plain = engines("setuid", runtime)
+    engine = plain.variant(prefix=make_setuid_prefix(f"exec-seccomp-{runtime}", runtime, seccompProfile=str(profile)))
+    container = Container(engine, load_image(plain, "busybox", plain_busybox), f"seccomp-{next(NUMBERS)}")
+    try:
+        result = container.exec("mkdir", "/tmp/made")
+        assert result.returncode == 1 and "Operation not permitted" in result.stderr
+        assert fields(container.output("cat", "/proc/self/status"))["Seccomp"].strip() == "2"
+    finally:
+        container.stop()
+
+
 def test_variables_are_the_containers_and_those_of_the_options(start, workspace):
     container = start(options=["-e", "FROM_RUN=1", "-e", "BOTH=run"], env={"HOST_AT_RUN": "1"})
     (workspace / "exec.env").write_text("FILE=1\n")

@@ -486,5 +486,45 @@ TEST_F(PlanTest, EnvironmentIsSortedByName) {
     EXPECT_THAT(make().environment, ElementsAre(Pair("A", "2"), Pair("M", "3"), Pair("Z", "1")));
 }
 
+struct ExecPlanTest : PlanTest {
+    ExecBase base{.environment = {"A=run", "B=run"}, .workdir = "/run"};
+
+    ExecPlanTest() { request.name = "job"; }
+
+    ContainerPlan makeExec() { return planExec(request, facts, base); }
+};
+
+TEST_F(ExecPlanTest, VariablesAndDirectoryAreTheContainersUnlessOptionsSayOtherwise) {
+    request.hostEnvironment = {"C=host", "D=host"};
+    request.env = {"B=exec", "C"};
+    auto made = makeExec();
+    EXPECT_THAT(made.environment, ElementsAre(Pair("A", "run"), Pair("B", "exec"), Pair("C", "host")));
+    EXPECT_EQ(made.workdir, "/run");
+    request.workdir = "/exec";
+    EXPECT_EQ(makeExec().workdir, "/exec");
+}
+
+TEST_F(ExecPlanTest, IdentityComesFromTheKernel) {
+    const auto made = makeExec();
+    EXPECT_EQ(made.uid, 1000U);
+    EXPECT_EQ(made.gid, 100U);
+    EXPECT_THAT(made.supplementaryGroups, ElementsAre(100, 200));
+    EXPECT_EQ(made.umask, 027U);
+    EXPECT_THAT(made.mounts, IsEmpty());
+}
+
+TEST_F(ExecPlanTest, WhatRunRefusesIsRefused) {
+    request.workdir = "/proc/self/fd/7";
+    EXPECT_THROW(makeExec(), Error);
+    request.workdir.reset();
+    request.command = {"\xFF"};
+    EXPECT_THROW(makeExec(), Error);
+    request.command.clear();
+    EXPECT_THROW(makeExec(), Error);
+    request.command = {"true"};
+    request.name = "../x";
+    EXPECT_THROW(makeExec(), Error);
+}
+
 }  // namespace
 }  // namespace sarus::engine
