@@ -24,6 +24,7 @@ Command loadCommand() {
         .description = "Load the contents of a tarball to create a filesystem image",
         .note = {},
         .options = {centralizedRepositoryOption(),
+                    platformOption(),
                     {.longName = "source-format",
                      .takesValue = true,
                      .hidden = true,

@@ -32,6 +32,7 @@ Command pullCommand() {
                          .help = "Get the image from Podman's storage on this machine"},
                         {.longName = "login", .help = "Enter user credentials for private repository"},
                         {.longName = "password-stdin", .help = "Read password for private repository from stdin"},
+                        platformOption(),
                         temporaryDirectoryOption(),
                         {.longName = "username",
                          .shortName = 'u',

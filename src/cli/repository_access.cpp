@@ -36,11 +36,21 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
     if (config.containersPolicy) {
         settings.skopeo.policy = image::PolicyChoice{config.containersPolicy->path, config.containersPolicy->enforce};
     }
+    if (arguments.has("platform")) {
+        settings.skopeo.platform = oci::parsePlatformName(arguments.value("platform"));
+        settings.builder.platform = oci::toString(*settings.skopeo.platform);
+    }
     return settings;
 }
 
 Option centralizedRepositoryOption() {
     return {.longName = "centralized-repository", .help = "Use centralized repository instead of the local one"};
+}
+
+Option platformOption() {
+    return {.longName = "platform",
+            .takesValue = true,
+            .help = "Platform of the image to choose, as OS/ARCH[/VARIANT]. Default: this machine's"};
 }
 
 Option temporaryDirectoryOption() {

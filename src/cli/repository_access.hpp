@@ -11,11 +11,12 @@ namespace sarus::cli {
 /// change the centralised one without being root is warned.
 image::Repository openRepository(Context& context, const Arguments& arguments, image::RepositoryAccess access);
 
-/// What pull and load need, from the site configuration and from `--temp-dir`.
+/// What pull and load need, from the site configuration, from `--platform` and from `--temp-dir`. Throws Error.
 image::ImportSettings importSettings(Context& context, const Arguments& arguments);
 
 /// The options which several commands have.
 Option centralizedRepositoryOption();
+Option platformOption();
 Option temporaryDirectoryOption();
 
 }  // namespace sarus::cli

@@ -65,6 +65,9 @@ BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& la
     if (settings.maxEntries) {
         command.args.insert(command.args.end(), {"--max-entries", cat(*settings.maxEntries)});
     }
+    if (settings.platform) {
+        command.args.insert(command.args.end(), {"--platform", *settings.platform});
+    }
     const auto result = runTool(command, terminal ? ToolStreams::captureOutput : ToolStreams::captureBoth, "sarus");
     if (!result.status.ok()) {
         if (result.status.signal != 0) {

@@ -13,6 +13,7 @@ struct BuilderSettings {
     std::string mksquashfsOptions;
     std::optional<std::uint64_t> maxUnpackedSize{};  ///< bytes; the builder's own limit if absent
     std::optional<std::uint64_t> maxEntries{};       ///< the builder's own limit if absent
+    std::optional<std::string> platform{};           ///< the image must be for it; this machine's if absent
 };
 
 /// What the builder reports about a squashfs file that it has written.

@@ -128,7 +128,7 @@ std::string digestInRegistry(const Import& import, const PullRequest& request, c
             return "";
     }
     const auto index = oci::parseImageIndex(result.out);
-    const auto platform = oci::hostPlatform();
+    const auto platform = import.settings.skopeo.platform.value_or(oci::hostPlatform());
     if (const auto* entry = oci::selectPlatform(index, platform)) {
         return entry->digest;
     }
@@ -136,9 +136,9 @@ std::string digestInRegistry(const Import& import, const PullRequest& request, c
     for (const auto& entry : index.manifests) {
         available.push_back(entry.platform ? printable(oci::toString(*entry.platform)) : "unknown");
     }
-    throw Error(
-        cat("Failed to pull image '", request.reference.full(), "'"),
-        cat("The image does not exist for this machine (", oci::toString(platform), "), only for: ", join(available, ", ")));
+    throw Error(cat("Failed to pull image '", request.reference.full(), "'"),
+                cat("The image does not exist for ", import.settings.skopeo.platform ? "the platform (" : "this machine (",
+                    oci::toString(platform), "), only for: ", join(available, ", ")));
 }
 
 void printPullHeader(const Import& import, const ImageReference& reference) {

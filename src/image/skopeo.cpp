@@ -56,6 +56,14 @@ std::vector<std::string> environmentWithRuntimeDirectory(const std::string& dire
 
 }  // namespace
 
+std::vector<std::string> platformOptions(const oci::Platform& platform) {
+    std::vector<std::string> options{"--override-os", platform.os, "--override-arch", platform.architecture};
+    if (!platform.variant.empty()) {
+        options.insert(options.end(), {"--override-variant", platform.variant});
+    }
+    return options;
+}
+
 Skopeo::Skopeo(const SkopeoSettings& theSettings, std::string temporaryDirectory)
     : settings(theSettings), temporary(std::move(temporaryDirectory)) {
     const char* home = ::getenv("HOME");
@@ -70,6 +78,10 @@ Command Skopeo::command(std::vector<std::string> arguments) const {
     all.insert(all.end(), policy.begin(), policy.end());
     if (settings.registriesDPath) {
         all.insert(all.end(), {"--registries.d", *settings.registriesDPath});
+    }
+    if (settings.platform) {
+        const auto options = platformOptions(*settings.platform);
+        all.insert(all.end(), options.begin(), options.end());
     }
     all.insert(all.end(), arguments.begin(), arguments.end());
     Command result{.path = settings.path, .args = std::move(all)};

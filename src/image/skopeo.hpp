@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "image/run_tool.hpp"
+#include "oci/image_manifest.hpp"
 
 namespace sarus::image {
 
@@ -19,6 +20,7 @@ struct SkopeoSettings {
     std::string path;
     std::optional<PolicyChoice> policy;
     std::optional<std::string> registriesDPath;
+    std::optional<oci::Platform> platform{};  ///< that of this machine if absent
 };
 
 /// Where an image comes from, as skopeo names it: "docker://...", "docker-archive:...", "oci:...".
@@ -35,6 +37,9 @@ struct ImageSource {
 std::vector<std::string> policyOptions(const std::optional<PolicyChoice>& policy, const std::string& home,
                                        const std::string& systemPolicy = "/etc/containers/policy.json");
 
+/// skopeo's options for another platform than this machine's.
+std::vector<std::string> platformOptions(const oci::Platform& platform);
+
 /// Drives skopeo, which does transport, authentication, signature policy, mirrors and proxies. It gets the caller's environment
 /// (with a runtime directory of its own where there is none that it could read).
 class Skopeo {
@@ -45,7 +50,7 @@ public:
     /// The manifest as the registry has it: `out` of the result. Its output is not shown.
     ToolResult inspectRaw(const ImageSource& source) const;
 
-    /// Copies the image for this platform into an OCI layout, under the name `sarus-oci-image`. Standard output is inherited.
+    /// Copies the image for the platform into an OCI layout, under the name `sarus-oci-image`. Standard output is inherited.
     ToolResult copy(const ImageSource& source, const std::string& layout) const;
 
 private:

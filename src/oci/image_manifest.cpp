@@ -1,5 +1,7 @@
 #include "oci/image_manifest.hpp"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -92,6 +94,19 @@ Platform hostPlatform() {
 #else
 #error "Name this architecture as container images do"
 #endif
+}
+
+Platform parsePlatformName(std::string_view text) {
+    constexpr std::size_t longest = 64;
+    const auto parts = split(text, '/');
+    const auto isName = [](const std::string& part) {
+        return !part.empty() && part.size() <= longest && part[0] != '-' &&
+               part.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789._-") == std::string::npos;
+    };
+    if (parts.size() < 2 || parts.size() > 3 || !std::all_of(parts.begin(), parts.end(), isName)) {
+        throw Error(cat("Invalid platform '", printable(text), "'"), "Write it like linux/arm64 or linux/arm/v7");
+    }
+    return {parts[0], parts[1], parts.size() == 3 ? parts[2] : std::string()};
 }
 
 std::string toString(const Platform& platform) {

@@ -20,7 +20,10 @@ struct Platform {
 /// The platform that this program was compiled for.
 Platform hostPlatform();
 
-/// "os/architecture[/variant]", for messages.
+/// Reads "os/architecture[/variant]", in lower case. Throws Error "Invalid platform '<text>'".
+Platform parsePlatformName(std::string_view text);
+
+/// "os/architecture[/variant]".
 std::string toString(const Platform& platform);
 
 /// Content that is referred to by its digest (image-spec, descriptor.md). The digest is well-formed (isDigest).

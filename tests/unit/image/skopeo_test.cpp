@@ -35,6 +35,12 @@ TEST(Policy, configuredOneIsTheFallback) {
                 ElementsAre("--policy", "/site/policy.json"));
 }
 
+TEST(PlatformOptions, nameTheVariantOnlyIfThereIsOne) {
+    EXPECT_THAT(platformOptions({"linux", "arm64", ""}), ElementsAre("--override-os", "linux", "--override-arch", "arm64"));
+    EXPECT_THAT(platformOptions({"linux", "arm", "v7"}),
+                ElementsAre("--override-os", "linux", "--override-arch", "arm", "--override-variant", "v7"));
+}
+
 TEST(Policy, noneAtAllIsAnError) {
     EXPECT_THROW(policyOptions(std::nullopt, "/missing", "/missing"), Error);
     EXPECT_THROW(policyOptions(std::nullopt, "", "/missing"), Error);

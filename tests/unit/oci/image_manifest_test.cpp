@@ -26,6 +26,15 @@ std::string selected(const std::string& entries, const Platform& platform) {
 
 }  // namespace
 
+TEST(PlatformName, HasTwoOrThreeParts) {
+    EXPECT_EQ(parsePlatformName("linux/arm64"), (Platform{"linux", "arm64", ""}));
+    EXPECT_EQ(parsePlatformName("linux/arm/v7"), (Platform{"linux", "arm", "v7"}));
+    for (const auto* text :
+         {"", "linux", "linux/", "/arm64", "linux/arm64/", "linux/arm/v7/x", "Linux/arm64", "linux/-x", "linux/a b"}) {
+        EXPECT_THROW(parsePlatformName(text), Error) << text;
+    }
+}
+
 TEST(ManifestKind, isToldByTheMediaType) {
     EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.oci.image.manifest.v1+json"})"), ManifestKind::imageManifest);
     EXPECT_EQ(manifestKind(R"({"mediaType":"application/vnd.docker.distribution.manifest.v2+json"})"),
