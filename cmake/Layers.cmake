@@ -15,6 +15,8 @@ set(SARUS_MAY_USE_hooks_glibc hooks/kit oci base)
 set(SARUS_MAY_USE_hooks_mount hooks/kit oci base)
 set(SARUS_MAY_USE_hooks_amdgpu hooks/kit oci base)
 set(SARUS_MAY_USE_hooks_timestamp hooks/kit oci base)
+set(SARUS_MAY_USE_hooks_ldcache hooks/kit oci base)
+set(SARUS_MAY_USE_hooks_pce hooks/kit oci base)
 set(SARUS_MAY_USE_hooks_stdout_stderr_test hooks/kit oci base)
 
 # Fails the configuration if a source file of `folder` includes a header of a folder that it may not use.

@@ -158,12 +158,6 @@ ConditionResult examineCommand(const std::vector<std::string>& patterns, std::st
 
 }  // namespace
 
-const std::vector<std::string>& hookStages() {
-    static const std::vector<std::string> stages{
-        std::string(kPrecreateStage), "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"};
-    return stages;
-}
-
 std::string HookConfig::name() const {
     auto base = file.substr(file.rfind('/') + 1);  // npos + 1 is 0
     if (base.ends_with(".json")) {

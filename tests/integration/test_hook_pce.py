@@ -1,0 +1,73 @@
+"""pce_hook: by itself, in Podman's precreate stage."""
+
+import json
+import subprocess
+
+import pytest
+from test_hook_podman import podman, probed  # noqa: F401 (a fixture)
+
+CONFIG = {"zebra": 18446744073709551615, "process": {"env": ["A=1", "B=2", "A=3"]}, "mounts": [{"destination": "/proc"}]}
+
+
+@pytest.fixture
+def edit(build_dir, tmp_path):
+    def call(edits=None, config=CONFIG, raw=None):
+        environment = {}
+        if edits is not None or raw is not None:
+            (tmp_path / "edits.json").write_text(raw if raw is not None else json.dumps(edits))
+            environment["PCE_INPUT"] = str(tmp_path / "edits.json")
+        text = config if isinstance(config, str) else json.dumps(config)
+        return subprocess.run([str(build_dir / "pce_hook")], input=text, env=environment, capture_output=True, text=True, check=False)
+
+    return call
+
+
+def test_without_edits_the_configuration_passes_unchanged(edit):
+    result = edit()
+    assert result.returncode == 0 and json.loads(result.stdout) == CONFIG and "18446744073709551615" in result.stdout
+
+
+def test_mounts_are_appended_and_the_last_variable_is_replaced(edit):
+    edits = [{"env": ["A=x=y", "NEW="], "mounts": [{"hostPath": "../a", "containerPath": "b", "type": None, "options": ["rbind"]}]},
+             {"env": ["NEW=2"], "mounts": [{"hostPath": "/c", "containerPath": "/proc", "type": "", "options": []}], "unknown": 1}]
+    changed = json.loads(edit({"precreate": "0.1.0", "containerEdits": edits}).stdout)
+    assert changed["process"]["env"] == ["A=1", "B=2", "A=x=y", "NEW=2"]
+    assert changed["mounts"] == [{"destination": "/proc"}, {"destination": "b", "source": "../a", "options": ["rbind"]},
+                                 {"destination": "/proc", "source": "/c", "type": "", "options": []}]
+
+
+def test_what_is_absent_is_created(edit):
+    assert json.loads(edit({"containerEdits": [{"env": ["A=1"]}]}, {}).stdout) == {"process": {"env": ["A=1"]}}
+
+
+@pytest.mark.parametrize("edits, message", [
+    ("{", "pce_input: invalid json"), ("[]", "pce_input: invalid type"), ('{"containerEdits": {}}', "invalid type"),
+    ('{"containerEdits": null}', "invalid type"), ('{"containerEdits": [{"env": null}]}', "invalid type"),
+    ('{"containerEdits": [{"mounts": [{"hostPath": "/a"}]}]}', "'containerpath' is missing"),
+    ('{"containerEdits": [{"env": ["NOTHING"]}]}', "invalid env entry"), ('{"containerEdits": [{"env": ["=x"]}]}', "empty environment variable name"),
+    ('{"containerEdits": [{"deviceNodes": []}]}', "containeredits[0]: edits of 'devicenodes' are not supported"),
+    ('{"precreate": 1}', "invalid type"), ("[" * 100000, "invalid json")])
+def test_bad_edits_are_an_error_without_output(edit, edits, message):
+    result = edit(raw=edits)
+    assert (result.returncode, result.stdout) == (1, "") and message in result.stderr.lower()
+
+
+@pytest.mark.parametrize("config", ["", "{", "[]", "null", "{} {}", '{"a": 1e400}', '{"a": 18446744073709551616}'])
+def test_bad_configuration_is_an_error_without_output(edit, config):
+    result = edit(None, config)
+    assert (result.returncode, result.stdout) == (1, "") and "standard input" in result.stderr
+
+
+def test_missing_edits_are_an_error(build_dir):
+    for path in ("", "/no/such", "/", "relative"):
+        result = subprocess.run([str(build_dir / "pce_hook")], input="{}", env={"PCE_INPUT": path}, capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stdout) == (1, "") and "PCE_INPUT: " in result.stderr
+
+
+@pytest.mark.asroot
+def test_podman_applies_the_edits(podman, build_dir):  # noqa: F811
+    (podman.directory / "file").write_text("from the host\n")
+    edits = {"containerEdits": [{"mounts": [{"hostPath": f"{podman.directory}/file", "containerPath": "/opt/file", "options": ["rbind", "ro"]}]}]}
+    (podman.directory / "edits.json").write_text(json.dumps(edits))
+    podman.add("pce", build_dir / "pce_hook", stages=["precreate"], PCE_INPUT=f"{podman.directory}/edits.json")
+    assert probed(podman, "/opt/file") == ["r from the host"]
