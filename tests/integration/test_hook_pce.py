@@ -1,10 +1,11 @@
-"""pce_hook: by itself, in Podman's precreate stage."""
+"""pce_hook: by itself, in Podman's precreate stage and in the engine's."""
 
 import json
 import subprocess
 
 import pytest
 from test_hook_podman import podman, probed  # noqa: F401 (a fixture)
+from test_hooks import hooks, hooks_engine, image  # noqa: F401 (fixtures)
 
 CONFIG = {"zebra": 18446744073709551615, "process": {"env": ["A=1", "B=2", "A=3"]}, "mounts": [{"destination": "/proc"}]}
 
@@ -71,3 +72,12 @@ def test_podman_applies_the_edits(podman, build_dir):  # noqa: F811
     (podman.directory / "edits.json").write_text(json.dumps(edits))
     podman.add("pce", build_dir / "pce_hook", stages=["precreate"], PCE_INPUT=f"{podman.directory}/edits.json")
     assert probed(podman, "/opt/file") == ["r from the host"]
+
+
+@pytest.mark.asroot
+def test_the_engine_applies_the_edits(hooks, image):  # noqa: F811
+    edits = hooks.program("edits.json", json.dumps({"containerEdits": [{"env": ["FROM_USER=2", "FROM_HOOK=3"]}]}))
+    program = hooks.engine.prefix / "bin/pce_hook"
+    hooks.add("10-pce", program, ["precreate"], env=[f"PCE_INPUT={edits}"])
+    output = hooks.engine.output(image, "env", options=["--env", "FROM_USER=1"]).splitlines()
+    assert "FROM_USER=2" in output and "FROM_HOOK=3" in output and "FROM_USER=1" not in output
