@@ -25,19 +25,19 @@ struct DeviceNodeEdit {
     std::string path;      ///< in the container
     std::string hostPath;  ///< "": the same path
     std::string type;      ///< "", "b", "c", "u" or "p"
-    std::optional<std::int64_t> major;
-    std::optional<std::int64_t> minor;
-    std::optional<mode_t> fileMode;
+    std::optional<std::int64_t> major{};
+    std::optional<std::int64_t> minor{};
+    std::optional<mode_t> fileMode{};
     std::string permissions;  ///< of 'r', 'w' and 'm'; "": "rwm"; "none"
-    std::optional<uid_t> uid;
-    std::optional<gid_t> gid;
+    std::optional<uid_t> uid{};
+    std::optional<gid_t> gid{};
 };
 
 struct MountEdit {
     std::string hostPath;
     std::string containerPath;
-    std::optional<std::string> type;
-    std::optional<std::vector<std::string>> options;
+    std::optional<std::string> type{};
+    std::optional<std::vector<std::string>> options{};
 };
 
 struct HookEdit {
