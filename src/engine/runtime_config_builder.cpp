@@ -93,7 +93,8 @@ void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, cons
     auto& resources = section.resources.emplace();
     resources.devices.push_back({false, 'a', std::nullopt, std::nullopt, "rwm"});
     resources.devices.insert(resources.devices.end(), inputs.deviceRules.begin(), inputs.deviceRules.end());
-    if (!plan.cpus.empty()) {
+    // On version 2 a cgroup next to the job's processes has no controllers; the affinity is inherited as well.
+    if (!plan.cpus.empty() && !inputs.cgroupsPath) {
         resources.cpus = oci::formatCpuList(plan.cpus);
     }
     section.cgroupsPath = inputs.cgroupsPath;

@@ -147,6 +147,7 @@ TEST_F(RuntimeConfigBuilderTest, OnlyPrivilegedRuncHasCgroups) {
     inputs.cgroupsPath = "/job/step/sarus-x";
     inputs.deviceRules = {{true, 'c', 10, 229, "rw"}};
     EXPECT_EQ(make(runcAsRoot).linux_.cgroupsPath, "/job/step/sarus-x");
+    EXPECT_EQ(make(runcAsRoot).linux_.resources->cpus, std::nullopt) << "no controller can be had beside the job's processes";
     for (const auto& dialect : {crunAsRoot, crunRootless, runcRootless}) {
         EXPECT_FALSE(make(dialect).linux_.resources);
         EXPECT_FALSE(make(dialect).linux_.cgroupsPath);

@@ -1,0 +1,102 @@
+"""Containers and control groups: device rules on both versions, and the limits of the job, which hold for its containers."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+
+import pytest
+from helpers import system
+
+pytestmark = pytest.mark.asroot
+
+# The sandbox's options for the node's own layout of control groups, and for version 2 alone.
+LAYOUTS = {"as-mounted": "--shared-root", "unified": "--unified"}
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request):
+    return request.param
+
+
+@pytest.fixture(params=["crun", "runc"])
+def runtime(request):
+    return request.param
+
+
+@pytest.fixture
+def place(engines, layout, runtime):
+    """place(mode) -> an engine on a node with this layout."""
+    return lambda mode: engines(mode, runtime).variant(sandbox=(LAYOUTS[layout],))
+
+
+@pytest.fixture
+def image(engines, load_image, plain_busybox):
+    """image(mode) -> reference of busybox in the repository of that mode's user."""
+    return lambda mode: load_image(engines(mode, "crun"), "busybox", plain_busybox)
+
+
+@pytest.mark.parametrize("access, allowed", [("r", ["read"]), ("rw", ["read", "write"])])
+def test_device_rules(place, image, access, allowed):
+    """Root owns the device, so only the rules of the cgroup can keep it from writing."""
+    script = "(: < /dev/loops) && echo read; (: > /dev/loops) && echo write"
+    result = place("root").run(image("root"), "sh", "-c", script, options=[f"--device=/dev/loop-control:/dev/loops:{access}"], check=False)
+    assert result.stdout.split() == allowed, result.stderr
+    assert ("Operation not permitted" in result.stderr) == (allowed == ["read"])
+
+
+def test_usual_devices_work_beside_a_rule(place, image):
+    script = "echo x > /dev/null; head -c 2 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c"
+    assert place("setuid").output(image("setuid"), "sh", "-c", script, options=["--device=/dev/kmsg:r"]).split() == ["2", "2"]
+
+
+@contextlib.contextmanager
+def cgroup(hierarchy, limits=None):
+    """A job's cgroup, as a workload manager makes it: (its folder, its path in the hierarchy)."""
+    folder = pathlib.Path("/sys/fs/cgroup") / hierarchy / f"sarus-job-{os.getpid()}"
+    folder.mkdir()
+    try:
+        for name, value in (limits or {}).items():
+            (folder / name).write_text(value)
+        yield folder
+        assert [path.name for path in folder.iterdir() if path.is_dir()] == [], "a container's cgroup is left behind"
+    finally:
+        system.eventually(lambda: not (folder / "cgroup.procs").read_text())
+        for child in [path for path in folder.iterdir() if path.is_dir()]:
+            child.rmdir()
+        folder.rmdir()
+
+
+def run_in(folders, engine, *arguments):
+    """Runs `sarus ARGUMENTS` in these cgroups."""
+    argv, keywords = engine.command(*arguments)
+    enter = "".join(f"echo $$ > {folder}/cgroup.procs; " for folder in folders)
+    return subprocess.run(["sh", "-c", enter + 'exec "$@"', "sh", *argv], env=engine.user.environment(), cwd=engine.user.home, capture_output=True,
+                          stdin=subprocess.DEVNULL, text=True, timeout=60, **keywords)
+
+
+@pytest.mark.parametrize("options", [[], ["--device=/dev/kmsg:r"]], ids=["no-rules", "rules"])
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+def test_container_stays_in_the_cgroups_of_its_job(place, image, layout, mode, options):
+    hierarchies = ["unified"] if layout == "unified" else ["memory", "pids", "devices", "cpu", "freezer"]
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(cgroup(name)) for name in hierarchies]
+        result = run_in(folders, place(mode), "run", *options, image(mode), "cat", "/proc/self/cgroup")
+        assert result.returncode == 0, result.stderr
+        paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in result.stdout.splitlines())}
+        for name in hierarchies:
+            found = paths["" if name == "unified" else name]
+            assert f"{found}/".startswith(f"/{folders[0].name}/"), f"{name}: {found}"
+
+
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_limit_of_the_job_holds_in_the_container(engines, image, runtime, mode):
+    engine = engines(mode, runtime).variant(sandbox=("--shared-root",))
+    with cgroup("pids", {"pids.max": "40"}) as job:
+        script = "for i in $(seq 60); do sleep 1 & done; wait; echo all started"
+        result = run_in([job], engine, "run", image(mode), "sh", "-c", script)
+        assert "all started" not in result.stdout and "fork" in result.stderr, result.stderr
+    with cgroup("memory", {"memory.limit_in_bytes": str(64 << 20)}) as job:
+        result = run_in([job], engine, "run", image(mode), "sh", "-c", "head -c 200m /dev/zero | tail > /dev/null; echo ${?}")
+        assert "137" in result.stdout or result.returncode == 137, result.stdout + result.stderr
