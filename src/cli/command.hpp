@@ -51,6 +51,8 @@ struct Command {
     std::string optionForPositionals{};  ///< long name of an option with which there may be fewer than the least number
     bool acceptsOptions = true;          ///< false: "Command 'X' doesn't support options"
     bool hidden = false;                 ///< in no help text
+    /// ps and kill have always ignored them; what may be a misspelt one is an error even so.
+    bool skipsUnknownOptions = false;
     /// Returns the exit status of the program.
     int (*run)(Context& context, const Arguments& arguments) = nullptr;
 };

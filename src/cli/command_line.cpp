@@ -61,8 +61,8 @@ const Option* findShort(const std::vector<Option>& options, char name) {
 /// Parses the tokens of one level.
 class CommandLineParser {
 public:
-    CommandLineParser(const std::vector<Option>& theOptions, std::string theCommand)
-        : options(theOptions), command(std::move(theCommand)) {}
+    CommandLineParser(const std::vector<Option>& theOptions, std::string theCommand, bool skipUnknown = false)
+        : options(theOptions), command(std::move(theCommand)), skipsUnknown(skipUnknown) {}
 
     /// How many tokens belong to this level's options.
     std::size_t countOptionTokens(std::span<const std::string> tokens) const {
@@ -117,9 +117,10 @@ private:
         values.push_back(std::move(value));
     }
 
-    const Option& resolveLong(const std::string& name, const std::string& token) const {
+    /// nullptr: to be ignored.
+    const Option* resolveLong(const std::string& name, const std::string& token) const {
         if (const auto* exact = findLong(options, name)) {
-            return *exact;
+            return exact;
         }
         std::vector<const Option*> matches;
         for (const auto& option : options) {
@@ -137,16 +138,23 @@ private:
         }
         if (matches.empty()) {
             const auto meant = closestMatch(name, longNames(options));
+            if (skipsUnknown && !meant) {
+                return nullptr;
+            }
             fail(cat("unrecognised option '", printable(token), "'"), meant ? cat("Did you mean '--", *meant, "'?") : "");
         }
-        return *matches.front();
+        return matches.front();
     }
 
     bool parseLong(Arguments& arguments, const std::string& token, const std::optional<std::string>& next) const {
         const auto equals = token.find('=');
         const bool adjacent = equals != std::string::npos;
         const std::string name = token.substr(2, adjacent ? equals - 2 : std::string::npos);
-        const auto& option = resolveLong(name, adjacent ? token.substr(0, equals) : token);
+        const auto* const resolved = resolveLong(name, adjacent ? token.substr(0, equals) : token);
+        if (resolved == nullptr) {
+            return false;
+        }
+        const auto& option = *resolved;
         if (!option.takesValue) {
             if (adjacent) {
                 fail(cat("option '--", option.longName, "' does not take any arguments"));
@@ -175,6 +183,9 @@ private:
     bool parseShort(Arguments& arguments, const std::string& token, const std::optional<std::string>& next) const {
         for (std::size_t i = 1; i < token.size(); ++i) {
             const auto* option = findShort(options, token[i]);
+            if (option == nullptr && skipsUnknown) {
+                return false;
+            }
             if (option == nullptr) {
                 fail(cat("unrecognised option '-", printable(token.substr(i)), "'"));
             }
@@ -194,6 +205,7 @@ private:
 
     const std::vector<Option>& options;
     std::string command;
+    bool skipsUnknown;
 };
 
 const std::vector<Option>& globalOptions() {
@@ -229,7 +241,7 @@ bool isGiven(const Command& command, std::span<const std::string> tokens) {
 }  // namespace
 
 Arguments parseCommand(const Command& command, std::span<const std::string> tokens) {
-    CommandLineParser parser(command.options, command.name);
+    CommandLineParser parser(command.options, command.name, command.skipsUnknownOptions);
     const auto count = parser.countOptionTokens(tokens);
     if (count > 0 && !command.acceptsOptions) {
         throw Error(cat("Command '", command.name, "' doesn't support options\n", seeHelp(command.name)));

@@ -25,6 +25,7 @@ Command psCommand() {
             .options = {jsonOption()},
             .minPositionals = 0,
             .maxPositionals = anyNumber,  // ignored, as they always were
+            .skipsUnknownOptions = true,
             .run = ps};
 }
 
@@ -39,6 +40,7 @@ Command killCommand() {
                          .help = "Signal to send, by name or number. Default: SIGHUP"}},
             .minPositionals = 1,
             .maxPositionals = 1,
+            .skipsUnknownOptions = true,
             .run = kill};
 }
 

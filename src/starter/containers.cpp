@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -33,10 +34,11 @@ std::string text(const Json& object, const char* key) {
     return found != object.end() && found->is_string() ? printable(found->get_ref<const std::string&>()) : std::string();
 }
 
-/// The directory is the user's own: verified to be changeable by nobody but root (rootless: himself).
-std::string runtimeRoot(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory) {
+/// The directories are the user's own: verified to be changeable by nobody but root (rootless: himself).
+std::vector<std::string> runtimeRoots(const engine::SiteConfig& config, const Credentials& credentials,
+                                      const std::string& sessionDirectory) {
     const std::vector<std::string> environment{cat("XDG_RUNTIME_DIR=", sessionDirectory)};
-    return prepareStateDirectories(credentials, config, environment).runtimeRoot;
+    return findRuntimeRoots(credentials, config, environment);
 }
 
 Output callRuntime(const RuntimeProgram& program, std::vector<std::string> arguments) {
@@ -89,12 +91,17 @@ std::string formatDetailsJson(const ContainerEntry& container, const std::option
 std::vector<ContainerEntry> callerContainers(const engine::SiteConfig& config, const Credentials& credentials,
                                              const std::string& sessionDirectory) {
     const auto program = findRuntime(config.runcPath);
-    const auto root = runtimeRoot(config, credentials, sessionDirectory);
-    const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
-    if (!output.status.ok()) {
-        fail("Failed to list the containers", output);
+    std::vector<ContainerEntry> all;
+    for (const auto& root : runtimeRoots(config, credentials, sessionDirectory)) {
+        const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
+        if (!output.status.ok()) {
+            fail("Failed to list the containers", output);
+        }
+        auto containers = parseContainerList(output.out);
+        std::move(containers.begin(), containers.end(), std::back_inserter(all));
     }
-    return parseContainerList(output.out);
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    return all;
 }
 
 Error noSuchContainer(const std::string& name) {
@@ -126,7 +133,6 @@ std::vector<ContainerEntry> parseContainerList(std::string_view json) {
                               .created = text(entry, "created"),
                               .owner = text(entry, "owner")});
     }
-    std::sort(containers.begin(), containers.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
     return containers;
 }
 
@@ -211,11 +217,13 @@ void killContainer(const engine::SiteConfig& config, const Credentials& credenti
     const int number = parseSignal(signal);
     engine::checkContainerName(name);
     const auto program = findRuntime(config.runcPath);
-    const auto root = runtimeRoot(config, credentials, sessionDirectory);
-    if (!pathExists(cat(root, '/', name))) {
+    const auto roots = runtimeRoots(config, credentials, sessionDirectory);
+    const auto root =
+        std::find_if(roots.begin(), roots.end(), [&](const auto& path) { return pathExists(cat(path, '/', name)); });
+    if (root == roots.end()) {
         throw noSuchContainer(name);
     }
-    const auto output = callRuntime(program, {"--root", root, "kill", name, cat(number)});
+    const auto output = callRuntime(program, {"--root", *root, "kill", name, cat(number)});
     if (!output.status.ok()) {
         fail(cat("Failed to send a signal to the container '", printable(name), "'"), output);
     }

@@ -1,5 +1,6 @@
 #include "starter/runtime.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
 #include "starter/stream_owners.hpp"
@@ -86,14 +88,64 @@ std::optional<OpenDirectory> sessionDirectory(const Credentials& credentials, co
     }
 }
 
+OpenDirectory fixedDirectory(const Credentials& credentials, const engine::SiteConfig& config) {
+    const std::string name = cat("sarus-", credentials.uid());
+    const std::string path = cat(config.tempDir, '/', name);
+    const auto parent = openFile(config.tempDir, O_PATH | O_DIRECTORY);
+    return {makePrivateDirectory(parent.get(), name, path, 0700, credentials.ownerUid()), path};
+}
+
+constexpr const char* sessionsName = "sessions";
+
+/// Leaves a link to a session's directory in the fixed one, where it is found without the session's environment. Only `ps` and
+/// its like miss it if that fails.
+void noteSession(const Credentials& credentials, const engine::SiteConfig& config, const std::string& path) {
+    auto name = path;
+    std::replace(name.begin(), name.end(), '/', '+');
+    try {
+        const auto fixed = fixedDirectory(credentials, config);
+        const auto sessions =
+            makePrivateDirectory(fixed.fd.get(), sessionsName, cat(fixed.path, '/', sessionsName), 0700, credentials.ownerUid());
+        if (::symlinkat(path.c_str(), sessions.get(), name.c_str()) != 0 && errno != EEXIST) {
+            throwErrno(cat("Failed to note ", printable(path)));
+        }
+    } catch (const Error& error) {
+        logInfo("Runtime", cat("Containers can be listed in this session alone: ", error.what()));
+    }
+}
+
+/// The sessions' directories that are still there; links to others are removed.
+std::vector<std::string> notedSessions(const Credentials& credentials, const OpenDirectory& fixed) {
+    const UniqueFd list(::openat(fixed.fd.get(), sessionsName, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(list ? ::fdopendir(::fcntl(list.get(), F_DUPFD_CLOEXEC, 0)) : nullptr,
+                                                      [](DIR* directory) { return directory ? ::closedir(directory) : 0; });
+    std::vector<std::string> paths;
+    while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+        std::string target(PATH_MAX, '\0');
+        const auto size = ::readlinkat(list.get(), entry->d_name, target.data(), target.size());
+        if (size <= 0) {
+            continue;
+        }
+        target.resize(static_cast<std::size_t>(size));
+        const UniqueFd directory(::open(target.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        struct stat status {};
+        if (!directory || ::fstat(directory.get(), &status) != 0 || status.st_uid != credentials.ownerUid() ||
+            (status.st_mode & 077) != 0) {
+            ::unlinkat(list.get(), entry->d_name, 0);
+            continue;
+        }
+        paths.push_back(std::move(target));
+    }
+    return paths;
+}
+
 StateDirectories rootlessDirectories(const Credentials& credentials, const engine::SiteConfig& config,
                                      const std::vector<std::string>& environment) {
     auto base = sessionDirectory(credentials, environment);
-    if (!base) {
-        const std::string name = cat("sarus-", credentials.uid());
-        const std::string path = cat(config.tempDir, '/', name);
-        const auto parent = openFile(config.tempDir, O_PATH | O_DIRECTORY);
-        base = OpenDirectory{makePrivateDirectory(parent.get(), name, path, 0700, credentials.ownerUid()), path};
+    if (base) {
+        noteSession(credentials, config, base->path);
+    } else {
+        base = fixedDirectory(credentials, config);
     }
     StateDirectories directories{.runtimeRoot = cat(base->path, "/state"), .bundleDir = cat(base->path, "/bundle")};
     makePrivateDirectory(base->fd.get(), "state", directories.runtimeRoot, 0700, credentials.ownerUid());
@@ -235,6 +287,28 @@ StateDirectories prepareStateDirectories(const Credentials& credentials, const e
     const std::string path = cat("/run/sarus/", credentials.uid());
     makePrivateDirectory(base.get(), cat(credentials.uid()), path, 0700, 0);
     return {.runtimeRoot = path, .bundleDir = config.ociBundleDir};
+}
+
+std::vector<std::string> findRuntimeRoots(const Credentials& credentials, const engine::SiteConfig& config,
+                                          const std::vector<std::string>& callerEnvironment) {
+    std::vector<std::string> roots{prepareStateDirectories(credentials, config, callerEnvironment).runtimeRoot};
+    if (credentials.privileged()) {
+        return roots;
+    }
+    try {
+        const auto fixed = fixedDirectory(credentials, config);
+        auto bases = notedSessions(credentials, fixed);
+        bases.push_back(fixed.path);
+        for (const auto& base : bases) {
+            auto root = cat(base, "/state");
+            if (isDirectory(root) && std::find(roots.begin(), roots.end(), root) == roots.end()) {
+                roots.push_back(std::move(root));
+            }
+        }
+    } catch (const Error& error) {
+        logInfo("Runtime", cat("Containers of other sessions are not looked for: ", error.what()));
+    }
+    return roots;
 }
 
 void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName) {

@@ -38,6 +38,12 @@ struct StateDirectories {
 StateDirectories prepareStateDirectories(const Credentials& credentials, const engine::SiteConfig& config,
                                          const std::vector<std::string>& callerEnvironment);
 
+/// Every directory of the caller in which a runtime may keep containers: without privileges that of prepareStateDirectories() and
+/// those which other environments of the caller led to. They are listed in the directory below tempDir, which is always looked
+/// at.
+std::vector<std::string> findRuntimeRoots(const Credentials& credentials, const engine::SiteConfig& config,
+                                          const std::vector<std::string>& callerEnvironment);
+
 /// Throws Error if the runtime knows a container of this name already.
 void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName);
 

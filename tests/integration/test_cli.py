@@ -85,7 +85,7 @@ def test_unknown_global_option_refers_to_the_general_help(fail):
 
 
 @pytest.mark.parametrize("command, positionals", [("run", ["image"]), ("pull", ["image"]), ("load", ["file", "image"]), ("images", []),
-                                                  ("rmi", ["image"]), ("hooks", []), ("ssh-keygen", []), ("kill", ["name"])])
+                                                  ("rmi", ["image"]), ("hooks", []), ("ssh-keygen", [])])
 def test_unknown_option_of_a_command_refers_to_its_help(fail, command, positionals):
     assert fail(command, "--invalid-option", *positionals)[:2] == ["unrecognised option '--invalid-option'", f"See 'sarus help {command}'"]
     assert fail(command, "--invalid-option=value", *positionals)[0] == "unrecognised option '--invalid-option'"
@@ -121,6 +121,13 @@ def test_number_of_arguments_is_checked_before_the_values_of_options(fail):
 def test_arguments_of_ps_are_ignored(setuid_engine):
     result = setuid_engine.sarus("ps", "extra", "arguments")
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_unknown_options_of_ps_and_kill_are_ignored_unless_they_look_misspelt(setuid_engine, fail):
+    result = setuid_engine.sarus("ps", "--invalid-option", "-x", "--other=value", "extra")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert fail("kill", "--invalid-option", "-x", "nobody")[0] == "There is no container with the name 'nobody'"
+    assert fail("kill", "--singal=TERM", "nobody") == ["unrecognised option '--singal'", "See 'sarus help kill'", "Did you mean '--signal'?"]
 
 
 # The forms of options

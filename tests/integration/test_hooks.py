@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import time
 
 import pytest
@@ -269,6 +270,23 @@ def test_kill_sends_sighup_and_is_silent(hooks_engine, sleeping):
 def test_kill_sends_the_chosen_signal(hooks_engine, sleeping):
     assert hooks_engine.sarus("kill", "--signal", "TERM", "sleeper").returncode == 0
     assert sleeping.wait(timeout=30) == 143
+
+
+def test_containers_are_found_in_every_session(rootless_engine, load_image, plain_busybox):
+    session = rootless_engine.user.home / "session"
+    session.mkdir(mode=0o700)
+    os.chown(session, rootless_engine.user.uid, rootless_engine.user.gid)
+    image = load_image(rootless_engine, "busybox", plain_busybox)
+    process = rootless_engine.start("run", "--name", "elsewhere", image, "sleep", "60", env={"XDG_RUNTIME_DIR": str(session)})
+    try:
+        assert system.eventually(lambda: "elsewhere" in rootless_engine.sarus("ps").stdout)
+        assert rootless_engine.sarus("kill", "--signal=TERM", "elsewhere", env={"XDG_RUNTIME_DIR": "/nonexistent"}).returncode == 0
+        assert process.wait(timeout=30) == 143
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+        shutil.rmtree(session)
+    assert "elsewhere" not in rootless_engine.sarus("ps").stdout
 
 
 def test_kill_of_an_unknown_container_is_an_error(hooks_engine):

@@ -46,6 +46,14 @@ def test_ranks_share_memory_and_exchange_messages(engines, image, runtime, kind)
     assert result.returncode == 0
 
 
+def test_ranks_without_privileges_share_memory_but_not_each_others(engines, image):
+    """Their containers are in user namespaces of their own: Open MPI sees that and copies through shared memory."""
+    engine = engines("rootless", "crun")
+    result = launch(engine, "openmpi", "run", image(engine, "openmpi"), "/app")
+    assert sorted(result.stdout.splitlines()) == expected_lines("Operation not permitted"), result.stderr
+    assert result.returncode == 0
+
+
 def test_pmix_clients_reach_the_files_of_their_server(make_setuid_prefix, user, image):
     """Without them the clients complain, and fetch each value from the server."""
     engine = installation.Engine(make_setuid_prefix("mpi-pmix", enablePMIxv3Support=True), user, "setuid", "crun")

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -103,6 +104,19 @@ def test_keeps_the_callers_umask(engine, busybox):
     argv, identity = engine.command("run", busybox, "sh", "-c", "umask")
     result = subprocess.run(argv, umask=0o027, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, **identity)
     assert result.stdout.strip() == "0027", result.stderr
+
+
+def test_keeps_the_callers_cpus_and_limits(engine, busybox):
+    cpu = min(os.sched_getaffinity(0))
+
+    def restrict():
+        os.sched_setaffinity(0, {cpu})
+        resource.setrlimit(resource.RLIMIT_NOFILE, (777, 1234))
+        resource.setrlimit(resource.RLIMIT_CORE, (4096, 8192))
+
+    argv, identity = engine.command("run", busybox, "sh", "-c", "grep Cpus_allowed_list /proc/self/status; ulimit -Sn; ulimit -Hn; ulimit -Sc")
+    result = subprocess.run(argv, preexec_fn=restrict, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, **identity)
+    assert result.stdout.split()[1:] == [str(cpu), "777", "1234", "8"], result.stderr
 
 
 # The root filesystem

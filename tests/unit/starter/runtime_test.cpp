@@ -162,6 +162,22 @@ TEST_F(RootlessState, PrefersTheSessionDirectory) {
     EXPECT_EQ(prepare({"XDG_RUNTIME_DIR=" + (directory / "session")}).runtimeRoot, directory / "session/sarus/state");
 }
 
+TEST_F(RootlessState, OfASessionIsFoundInEveryOther) {
+    createDirectories(directory / "session", 0700);
+    prepare({"XDG_RUNTIME_DIR=" + (directory / "session")});
+    engine::SiteConfig config;
+    config.tempDir = directory.path();
+    const auto credentials = Credentials::acquire(Mode::rootless);
+    const auto session = directory / "session/sarus/state";
+    EXPECT_EQ(findRuntimeRoots(credentials, config, {}), (std::vector<std::string>{own() + "/state", session}));
+    createDirectories(directory / "other", 0700);
+    EXPECT_THAT(findRuntimeRoots(credentials, config, {"XDG_RUNTIME_DIR=" + (directory / "other")}),
+                ::testing::UnorderedElementsAre(directory / "other/sarus/state", own() + "/state", session));
+    removeTree(directory / "session");
+    EXPECT_THAT(findRuntimeRoots(credentials, config, {}), ::testing::Not(::testing::Contains(session)))
+        << "the session has ended";
+}
+
 TEST_F(RootlessState, IgnoresASessionDirectoryThatOthersCanChangeOrThatIsGone) {
     createDirectories(directory / "shared");
     ::chmod((directory / "shared").c_str(), 0777);
