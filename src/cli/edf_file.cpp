@@ -181,8 +181,40 @@ void checkLines(std::string_view text, std::string_view file) {
     }
 }
 
+/// TOML allows other characters than those of ASCII in strings and comments only; elsewhere they lead the library astray.
+void checkAscii(std::string_view text, std::string_view file) {
+    char quote = '\0';
+    bool triple = false;
+    bool comment = false;
+    std::size_t line = 1;
+    const auto isTriple = [&](std::size_t at, char c) { return text.substr(at, 3) == std::string(3, c); };
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        line += c == '\n' ? 1 : 0;
+        if (comment) {
+            comment = c != '\n';
+        } else if (quote != '\0') {
+            if (c == '\\' && quote == '"') {
+                ++i;
+            } else if (triple ? isTriple(i, quote) : c == quote || c == '\n') {
+                i += triple ? 2 : 0;
+                quote = '\0';
+            }
+        } else if (c == '"' || c == '\'') {
+            quote = c;
+            triple = isTriple(i, c);
+            i += triple ? 2 : 0;
+        } else if (static_cast<unsigned char>(c) >= 0x80) {
+            throw Error(cat(printable(file), ":", line, ": not valid TOML: a character outside of quotes is not ASCII"));
+        } else {
+            comment = c == '#';
+        }
+    }
+}
+
 toml::table parseToml(std::string_view text, std::string_view file) {
     checkLines(text, file);
+    checkAscii(text, file);
     try {
         return toml::parse(text, file);
     } catch (const toml::parse_error& error) {

@@ -90,6 +90,8 @@ TEST(EdfFile, UnknownKeysAreIgnoredWithAWarning) {
 TEST(EdfFile, AViolationIsOneLineWithFileLineAndKey) {
     EXPECT_THAT(parseFailure("a = 1\nimage = \n"), HasSubstr("x.toml:2: not valid TOML: "));
     EXPECT_EQ(parseFailure("\n[\x0Env]\n"), "x.toml:2: not valid TOML: it holds a control character");
+    EXPECT_EQ(parseFailure("\ne \u00F4i"), "x.toml:2: not valid TOML: a character outside of quotes is not ASCII");
+    EXPECT_EQ(parseFailure("# \u00F4\nimage = \"\u00F4\"\nworkdir = '''\u00F4\n'\u00F4'''"), "no error");
     EXPECT_EQ(parseFailure("image = 1"), "x.toml:1: image: expected a string, found an integer");
     EXPECT_EQ(parseFailure("mounts = '/a:/b'"), "x.toml:1: mounts: expected a list of strings, found a string");
     EXPECT_EQ(parseFailure("devices = [\n'a',\n1]"), "x.toml:3: devices[1]: expected a string, found an integer");
