@@ -108,6 +108,19 @@ Error noSuchContainer(const std::string& name) {
     return Error(cat("There is no container with the name '", printable(name), "'"), "See 'sarus ps'");
 }
 
+/// The one of the caller's runtime roots which has the container.
+std::string rootOf(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,
+                   const std::string& name) {
+    engine::checkContainerName(name);
+    const auto roots = runtimeRoots(config, credentials, sessionDirectory);
+    const auto found =
+        std::find_if(roots.begin(), roots.end(), [&](const auto& path) { return pathExists(cat(path, '/', name)); });
+    if (found == roots.end()) {
+        throw noSuchContainer(name);
+    }
+    return *found;
+}
+
 }  // namespace
 
 std::vector<ContainerEntry> parseContainerList(std::string_view json) {
@@ -205,7 +218,7 @@ void inspectContainer(const engine::SiteConfig& config, const Credentials& crede
     if (found == containers.end()) {
         throw noSuchContainer(name);
     }
-    const auto record = readRecord(runtimeRoot(config, credentials, sessionDirectory), name);
+    const auto record = readRecord(rootOf(config, credentials, sessionDirectory, name), name);
     const auto text = form == OutputForm::json ? formatDetailsJson(*found, record) : formatDetails(*found, record);
     dropToMonitor(credentials);  // the text may be longer than a pipe: see printPlan() in launch.cpp
     unblockSignals();
@@ -215,15 +228,8 @@ void inspectContainer(const engine::SiteConfig& config, const Credentials& crede
 void killContainer(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,
                    std::string_view signal, const std::string& name) {
     const int number = parseSignal(signal);
-    engine::checkContainerName(name);
-    const auto program = findRuntime(config.runcPath);
-    const auto roots = runtimeRoots(config, credentials, sessionDirectory);
-    const auto root =
-        std::find_if(roots.begin(), roots.end(), [&](const auto& path) { return pathExists(cat(path, '/', name)); });
-    if (root == roots.end()) {
-        throw noSuchContainer(name);
-    }
-    const auto output = callRuntime(program, {"--root", *root, "kill", name, cat(number)});
+    const auto root = rootOf(config, credentials, sessionDirectory, name);
+    const auto output = callRuntime(findRuntime(config.runcPath), {"--root", root, "kill", name, cat(number)});
     if (!output.status.ok()) {
         fail(cat("Failed to send a signal to the container '", printable(name), "'"), output);
     }

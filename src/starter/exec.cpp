@@ -118,7 +118,12 @@ int execInContainer(const Entry& entry, Credentials credentials, int requestFd) 
     engine::checkContainerName(name);
     closeInherited(entry.descriptors, {});
 
-    const auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
+    auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
+    for (const auto& root : findRuntimeRoots(credentials, config, request.hostEnvironment)) {
+        if (pathExists(cat(root, '/', name))) {
+            directories.runtimeRoot = root;
+        }
+    }
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
     paths.reset();
     const auto [record, container] = findContainer(credentials, runtime.kind, directories.runtimeRoot, name);
