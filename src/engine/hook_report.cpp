@@ -64,13 +64,8 @@ std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const o
     std::vector<std::vector<std::string>> rows{{"NAME", "RUNS", "STAGES", "WHY"}};
     for (const auto& hook : hooks) {
         const bool fires = oci::hookFires(hook.when, subject);
-        std::vector<std::string> reasons;
-        for (const auto& result : oci::examineConditions(hook.when, subject)) {
-            if (result.holds == fires) {
-                reasons.push_back(result.reason);
-            }
-        }
-        rows.push_back({printable(hook.name()), fires ? "yes" : "no", join(hook.stages, ","), join(reasons, "; ")});
+        rows.push_back(
+            {printable(hook.name()), fires ? "yes" : "no", join(hook.stages, ","), oci::explainConditions(hook.when, subject)});
     }
     return formatTable(std::move(rows));
 }

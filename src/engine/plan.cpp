@@ -8,7 +8,6 @@
 #include "engine/container_plan.hpp"
 #include "engine/environment.hpp"
 #include "engine/mount_rules.hpp"
-#include "engine/plan_report.hpp"
 #include "engine/pmix.hpp"
 #include "engine/run_options.hpp"
 #include "oci/device_request.hpp"
@@ -224,7 +223,7 @@ void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hoo
                                   .stage = stage,
                                   .hook = config.hook,
                                   .file = config.file,
-                                  .reason = dryRun ? describeConditions(config.when) : std::string()});
+                                  .reason = dryRun ? oci::explainConditions(config.when, subject) : std::string()});
         }
     }
     plan.hookOutput = plan.hooks.empty() ? std::string() : hookOutput;

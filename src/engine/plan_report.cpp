@@ -153,23 +153,6 @@ void writeFacts(oci::JsonWriter& out, const PlanReport& report) {
 
 }  // namespace
 
-std::string describeConditions(const oci::HookConditions& conditions) {
-    std::vector<std::string> reasons;
-    for (const auto& [key, value] : conditions.annotations) {
-        reasons.push_back(cat("annotation ", key, "=", value));
-    }
-    if (!conditions.commands.empty()) {
-        reasons.push_back(cat("command ", join(conditions.commands, " or ")));
-    }
-    if (conditions.hasBindMounts) {
-        reasons.emplace_back(*conditions.hasBindMounts ? "there are bind mounts" : "there are no bind mounts");
-    }
-    if (conditions.always == true) {
-        reasons.emplace_back("always");
-    }
-    return reasons.empty() ? "no condition" : join(reasons, ", ");
-}
-
 std::string formatPlan(const PlanReport& report) {
     Text text;
     const auto& plan = report.plan;

@@ -25,7 +25,4 @@ std::string formatPlan(const PlanReport& report);
 /// The same as one JSON object (keys: docs/man/sarus-run.1) and a newline. Pure.
 std::string formatPlanJson(const PlanReport& report);
 
-/// Why a hook with these conditions was chosen, in words.
-std::string describeConditions(const oci::HookConditions& conditions);
-
 }  // namespace sarus::engine

@@ -129,6 +129,12 @@ std::vector<std::string> readStages(const Node& node) {
 
 using AnnotationPattern = std::pair<std::string, std::string>;
 
+/// One condition of a hook, held against a container.
+struct ConditionResult {
+    bool holds = false;
+    std::string reason;  ///< printable: what made it hold, or what is missing
+};
+
 ConditionResult examineAnnotation(const AnnotationPattern& condition, const std::map<std::string, std::string>& annotations) {
     const RE2 key(condition.first, patternOptions());
     const RE2 value(condition.second, patternOptions());
@@ -154,6 +160,25 @@ ConditionResult examineCommand(const std::vector<std::string>& patterns, std::st
         }
     }
     return {.holds = false, .reason = cat("command ", printable(command), " does not match ", printable(join(patterns, " or ")))};
+}
+
+/// Every condition which is given, in the order of the fields of HookConditions.
+std::vector<ConditionResult> examineConditions(const HookConditions& conditions, const HookSubject& subject) {
+    std::vector<ConditionResult> results;
+    if (conditions.always) {
+        results.push_back({.holds = *conditions.always, .reason = *conditions.always ? "always" : "always is false"});
+    }
+    for (const auto& condition : conditions.annotations) {
+        results.push_back(examineAnnotation(condition, subject.annotations));
+    }
+    if (!conditions.commands.empty()) {
+        results.push_back(examineCommand(conditions.commands, subject.command));
+    }
+    if (conditions.hasBindMounts) {
+        results.push_back({.holds = *conditions.hasBindMounts == subject.hasBindMounts,
+                           .reason = subject.hasBindMounts ? "there are bind mounts" : "there is no bind mount"});
+    }
+    return results;
 }
 
 }  // namespace
@@ -199,27 +224,20 @@ bool matchesWhole(const std::string& pattern, std::string_view text) {
     return RE2::FullMatch(re2::StringPiece(text.data(), text.size()), RE2(pattern, patternOptions()));
 }
 
-std::vector<ConditionResult> examineConditions(const HookConditions& conditions, const HookSubject& subject) {
-    std::vector<ConditionResult> results;
-    if (conditions.always) {
-        results.push_back({.holds = *conditions.always, .reason = *conditions.always ? "always" : "always is false"});
-    }
-    for (const auto& condition : conditions.annotations) {
-        results.push_back(examineAnnotation(condition, subject.annotations));
-    }
-    if (!conditions.commands.empty()) {
-        results.push_back(examineCommand(conditions.commands, subject.command));
-    }
-    if (conditions.hasBindMounts) {
-        results.push_back({.holds = *conditions.hasBindMounts == subject.hasBindMounts,
-                           .reason = subject.hasBindMounts ? "there are bind mounts" : "there is no bind mount"});
-    }
-    return results;
-}
-
 bool hookFires(const HookConditions& conditions, const HookSubject& subject) {
     const auto results = examineConditions(conditions, subject);
     return std::all_of(results.begin(), results.end(), [](const auto& result) { return result.holds; });
+}
+
+std::string explainConditions(const HookConditions& conditions, const HookSubject& subject) {
+    const bool fires = hookFires(conditions, subject);
+    std::vector<std::string> reasons;
+    for (auto& result : examineConditions(conditions, subject)) {
+        if (result.holds == fires) {
+            reasons.push_back(std::move(result.reason));
+        }
+    }
+    return join(reasons, "; ");
 }
 
 std::optional<std::string> mpiTypePattern(const HookConditions& conditions) {

@@ -45,14 +45,8 @@ struct HookSubject {
 /// Parses and validates the text of a hook file. Throws Error which names `file`, the key's path and what was expected.
 HookConfig parseHookConfig(std::string_view json, std::string_view file);
 
-/// One condition of a hook, held against a container.
-struct ConditionResult {
-    bool holds = false;
-    std::string reason;  ///< printable: what made it hold, or what is missing
-};
-
-/// Every condition which is given, in the order of the fields of HookConditions.
-std::vector<ConditionResult> examineConditions(const HookConditions& conditions, const HookSubject& subject);
+/// The conditions that decide, in words: all of them for a hook that fires, else those that do not hold.
+std::string explainConditions(const HookConditions& conditions, const HookSubject& subject);
 
 /// True if every condition of the hook holds.
 bool hookFires(const HookConditions& conditions, const HookSubject& subject);

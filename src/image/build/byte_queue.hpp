@@ -35,7 +35,7 @@ struct QueuedChunk {
     unsigned int mark = 0;
 };
 
-/// Hands chunks from one thread to another. `push` waits while `limit` bytes or more are queued, which is what bounds the
+/// Hands chunks from one or more threads to another. `push` waits while `limit` bytes or more are queued, which is what bounds the
 /// memory of a conversion. An end or an error that the producer leaves reaches the consumer after the last chunk; a consumer
 /// that closes the queue releases a waiting producer. Who had to wait continues only when there is work for a while, for
 /// half of the limit, or everything that is left: changing between threads costs more than handing over a chunk.
@@ -86,7 +86,7 @@ public:
         chunks.pop_front();
         queuedBytes -= next.chunk->bytes().size();
         if (queuedBytes <= limit / 2) {
-            room.notify_one();
+            room.notify_all();
         }
         return next;
     }
@@ -98,8 +98,8 @@ public:
         ended = true;
         chunks.clear();
         queuedBytes = 0;
-        filled.notify_one();
-        room.notify_one();
+        filled.notify_all();
+        room.notify_all();
     }
 
 private:
