@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <map>
 #include <memory>
@@ -341,6 +342,17 @@ LinkerCacheUpdate updateLinkerCache(int root) {
     }
     replaceFileInRoot(root, "/etc/ld.so.cache", serializeLdCache(scan(root, places), stamp), 0644);
     return LinkerCacheUpdate::written;
+}
+
+void updateLinkerCacheIfPossible(int root, const HookLog& log) {
+    try {
+        updateLinkerCache(root);
+    } catch (const Error& error) {
+        if (error.errnum() != EROFS && error.errnum() != EXDEV) {
+            throw;
+        }
+        log.warn(error.what());
+    }
 }
 
 std::vector<LdCacheRecord> containerLibraries(int root) {

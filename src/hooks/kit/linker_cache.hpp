@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "hooks/kit/hook_log.hpp"
 #include "hooks/kit/ld_cache.hpp"
 #include "hooks/kit/library_directories.hpp"
 
@@ -25,6 +26,9 @@ enum class LinkerCacheUpdate {
 /// of the mounts in them as they were, so that a second call is quick. A library that was overwritten in place (without a change
 /// of its directory) is noticed only if a mount did it. Throws Error if the cache cannot be written.
 LinkerCacheUpdate updateLinkerCache(int root);
+
+/// The same, where the cache may be impossible to write (read-only, or mounted from elsewhere): that is a warning.
+void updateLinkerCacheIfPossible(int root, const HookLog& log);
 
 /// The libraries of the container: from its cache if it has a sound one, else by looking into the directories (musl, images
 /// without cache). Entries whose file is missing are kept.

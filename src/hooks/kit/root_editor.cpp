@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -39,6 +40,17 @@ void requireNotTheKernels(int file) {
             throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the kernel"), EXDEV);
         }
     }
+}
+
+void copyContent(int from, int to) {
+    constexpr std::size_t atOnce = 1U << 30U;
+    ssize_t copied = 0;
+    do {
+        copied = ::sendfile(to, from, nullptr, atOnce);
+        if (copied < 0 && errno != EINTR) {
+            throwErrno("Failed to copy the content");
+        }
+    } while (copied != 0);
 }
 
 }  // namespace
@@ -88,6 +100,44 @@ void RootEditor::bind(const std::string& source, const std::string& destination,
         }
     } catch (Error& error) {
         error.addContext(cat("Failed to bind mount ", printable(source), " on the container's ", printable(destination)));
+        throw;
+    }
+}
+
+void RootEditor::makeDirectory(const std::string& path) const {
+    try {
+        openDestination(path, true);
+    } catch (Error& error) {
+        error.addContext(cat("Failed to make the container's directory ", printable(path)));
+        throw;
+    }
+}
+
+void RootEditor::copyFile(const std::string& source, const std::string& destination) const {
+    try {
+        const auto from = openFile(source, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        struct stat status {};
+        checkErrno(::fstat(from.get(), &status), "Failed to examine the source");
+        if (!S_ISREG(status.st_mode)) {
+            throw Error("the source is not a regular file");
+        }
+        const auto slash = destination.rfind('/');
+        const auto name = destination.substr(slash + 1);
+        const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
+        requireOwnMount(parent.get());
+        const auto temporary = cat('.', name, '-', randomLetters());
+        try {
+            const auto to = openFileAt(parent.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+            copyContent(from.get(), to.get());
+            checkErrno(::fchmod(to.get(), status.st_mode & 0755U), "Failed to set the permissions");
+            checkErrno(::renameat(parent.get(), temporary.c_str(), parent.get(), name.c_str()),
+                       "Failed to replace the existing entry");
+        } catch (...) {
+            ::unlinkat(parent.get(), temporary.c_str(), 0);
+            throw;
+        }
+    } catch (Error& error) {
+        error.addContext(cat("Failed to copy ", printable(source), " to the container's ", printable(destination)));
         throw;
     }
 }

@@ -30,6 +30,15 @@ public:
     void bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
               Destination kind = Destination::any) const;
 
+    /// Makes a directory, and those on its way, unless it is there. New ones belong to root, mode 0755. Throws Error.
+    void makeDirectory(const std::string& path) const;
+
+    /// Puts a copy of the regular file `source`, a path of the host whose symbolic links are followed, at `destination`: new,
+    /// owned by root, with the permissions of the source but without special bits or rights to write for others. What is there is
+    /// replaced atomically, a symbolic link itself too; a directory or a mount point is not: Error. Also throws where new entries
+    /// are not allowed (errno EXDEV).
+    void copyFile(const std::string& source, const std::string& destination) const;
+
     enum class LinkResult { made, leadsThereAlready, noDirectory };
     /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) unless it leads to the same file already. An
     /// existing file is replaced, atomically; a directory or a mount point is not: Error. Also throws where new entries are

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <span>
 #include <string>
 
@@ -42,17 +41,6 @@ std::string providerPath(HookContext& context, bool mayUseLinkerCache, const Hoo
     return found.value_or("/usr/lib");
 }
 
-void updateCache(int root, const HookLog& log) {
-    try {
-        updateLinkerCache(root);
-    } catch (const Error& error) {
-        if (error.errnum() != EROFS && error.errnum() != EXDEV) {
-            throw;
-        }
-        log.warn(error.what());
-    }
-}
-
 void runAsHook(std::span<const char* const> arguments, HookContext& context, const HookEnvironment& environment,
                const HookLog& log) {
     const auto requests = mount::parseRequests(arguments);
@@ -72,7 +60,7 @@ void runAsHook(std::span<const char* const> arguments, HookContext& context, con
         mountDevice(editor, context, device.source, device.destination, device.access, log);
     }
     if (usesLinkerCache) {
-        updateCache(root, log);
+        updateLinkerCacheIfPossible(root, log);
     }
 }
 
