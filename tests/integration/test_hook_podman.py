@@ -94,6 +94,21 @@ def test_image_cannot_have_a_log_written_over_files_of_root(podman, build_dir, o
     assert protected.read_text() == "root:*:1:\n"
 
 
+@pytest.mark.parametrize("mode", ["bind", "copy"])
+def test_decorator_hook_brings_what_the_environment_asks_for(podman, build_dir, mode):
+    inventories = podman.directory / "inventories"
+    inventories.mkdir()
+    (podman.directory / "file").write_text("from the vendor\n")
+    (inventories / "vendor.cfg").write_text(json.dumps({
+        "activation_flag": "OCI_VENDOR", "driver_feature": ["file", "device"],
+        "inventory": {"file": {"miscellaneous": [f"{podman.directory}/file"]}, "device": {"devices": ["fuse"]}}}))
+    podman.add("decorator", build_dir / "decorator_hook", [f"--config-dir={inventories}", f"--mode={mode}"])
+    file = "r from the vendor" if mode == "bind" else "rw from the vendor"  # the copy is the container's own
+    assert probed(podman, podman.directory / "file", "/dev/fuse") == ["missing"] * 2
+    assert probed(podman, podman.directory / "file", "/dev/fuse", options=["--env=OCI_VENDOR=all"]) == [file, "rw"]
+    assert podman.run("/bin/probe", options=["--env=OCI_VENDOR=video"]).returncode != 0
+
+
 def test_failure_of_a_hook_stops_the_container(podman, build_dir):
     podman.add("mount", build_dir / "mount_hook", ["--mount=type=bind,src=/nonexistent,dst=/x"])
     result = podman.run("/bin/probe", "/x")

@@ -246,6 +246,34 @@ def test_nvidias_hook_gets_what_it_needs(hooks, image):
         tools.rmdir()
 
 
+@pytest.fixture
+def inventory(suite_engine, host):
+    """One vendor's inventory with a file of the test and a device which containers do not have."""
+    directory = host / f"inventories-{suite_engine.mode}-{suite_engine.runtime}"
+    directory.mkdir(exist_ok=True)
+    (directory / "vendor.cfg").write_text(json.dumps({
+        "activation_flag": "OCI_VENDOR", "driver_feature": ["files", "device"],
+        "inventory": {"files": {"miscellaneous": [f"{host}/site/file"], "directories": ["/opt/vendor/empty"]}, "device": {"devices": ["fuse"]}}}))
+    return directory
+
+
+@pytest.mark.parametrize("mode", ["bind", "copy"])
+def test_container_gets_the_features_it_asks_for(hooks, image, host, inventory, mode):
+    hooks.enable("10-decorator-hook", args=["decorator_hook", f"--config-dir={inventory}", f"--mode={mode}"])
+    hooks.configure()
+    script = f"cat {host}/site/file; test -d /opt/vendor/empty && echo directory; test -c /dev/fuse && echo device; true"
+
+    def output(*options):
+        return hooks.engine.output(image, "sh", "-c", f"({script}) 2>/dev/null", options=options).splitlines()
+
+    assert output() == output("--env=OCI_VENDOR=none") == []
+    assert output("--env=OCI_VENDOR=files") == ["file of the site", "directory"]
+    assert output("--env=OCI_VENDOR=") == ["file of the site", "directory", "device"]
+    result = hooks.engine.run(image, "true", options=["--env=OCI_VENDOR=fiels"], check=False)
+    assert result.returncode != 0
+    assert "OCI_VENDOR holds 'fiels', which is no feature of" in result.stderr
+
+
 @pytest.fixture(scope="module")
 def cluster(workspace):
     made = slurm.Slurm(workspace / "slurm-hook")
