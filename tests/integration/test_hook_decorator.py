@@ -175,6 +175,7 @@ def test_copies_are_the_containers_own_files(make_bundle):
     assert probed[:4] == ["rw", "rw mps", "rw", "rw smi"]
     copy = bundle.root / "usr/bin/nvidia-smi"
     assert copy.read_text() == "smi\n"
+    assert [path.name for path in copy.parent.iterdir() if path.name.startswith(".")] == []  # no temporary file is left
     assert copy.stat().st_mode & 0o7777 == 0o755  # neither set-user-ID nor writable for the group
 
 
@@ -197,6 +198,16 @@ def test_image_cannot_lead_files_into_filesystems_of_the_kernel(make_bundle, arg
     bundle = make_bundle()
     (bundle.root / "usr/lib64/nvidia").symlink_to("/proc/self")
     assert "libcuda.so" in refused(bundle, "OCI_NVIDIA=compute", arguments=arguments)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--mode=copy"]])
+def test_nothing_is_created_in_directories_of_the_user(make_bundle, arguments):
+    bundle = make_bundle()
+    volume = bundle.directory / "volume"
+    volume.mkdir()
+    mounts = [{"destination": "/usr/libexec/onload/profiles", "type": "bind", "source": str(volume), "options": ["bind"]}]
+    assert "is mounted from elsewhere" in refused(bundle, "OCI_SOLARFLARE=all", arguments=arguments, mounts=mounts)
+    assert list(volume.iterdir()) == []
 
 
 def test_inventory_that_others_can_write_is_refused(make_bundle):
