@@ -200,6 +200,12 @@ def test_image_cannot_lead_files_into_filesystems_of_the_kernel(make_bundle, arg
     assert "libcuda.so" in refused(bundle, "OCI_NVIDIA=compute", arguments=arguments)
 
 
+def test_file_is_not_mounted_over_one_of_the_kernel(make_bundle):
+    bundle = make_bundle()
+    (bundle.root / "usr/bin/nvidia-smi").symlink_to("/proc/version")
+    assert "belongs to the kernel" in refused(bundle, "OCI_NVIDIA=utility")
+
+
 @pytest.mark.parametrize("arguments", [[], ["--mode=copy"]])
 def test_nothing_is_created_in_directories_of_the_user(make_bundle, arguments):
     bundle = make_bundle()
