@@ -142,6 +142,7 @@ std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::s
 
 std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path) {
     const bool unified = controller.empty();
+    std::optional<std::string> found;  // the last one, which may cover others
     for (const auto& line : split(mountInfo, '\n')) {
         const auto words = splitWords(line);
         const auto dash = std::find(words.begin(), words.end(), "-");
@@ -152,13 +153,12 @@ std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::
         const auto root = unescapeMountInfo(words[3]);
         const auto directory = unescapeMountInfo(words[4]);
         if (root == "/") {
-            return path == "/" ? directory : cat(directory, path);
-        }
-        if (path == root || path.starts_with(cat(root, '/'))) {
-            return cat(directory, path.substr(root.size()));
+            found = path == "/" ? directory : cat(directory, path);
+        } else if (path == root || path.starts_with(cat(root, '/'))) {
+            found = cat(directory, path.substr(root.size()));
         }
     }
-    return std::nullopt;
+    return found;
 }
 
 std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup) {

@@ -142,7 +142,7 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     if (const int number = takePendingTermination(); number != 0) {
         return 128 + number;
     }
-    if (deviceCgroup) {
+    if (deviceCgroup && deviceCgroup->processes() >= 0) {
         invocation.cgroups.push_back(deviceCgroup->processes());
     }
     auto runtime = startRuntime(invocation);

@@ -71,7 +71,7 @@ def test_bash_completes_commands(tree):
 
 def test_bash_completes_options_of_the_command(tree):
     assert complete(tree, "sarus", "run", "--mpi") == ["--mpi", "--mpi-type"]
-    assert complete(tree, "sarus", "pull", "--p") == ["--password-stdin"]
+    assert complete(tree, "sarus", "pull", "--pa") == ["--password-stdin"]
     assert complete(tree, "sarus", "load", "--source") == []
     assert complete(tree, "sarus", "help", "im") == ["images"]
 

@@ -35,8 +35,8 @@ struct QueuedChunk {
     unsigned int mark = 0;
 };
 
-/// Hands chunks from one or more threads to another. `push` waits while `limit` bytes or more are queued, which is what bounds the
-/// memory of a conversion. An end or an error that the producer leaves reaches the consumer after the last chunk; a consumer
+/// Hands chunks from one or more threads to another. `push` waits while `limit` bytes or more are queued, which is what bounds
+/// the memory of a conversion. An end or an error that the producer leaves reaches the consumer after the last chunk; a consumer
 /// that closes the queue releases a waiting producer. Who had to wait continues only when there is work for a while, for
 /// half of the limit, or everything that is left: changing between threads costs more than handing over a chunk.
 class ByteQueue {

@@ -38,6 +38,12 @@ TEST(CgroupDirectory, OfVersionTwoHasNoController) {
     EXPECT_EQ(findCgroupDirectory(unified, "devices", "/"), std::nullopt);
 }
 
+TEST(CgroupDirectory, IsThatOfTheMountOnTop) {
+    constexpr std::string_view covered =
+        "30 20 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n31 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    EXPECT_EQ(findCgroupDirectory(covered, "", "/job"), "/sys/fs/cgroup/job");
+}
+
 TEST(CgroupDirectory, OfAPartlyMountedHierarchyIsRelativeToItsRoot) {
     EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job"), "/mnt/a b");
     EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job/step"), "/mnt/a b/step");

@@ -173,8 +173,8 @@ TEST(ContainerList, OfBothRuntimes) {
     EXPECT_THAT(parseContainerList("[\n\n]\n"), IsEmpty());
     const auto list = parseContainerList(R"([{"id":"b","pid":1},{"id":"a","pid":2,"status":"running","owner":"root"}])");
     ASSERT_EQ(list.size(), 2U);
-    EXPECT_EQ(list[0].id, "a");
-    EXPECT_EQ(list[0].pid, 2);
+    EXPECT_EQ(list[1].id, "a");
+    EXPECT_EQ(list[1].pid, 2);
     EXPECT_THROW(parseContainerList("{}"), Error);
     EXPECT_THROW(parseContainerList("rubbish"), Error);
 }
