@@ -11,11 +11,10 @@ namespace sarus::test {
 /// A directory below TMPDIR (or /tmp) that exists as long as the object.
 class TemporaryDirectory {
 public:
-    TemporaryDirectory() {
-        const char* base = std::getenv("TMPDIR");
-        directory = std::string(base != nullptr ? base : "/tmp") + "/sarus-test-XXXXXX";
+    TemporaryDirectory() : TemporaryDirectory(std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp") {}
+    explicit TemporaryDirectory(const std::string& base) : directory(base + "/sarus-test-XXXXXX") {
         if (::mkdtemp(directory.data()) == nullptr) {
-            throwErrno("Failed to create a temporary directory");
+            throwErrno("Failed to create a temporary directory in " + base);
         }
     }
     TemporaryDirectory(const TemporaryDirectory&) = delete;
@@ -24,7 +23,7 @@ public:
         try {
             removeTree(directory);
         } catch (const Error&) {
-            // the test's own assertions matter more than what is left in /tmp
+            // the test's own assertions matter more than what is left over
         }
     }
     const std::string& path() const { return directory; }
