@@ -114,8 +114,8 @@ def test_hook_whose_conditions_do_not_hold_stays_away(hooks, image):
 
 
 def test_failing_hook_says_which_and_why(hooks, image):
-    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\nexit 0\n"), ["createRuntime"])
-    program = hooks.program("broken", "#!/bin/sh\necho 'no such interconnect' >&2\nexit 3\n")
+    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), ["createRuntime"])
+    program = hooks.program("broken", "#!/bin/sh\ncat > /dev/null\necho 'no such interconnect' >&2\nexit 3\n")
     hooks.add("20-broken", program, ["createRuntime"])
     result = hooks.engine.run(image, "true", check=False)
     assert result.returncode != 0

@@ -62,7 +62,9 @@ def test_what_parallel_programs_need_works(filtered, image):
 def test_there_is_no_filter_without_the_key(engines, load_image, images, program):
     engine = engines("setuid", "crun")
     image = load_image(engine, "system-calls", images.busybox(extra=lambda layer: layer.file("calls", program.read_bytes(), mode=0o755)))
-    assert results(engine, image)["Seccomp"] == "0"
+    found = results(engine, image)
+    for name in ("clone3", "bpf", "chroot"):  # the filter for standard streams lets them pass
+        assert found[name] not in ("Function not implemented", "Operation not permitted"), found
 
 
 def test_each_call_is_named_once(installed):

@@ -30,8 +30,8 @@ def request(image, command=("true",), workdir=None, name=None, mounts=(), enviro
     return b"".join([
         b"SARUSREQ", struct.pack("<I", version), struct.pack("<i", image), text("/image"), text(reference), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
-        texts(list(mounts)), texts([]), texts([]), optional(workdir, text), optional(name, text), optional(None, text),
-        b"\0" * 6, optional(None, text), struct.pack("<I", 3)])
+        texts([]), texts(list(mounts)), texts([]), texts([]), texts([]), optional(workdir, text), optional(name, text), optional(None, text),
+        b"\0" * 9, optional(None, text), struct.pack("<I", 3)])
 
 
 def memory_file(data, seals=SEALS):
