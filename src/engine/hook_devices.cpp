@@ -36,7 +36,7 @@ void addOfMountHook(const oci::RuntimeHook& hook, std::vector<HookDevice>& devic
 void addOfMpiHook(const oci::RuntimeHook& hook, std::vector<HookDevice>& devices) {
     constexpr std::string_view variable = "BIND_MOUNTS=";
     const auto found =
-        std::find_if(hook.env.begin(), hook.env.end(), [](const auto& entry) { return entry.starts_with(variable); });
+        std::find_if(hook.env.begin(), hook.env.end(), [variable](const auto& entry) { return entry.starts_with(variable); });
     if (found == hook.env.end()) {
         return;
     }
