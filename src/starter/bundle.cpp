@@ -43,7 +43,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         detectCgroupLayout() == CgroupLayout::unified) {
         inputs.cgroupsPath = runcCgroupsPath(request.plan.name);
         // Here the rules are a program that only runc can install: hooks cannot add theirs when they run.
-        const auto more = deviceRules(findDeviceRules(engine::devicesOfHooks(request.plan)));
+        const auto more = deviceRules(findDeviceRulesOfHooks(request.plan));
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
     inputs.rlimits = callerLimits(request.limits);

@@ -7,6 +7,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "oci/inventory.hpp"
 
 namespace sarus::starter {
 
@@ -32,6 +38,32 @@ void addRule(const struct stat& status, const std::string& access, std::vector<D
     }
 }
 
+/// As decorator_hook does it (docs/hooks.md).
+void addDevicesOfInventories(const oci::RuntimeHook& hook, const engine::ContainerPlan& plan,
+                             std::vector<engine::HookDevice>& devices) {
+    constexpr std::string_view option = "--config-dir=";
+    std::string directory(oci::defaultInventoryDirectory);
+    for (const auto& argument : hook.args) {
+        if (argument.starts_with(option)) {
+            directory = argument.substr(option.size());
+        }
+    }
+    try {
+        for (const auto& inventory : oci::readInventories(directory, true)) {
+            const auto value = std::find_if(plan.environment.begin(), plan.environment.end(),
+                                            [&](const auto& variable) { return variable.first == inventory.activationFlag; });
+            if (value == plan.environment.end()) {
+                continue;
+            }
+            for (auto& device : oci::mergeFeatures(inventory, oci::selectFeatures(inventory, value->second)).devices) {
+                devices.push_back({std::move(device), "rw"});
+            }
+        }
+    } catch (const Error& error) {
+        logDebug("Runtime", cat(printable(hook.path), ": ", error.what()));  // the hook itself will say so, as far as it matters
+    }
+}
+
 }  // namespace
 
 std::vector<DeviceRule> findDeviceRules(const std::vector<engine::HookDevice>& devices) {
@@ -50,6 +82,16 @@ std::vector<DeviceRule> findDeviceRules(const std::vector<engine::HookDevice>& d
         }
     }
     return rules;
+}
+
+std::vector<DeviceRule> findDeviceRulesOfHooks(const engine::ContainerPlan& plan) {
+    auto devices = engine::devicesOfHooks(plan);
+    for (const auto& planned : plan.hooks) {
+        if (planned.hook.path.ends_with("/decorator_hook")) {
+            addDevicesOfInventories(planned.hook, plan, devices);
+        }
+    }
+    return findDeviceRules(devices);
 }
 
 }  // namespace sarus::starter

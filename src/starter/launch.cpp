@@ -17,7 +17,6 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
-#include "engine/hook_devices.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/plan_report.hpp"
 #include "starter/apparmor.hpp"
@@ -108,7 +107,7 @@ std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, 
     }
     auto rules = rootfs.devices();
     if (detectCgroupLayout() == CgroupLayout::unified) {  // the program cannot be changed by hooks when they run
-        const auto more = findDeviceRules(engine::devicesOfHooks(plan));
+        const auto more = findDeviceRulesOfHooks(plan);
         rules.insert(rules.end(), more.begin(), more.end());
     }
     auto cgroup = DeviceCgroup::create(plan.name, rules);

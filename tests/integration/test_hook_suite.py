@@ -140,6 +140,22 @@ def test_device_of_the_mount_hook_can_be_used_as_asked_for(hooks, image, workspa
     assert "cgroup" not in result.stderr
 
 
+@pytest.mark.parametrize("suite_engine", ["setuid-crun", "setuid-runc"], indirect=True)
+def test_devices_of_vendors_can_be_used_on_cgroup_version_2(hooks, image, opt):
+    """There no hook can change the rules: the engine reads the inventories before the start."""
+    inventories = opt / "inventories"
+    inventories.mkdir(exist_ok=True)
+    (inventories / "fuse.cfg").write_text(json.dumps({"activation_flag": "OCI_FUSE", "driver_feature": ["f"], "inventory": {"f": {"devices": ["fuse"]}}}))
+    hooks.enable("10-decorator-hook", args=["decorator_hook", f"--config-dir={inventories}"])
+    hooks.configure()
+    hooks.engine = hooks.engine.variant(sandbox=("--unified", "--fuse"))
+    script = "(: <>/dev/fuse) && echo usable"
+    asked = hooks.engine.run(image, "sh", "-c", script, options=["--device=/dev/null:r", "--env=OCI_FUSE=all"])
+    assert (asked.stdout, asked.stderr) == ("usable\n", "")
+    unasked = hooks.engine.run(image, "sh", "-c", script, options=["--device=/dev/null:r"], check=False)
+    assert unasked.stdout == "" and unasked.returncode != 0
+
+
 def timestamps(log):
     lines = [LINE.fullmatch(line) for line in log.read_text().splitlines()]
     assert all(lines), log.read_text()

@@ -6,20 +6,20 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "hooks/decorator/inventory.hpp"
 #include "hooks/kit/device_mount.hpp"
 #include "hooks/kit/linker_cache.hpp"
+#include "hooks/kit/namespaces.hpp"
 #include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/run_hook.hpp"
+#include "oci/inventory.hpp"
 
 namespace {
 
 using namespace sarus;
 using namespace sarus::hooks;
-using decorator::Feature;
-using decorator::Inventory;
+using oci::Inventory;
+using oci::InventoryFeature;
 
-constexpr std::string_view kDefaultDirectory = "/etc/oci-decorator/oci-decorator.d";
 constexpr std::string_view kUsage =
     "Usage: decorator_hook [--config-dir=DIRECTORY] [--mode=bind|copy]\n"
     "\n"
@@ -28,7 +28,7 @@ constexpr std::string_view kUsage =
     "With --mode=copy files are copied instead of mounted, so that they get the container's SELinux label.\n";
 
 struct Options {
-    std::string directory{kDefaultDirectory};
+    std::string directory{oci::defaultInventoryDirectory};
     bool isDefaultDirectory = true;
     bool copy = false;
 };
@@ -56,7 +56,7 @@ Options parseOptions(std::span<const char* const> arguments) {
 
 std::vector<Inventory> readInventories(const Options& options, const HookLog& log) {
     try {
-        return decorator::readInventories(options.directory);
+        return oci::readInventories(options.directory, isInitialUserNamespace());
     } catch (const Error& error) {
         if (!options.isDefaultDirectory || error.errnum() != ENOENT || pathExists(options.directory)) {
             throw;
@@ -69,7 +69,7 @@ std::vector<Inventory> readInventories(const Options& options, const HookLog& lo
 /// What one vendor brings, after all vendors have been found to be able to do what the container asks of them.
 struct Decoration {
     const Inventory* inventory;
-    Feature edits;
+    InventoryFeature edits;
 };
 
 std::vector<Decoration> planDecorations(const std::vector<Inventory>& inventories, const HookContext& context,
@@ -77,10 +77,10 @@ std::vector<Decoration> planDecorations(const std::vector<Inventory>& inventorie
     std::vector<Decoration> decorations;
     for (const auto& inventory : inventories) {
         if (const auto value = context.containerVariable(inventory.activationFlag)) {
-            const auto features = decorator::selectFeatures(inventory, *value);
+            const auto features = oci::selectFeatures(inventory, *value);
             log.info(cat(inventory.activationFlag, ": ", features.empty() ? "off" : join(features, ", ")));
             if (!features.empty()) {
-                decorations.push_back({&inventory, decorator::merge(inventory, features)});
+                decorations.push_back({&inventory, oci::mergeFeatures(inventory, features)});
             }
         }
     }
@@ -92,7 +92,7 @@ public:
     Decorator(HookContext& hookContext, bool copyFiles, const HookLog& hookLog)
         : context(hookContext), log(hookLog), root(context.rootfs()), editor(root), copies(copyFiles) {}
 
-    void apply(const Feature& edits) {
+    void apply(const InventoryFeature& edits) {
         for (const auto& device : edits.devices) {
             if (!pathExists(device)) {
                 throw Error(cat("There is no device ", printable(device), " on this node, which the container asks for"));

@@ -167,11 +167,12 @@ DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string
     const bool isInside = !procIsOurs();  // then the pid means nothing here, and this process is in the container's cgroup
     const auto cgroups = readFile(processFile(isInside ? 0 : containerPid, "cgroup"));
     const auto cgroup = findDeviceCgroup(readFile("/proc/self/mountinfo"), cgroups);
-    if (!cgroup) {
+    const auto list = cgroup ? cat(cgroup->directory, "/devices.list") : std::string();
+    if (!cgroup || !pathExists(list)) {  // a hierarchy may be covered by another mount
         const bool unified = ("\n" + cgroups).find("\n0::") != std::string::npos;
         return unified ? DeviceGrant::unifiedCgroups : DeviceGrant::noCgroups;
     }
-    const auto rules = readFile(cat(cgroup->directory, "/devices.list"));
+    const auto rules = readFile(list);
     if (rules.starts_with("a ")) {
         return DeviceGrant::alreadyAllowed;
     }

@@ -44,5 +44,35 @@ TEST(HookDeviceRules, WhatIsNoDeviceOrMissingIsLeftToTheHook) {
     EXPECT_EQ(describe({{"/nonexistent/device", "rw"}, {"/etc/passwd", "rw"}, {"/etc/passwd/x", "rw"}}), "");
 }
 
+std::string ofInventories(const std::string& directory, const std::string& value) {
+    engine::ContainerPlan plan;
+    plan.environment = {{"OTHER", "all"}, {"OCI_VENDOR", value}};
+    plan.hooks.resize(1);
+    plan.hooks[0].hook.path = "/opt/sarus/bin/decorator_hook";
+    plan.hooks[0].hook.args = {"decorator_hook", "--config-dir=" + directory};
+    std::string text;
+    for (const auto& rule : findDeviceRulesOfHooks(plan)) {
+        text += cat(rule.type, ' ', rule.major, ':', rule.minor, ' ', rule.access, ';');
+    }
+    return text;
+}
+
+TEST(HookDeviceRules, AreForTheDevicesOfVendorsWhichTheContainerAsksFor) {
+    const test::TemporaryDirectory directory;
+    checkErrno(::chmod(directory.path().c_str(), 0755), "chmod");
+    replaceFile(directory / "vendor.json", R"({"activation_flag": "OCI_VENDOR", "driver_feature": ["a", "b"], "inventory": {
+        "a": {"devices": ["null"]}, "b": {"devices": ["/dev/zero", "nothing-here"]}}})",
+                0644);
+    replaceFile(directory / "other.json", R"({"activation_flag": "OCI_OTHER", "driver_feature": ["a"],
+        "inventory": {"a": {"devices": ["full"]}}})",
+                0644);
+    EXPECT_EQ(ofInventories(directory.path(), "all"), "c 1:3 rw;c 1:5 rw;");
+    EXPECT_EQ(ofInventories(directory.path(), "b"), "c 1:5 rw;");
+    EXPECT_EQ(ofInventories(directory.path(), "none"), "");
+    EXPECT_EQ(ofInventories(directory.path(), "unknown"), "");
+    checkErrno(::chmod((directory / "vendor.json").c_str(), 0666), "chmod");
+    EXPECT_EQ(ofInventories(directory.path(), "all"), "") << "anybody could have written it";
+}
+
 }  // namespace
 }  // namespace sarus::starter

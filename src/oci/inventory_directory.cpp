@@ -10,10 +10,9 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "hooks/decorator/inventory.hpp"
-#include "hooks/kit/namespaces.hpp"
+#include "oci/inventory.hpp"
 
-namespace sarus::hooks::decorator {
+namespace sarus::oci {
 
 namespace {
 
@@ -74,8 +73,7 @@ Inventory readInventory(int directory, const std::string& name, const std::strin
 
 }  // namespace
 
-std::vector<Inventory> readInventories(const std::string& directory) {
-    const bool mustBeRoots = isInitialUserNamespace();
+std::vector<Inventory> readInventories(const std::string& directory, bool mustBeRoots) {
     const auto place = openFile(directory, O_RDONLY | O_DIRECTORY);
     struct stat status {};
     checkErrno(::fstat(place.get(), &status), cat("Failed to examine ", printable(directory)));
@@ -96,4 +94,4 @@ std::vector<Inventory> readInventories(const std::string& directory) {
     return inventories;
 }
 
-}  // namespace sarus::hooks::decorator
+}  // namespace sarus::oci

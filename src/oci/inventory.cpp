@@ -1,4 +1,4 @@
-#include "hooks/decorator/inventory.hpp"
+#include "oci/inventory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,12 +8,12 @@
 #include "base/text.hpp"
 #include "oci/json_node.hpp"
 
-namespace sarus::hooks::decorator {
+namespace sarus::oci {
 
 namespace {
 
 using Json = nlohmann::json;
-using Node = oci::JsonNode<Json>;
+using Node = JsonNode<Json>;
 
 /// The levels of syslog(3), on those that hooks have.
 constexpr std::array<std::pair<std::string_view, LogLevel>, 10> kLevels = {{{"LOG_DEBUG", LogLevel::debug},
@@ -76,8 +76,8 @@ bool isWordForSwitching(std::string_view name) {
     return name == "all" || name == "none" || name == "void" || name == "0";
 }
 
-Feature readFeature(const Node& node) {
-    Feature feature;
+InventoryFeature readFeature(const Node& node) {
+    InventoryFeature feature;
     for (const auto& [key, value] : node.object("an object with lists of devices, binaries, libraries, ...").items()) {
         const auto member = node.member(key, value);
         if (key == "devices") {
@@ -146,7 +146,7 @@ void appendNew(const std::vector<std::string>& from, std::vector<std::string>& t
 }  // namespace
 
 Inventory parseInventory(std::string_view text, const std::string& file) {
-    const auto json = oci::parseJson<Json>(text, file);
+    const auto json = parseJson<Json>(text, file);
     const Node document(json, "", file);
     Inventory inventory{.file = file, .version = {}, .logLevel = {}, .activationFlag = {}, .features = {}, .contents = {}};
     for (const auto& [key, value] : document.object().items()) {
@@ -196,8 +196,8 @@ std::vector<std::string> selectFeatures(const Inventory& inventory, std::string_
     return selected;
 }
 
-Feature merge(const Inventory& inventory, const std::vector<std::string>& features) {
-    Feature merged;
+InventoryFeature mergeFeatures(const Inventory& inventory, const std::vector<std::string>& features) {
+    InventoryFeature merged;
     for (const auto& name : features) {
         const auto& feature = inventory.contents.at(name);
         appendNew(feature.devices, merged.devices);
@@ -209,4 +209,4 @@ Feature merge(const Inventory& inventory, const std::vector<std::string>& featur
     return merged;
 }
 
-}  // namespace sarus::hooks::decorator
+}  // namespace sarus::oci

@@ -1,11 +1,11 @@
-#include "hooks/decorator/inventory.hpp"
+#include "oci/inventory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
 
-namespace sarus::hooks::decorator {
+namespace sarus::oci {
 namespace {
 
 using testing::ElementsAre;
@@ -55,7 +55,7 @@ TEST(Inventory, IsReadAsDocumented) {
 
 TEST(Inventory, FeaturesTogetherHoldEachPathOnce) {
     const auto inventory = vendor();
-    const auto merged = merge(inventory, inventory.features);
+    const auto merged = mergeFeatures(inventory, inventory.features);
     EXPECT_THAT(merged.devices, ElementsAre("/dev/nvidia0", "/dev/nvidiactl"));
     EXPECT_THAT(merged.directories, ElementsAre("/usr/lib64/nvidia"));
 }
@@ -131,4 +131,4 @@ TEST(Activation, HugeValueIsRefusedWithoutRepeatingIt) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::decorator
+}  // namespace sarus::oci

@@ -8,9 +8,9 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "hooks/decorator/inventory.hpp"
+#include "oci/inventory.hpp"
 
-namespace sarus::hooks::decorator {
+namespace sarus::oci {
 namespace {
 
 using testing::HasSubstr;
@@ -30,14 +30,14 @@ protected:
     }
     std::string flags() const {
         std::string text;
-        for (const auto& inventory : readInventories(directory)) {
+        for (const auto& inventory : readInventories(directory, true)) {
             text += inventory.activationFlag;
         }
         return text;
     }
     std::string refusal() const {
         try {
-            readInventories(directory);
+            readInventories(directory, true);
         } catch (const Error& error) {
             return error.what();
         }
@@ -90,7 +90,7 @@ TEST_F(InventoryDirectory, HugeFileIsRefused) {
 
 TEST_F(InventoryDirectory, MissingDirectoryIsToldByErrno) {
     try {
-        readInventories(directory + "/none");
+        readInventories(directory + "/none", true);
         FAIL();
     } catch (const Error& error) {
         EXPECT_EQ(error.errnum(), ENOENT);
@@ -98,4 +98,4 @@ TEST_F(InventoryDirectory, MissingDirectoryIsToldByErrno) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::decorator
+}  // namespace sarus::oci

@@ -4,15 +4,15 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "hooks/decorator/inventory.hpp"
+#include "oci/inventory.hpp"
 
 /// An accepted inventory names devices below /dev and paths without "..", and its features can all be selected.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace sarus::hooks::decorator;
+    using namespace sarus::oci;
     try {
         const auto inventory = parseInventory({reinterpret_cast<const char*>(data), size}, "vendor.cfg");
         const auto selected = selectFeatures(inventory, "all");
-        const auto edits = merge(inventory, selected);
+        const auto edits = mergeFeatures(inventory, selected);
         if (selected != inventory.features || inventory.activationFlag.empty()) {
             std::abort();
         }
