@@ -14,27 +14,13 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/mounts.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/namespaces.hpp"
 
 namespace sarus::hooks {
 
 namespace {
-
-/// Undoes the octal escapes of /proc/<pid>/mountinfo.
-std::string unescaped(std::string_view text) {
-    std::string result;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto isOctal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
-        if (text[i] == '\\' && i + 3 < text.size() && isOctal(i + 1) && isOctal(i + 2) && isOctal(i + 3)) {
-            result += static_cast<char>(((text[i + 1] - '0') << 6) | ((text[i + 2] - '0') << 3) | (text[i + 3] - '0'));
-            i += 3;
-        } else {
-            result += text[i];
-        }
-    }
-    return result;
-}
 
 bool listHolds(std::string_view list, std::string_view word) {
     const auto words = split(list, ',');
@@ -55,7 +41,7 @@ std::optional<Mount> parseMount(std::string_view line) {
     if (words.size() < 6 || words.end() - dash < 4) {
         return std::nullopt;
     }
-    return Mount{unescaped(words[3]), unescaped(words[4]), *(dash + 1), *(dash + 3)};
+    return Mount{unescapeMountInfo(words[3]), unescapeMountInfo(words[4]), *(dash + 1), *(dash + 3)};
 }
 
 /// The path in the hierarchy of the device controller, from /proc/<pid>/cgroup ("4:devices:/path").
