@@ -92,6 +92,7 @@ std::uint64_t pruneUnpackedImages(const std::string& tempDir, bool dryRun) {
         if (!dryRun) {
             removeTree(copy);
             removeTree(cat(copy, ".partial"));
+            removeTree(cat(copy, ".unpacking"));
             removeTree(lockPath);  // last: users of the name look for it again once they have the lock
         }
     }

@@ -99,16 +99,15 @@ UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const
     };
     result.directory = open();
     if (!result.directory) {
-        lockFile(result.lock.get(), LOCK_EX, shown);
+        // A lock of its own for this: the other one is held as long as a container runs, and containers may wait for each other.
+        const auto turn = openFileAt(cache.get(), cat(name, ".unpacking"), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+        lockFile(turn.get(), LOCK_EX, shown);
         result.directory = open();
         if (!result.directory) {
             logWarn("Rootfs", cat("FUSE cannot be used on this node: unpacking the image into ", printable(shown), ", once"));
             unpack(imageFd, imagePath, cache.get(), name, imageBuilderPath);
             result.directory = open();
         }
-        // Changing the kind of a lock releases it for a moment, in which a sweep could get in: hence the second look-up.
-        lockFile(result.lock.get(), LOCK_SH, shown);
-        result.directory = open();
     }
     if (!result.directory) {
         throwErrno(cat("Failed to open the unpacked image in ", printable(shown)));
