@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/sha256_blocks.hpp"
+
 namespace sarus {
 
 /// SHA-256 (FIPS 180-4) for programs that must start fast and therefore link no cryptographic library.
@@ -16,14 +18,14 @@ public:
     std::string finishHex();
 
 private:
-    void processBlock(const unsigned char* block) noexcept;
-
-    std::array<std::uint32_t, 8> state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    std::array<unsigned char, 64> pending{};
+    sha256::State state = sha256::startState;
+    std::array<unsigned char, sha256::blockSize> pending{};
     std::size_t pendingSize = 0;
     std::uint64_t totalBytes = 0;
 };
+
+/// 64 lower-case hexadecimal digits.
+std::string hexOf(const std::array<unsigned char, 32>& digest);
 
 std::string sha256Hex(std::string_view data);
 

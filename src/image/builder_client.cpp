@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/fsverity.hpp"
 #include "base/text.hpp"
 #include "image/run_tool.hpp"
 #include "oci/image_manifest.hpp"
@@ -32,15 +33,16 @@ Error builderError(std::string_view text) {
 
 BuildResult parseBuildResult(std::string_view text) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
-    const auto digest = [&](const char* key) {
+    const auto digest = [&](const char* key, auto isValid) {
         const bool valid = json.is_object() && json.contains(key) && json[key].is_string();
         auto value = valid ? json[key].get<std::string>() : std::string();
-        if (!oci::isDigest(value)) {
+        if (!isValid(value)) {
             throw Error(cat("The image builder reported no valid ", key));
         }
         return value;
     };
-    BuildResult result{digest("manifestDigest"), digest("configDigest"), digest("squashfsDigest"), 0};
+    BuildResult result{digest("manifestDigest", oci::isDigest), digest("configDigest", oci::isDigest),
+                       digest("squashfsDigest", fsverity::isDigest), 0};
     if (!json.contains("squashfsSize") || !json["squashfsSize"].is_number_unsigned()) {
         throw Error("The image builder reported no valid squashfsSize");
     }

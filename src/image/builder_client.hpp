@@ -20,7 +20,7 @@ struct BuilderSettings {
 struct BuildResult {
     std::string manifestDigest;  ///< of the manifest in the layout
     std::string configDigest;
-    std::string squashfsDigest;
+    std::string squashfsDigest;  ///< "fsverity-sha256:..."
     std::uint64_t squashfsSize = 0;
 };
 

@@ -24,7 +24,7 @@ struct ImageRecord {
 struct StoreInfo {
     std::string registryDigest;
     std::string id;
-    std::string squashfsDigest;  ///< "sha256:..." of the squashfs file
+    std::string squashfsDigest;  ///< "fsverity-sha256:..." of the squashfs file (base/fsverity.hpp)
     std::uint64_t squashfsSize = 0;
 
     bool operator==(const StoreInfo&) const = default;

@@ -6,8 +6,10 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/fsverity.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "image/file_digest.hpp"
 
 namespace sarus::image {
 
@@ -84,11 +86,14 @@ std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDi
 
 Integrity verifyImage(const RepositoryPaths& paths, const ImageReference& reference) {
     const auto info = parseStoreInfo(readFile(paths.metadata(reference)));
-    if (!info || !info->squashfsDigest.starts_with("sha256:")) {
+    const bool isPlain = info && info->squashfsDigest.starts_with("sha256:");  // as earlier versions recorded it
+    if (!isPlain && !(info && fsverity::isDigest(info->squashfsDigest))) {
         return Integrity::unknown;
     }
-    const auto file = openFile(paths.squashfs(reference), O_RDONLY);
-    const auto digest = cat("sha256:", sha256HexOfFile(file.get(), printable(paths.squashfs(reference))));
+    const auto path = paths.squashfs(reference);
+    const auto file = openFile(path, O_RDONLY);
+    const auto digest = isPlain ? cat("sha256:", sha256HexOfFile(file.get(), printable(path)))
+                                : fsverityDigestOfFile(file.get(), printable(path));
     return digest == info->squashfsDigest ? Integrity::intact : Integrity::damaged;
 }
 

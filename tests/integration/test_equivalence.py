@@ -130,7 +130,8 @@ def assert_equivalent(tmp_path, build_dir, layers, without_time=(), **layout):
     report = json.loads(result.stdout)
     assert report["entries"] == len(reference) - 1
     assert report["squashfsSize"] == (tmp_path / "image.squashfs").stat().st_size
-    assert report["squashfsDigest"] == "sha256:" + hashlib.sha256((tmp_path / "image.squashfs").read_bytes()).hexdigest()
+    verity = subprocess.run(["fsverity", "digest", "--compact", tmp_path / "image.squashfs"], check=True, capture_output=True, text=True)
+    assert report["squashfsDigest"] == f"fsverity-sha256:{verity.stdout.strip()}"
 
 
 def base():

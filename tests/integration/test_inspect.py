@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from helpers import system
@@ -55,7 +56,7 @@ def test_inspect_shows_what_an_image_brings(user_engine, tool):
     image = json.loads(output(user_engine, "inspect", "--json", tool))
     assert image.items() >= {"kind": "image", "entrypoint": ["env"], "cmd": ["sh", "-c", "a b"], "workingDir": "/w",
                              "env": ["PATH=/bin", "SECRET=1"], "labels": {"org.example": "yes"}}.items()
-    assert image["squashfsDigest"].startswith("sha256:")
+    assert re.fullmatch(r"fsverity-sha256:[0-9a-f]{64}", image["squashfsDigest"])
     lines = output(user_engine, "inspect", tool).splitlines()
     assert "Command:        sh -c 'a b'" in lines and "Label:          org.example=yes" in lines
 

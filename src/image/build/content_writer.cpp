@@ -251,6 +251,7 @@ void ContentWriter::finish() {
         }
     }
     stop();
+    spare.clear();  // what comes now needs memory, too
     out.check(out.get()->truncate(out.get(), position), doing);
 }
 
@@ -311,15 +312,20 @@ void ContentWriter::compress(Block& block, sqfs_compressor_t& compressor, Conten
 }
 
 /// Writes what is complete at the front of the order, unless another thread does. Small pieces wait for more, except where
-/// nothing else is under way.
+/// nothing else is under way. What was written is hashed by the same thread, while the next one may write.
 void ContentWriter::writeReady(std::unique_lock<std::mutex>& lock) {
-    if (writing) {
-        return;
-    }
-    writing = true;
-    for (auto batch = takeReady(); !batch.empty(); batch = takeReady()) {
+    while (!writing) {
+        auto batch = takeReady();
+        if (batch.empty()) {
+            return;
+        }
+        writing = true;
         lock.unlock();
-        write(batch);
+        const auto written = write(batch);
+        lock.lock();
+        writing = false;
+        lock.unlock();
+        out.hash(written.begin, written.pieces);
         lock.lock();
         for (auto& block : batch) {
             spare.push_back(std::move(block->packed));
@@ -330,7 +336,6 @@ void ContentWriter::writeReady(std::unique_lock<std::mutex>& lock) {
             roomAgain.notify_all();
         }
     }
-    writing = false;
 }
 
 std::vector<std::unique_ptr<ContentWriter::Block>> ContentWriter::takeReady() {
@@ -347,13 +352,13 @@ std::vector<std::unique_ptr<ContentWriter::Block>> ContentWriter::takeReady() {
     return batch;
 }
 
-void ContentWriter::write(const std::vector<std::unique_ptr<Block>>& batch) {
-    std::vector<struct iovec> pieces;
-    std::uint64_t begin = position;
+ContentWriter::Written ContentWriter::write(const std::vector<std::unique_ptr<Block>>& batch) {
+    Written written{position, {}};
     for (const auto& block : batch) {
-        place(*block, pieces, begin);
+        place(*block, written.pieces, written.begin);
     }
-    out.write(begin, pieces);
+    out.write(written.begin, written.pieces);
+    return written;
 }
 
 void ContentWriter::place(Block& block, std::vector<struct iovec>& pieces, std::uint64_t& begin) {

@@ -102,7 +102,11 @@ private:
     void compress(Block& block, sqfs_compressor_t& compressor, ContentKeys& keys);
     void writeReady(std::unique_lock<std::mutex>& lock);
     std::vector<std::unique_ptr<Block>> takeReady();
-    void write(const std::vector<std::unique_ptr<Block>>& batch);
+    struct Written {
+        std::uint64_t begin;
+        std::vector<struct iovec> pieces;
+    };
+    Written write(const std::vector<std::unique_ptr<Block>>& batch);
     void place(Block& block, std::vector<struct iovec>& pieces, std::uint64_t& begin);
     void endFile(File& file, std::vector<struct iovec>& pieces, std::uint64_t& begin);
     void fail(std::exception_ptr problem) noexcept;

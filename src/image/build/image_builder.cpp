@@ -63,21 +63,6 @@ void checkSpace(const BuildRequest& request, int output) {
     }
 }
 
-std::string digestOf(int fd, const std::string& name) {
-    Hasher hasher("sha256");
-    constexpr std::size_t bufferSize = 1U << 20U;
-    const auto buffer = std::make_unique<unsigned char[]>(bufferSize);
-    off_t offset = 0;
-    while (true) {
-        const auto count = checkErrno(::pread(fd, buffer.get(), bufferSize, offset), cat("Failed to read ", name));
-        if (count == 0) {
-            return hasher.finish().text();
-        }
-        hasher.update({buffer.get(), static_cast<std::size_t>(count)});
-        offset += count;
-    }
-}
-
 void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
     const auto& layers = request.image.layers;
     std::unique_ptr<LayerStream> current;
@@ -146,8 +131,8 @@ BuildResult buildImage(const BuildRequest& request) {
         writer.writeTree(merger.tree(), merger.xattrSets(), request.owner);
         merger.tree().forEach([&](std::string_view, Node&) { ++result.entries; });
         result.squashfsSize = writer.size();
+        result.squashfsDigest = writer.digest();
     }
-    result.squashfsDigest = digestOf(output.fd(), request.outputPath);
     output.keep();
     return result;
 }

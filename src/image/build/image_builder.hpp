@@ -27,7 +27,7 @@ struct BuildRequest {
 };
 
 struct BuildResult {
-    std::string squashfsDigest;  ///< "sha256:..." of the whole file
+    std::string squashfsDigest;  ///< "fsverity-sha256:..." (base/fsverity.hpp)
     std::uint64_t squashfsSize;  ///< in bytes
     std::uint64_t entries;       ///< names in the image
 };

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/sha256_blocks.hpp"
+
 namespace sarus::image::build {
 
 /// Two SHA-256 digests (FIPS 180-4) that are computed at the same time. A processor's SHA instructions wait for each other's
@@ -13,8 +15,8 @@ class Sha256Pair {
 public:
     using Value = std::array<unsigned char, 32>;
 
-    /// False where this processor has no such instructions; nothing else may be called then.
-    static bool available() noexcept;
+    /// Whether this saves time on this processor; it works on all.
+    static bool available() noexcept { return sha256::accelerated(); }
 
     Sha256Pair() noexcept;
 
@@ -25,10 +27,10 @@ public:
     Value finish(std::size_t which) noexcept;
 
 private:
-    static constexpr std::size_t blockSize = 64;
+    static constexpr std::size_t blockSize = sha256::blockSize;
 
     struct Lane {
-        std::array<std::uint32_t, 8> state;
+        sha256::State state;
         std::array<unsigned char, blockSize> partial;
         std::size_t partialSize = 0;
         std::uint64_t total = 0;

@@ -55,6 +55,7 @@ int SquashfsFile::readAt(sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_
 int SquashfsFile::writeAt(sqfs_file_t* file, sqfs_u64 offset, const void* buffer, size_t size) {
     auto& self = of(file);
     const auto* next = static_cast<const char*>(buffer);
+    self.written.noteWrite(offset, offset + size, true);
     while (size > 0) {
         const auto count = ::pwrite(self.fd, next, size, static_cast<off_t>(offset));
         if (count < 0 && errno == EINTR) {
@@ -67,13 +68,17 @@ int SquashfsFile::writeAt(sqfs_file_t* file, sqfs_u64 offset, const void* buffer
         next += count;
         offset += static_cast<sqfs_u64>(count);
         size -= static_cast<size_t>(count);
-        self.written += static_cast<std::uint64_t>(count);
     }
     self.length = std::max<std::uint64_t>(self.length, offset);
     return 0;
 }
 
-void SquashfsFile::write(std::uint64_t offset, std::vector<struct iovec>& pieces) {
+void SquashfsFile::write(std::uint64_t offset, std::vector<struct iovec> pieces) {
+    std::uint64_t end = offset;
+    for (const auto& piece : pieces) {
+        end += piece.iov_len;
+    }
+    written.noteWrite(offset, end, false);
     for (std::size_t next = 0; next < pieces.size();) {
         auto count = ::pwritev(fd, &pieces[next], static_cast<int>(std::min<std::size_t>(pieces.size() - next, IOV_MAX)),
                                static_cast<off_t>(offset));
@@ -85,7 +90,6 @@ void SquashfsFile::write(std::uint64_t offset, std::vector<struct iovec>& pieces
             check(SQFS_ERROR_IO, "Failed to write");
         }
         offset += static_cast<std::uint64_t>(count);
-        written += static_cast<std::uint64_t>(count);
         for (; next < pieces.size() && static_cast<std::size_t>(count) >= pieces[next].iov_len; ++next) {
             count -= static_cast<ssize_t>(pieces[next].iov_len);
         }
@@ -95,6 +99,12 @@ void SquashfsFile::write(std::uint64_t offset, std::vector<struct iovec>& pieces
         }
     }
     length = std::max<std::uint64_t>(length, offset);
+}
+
+std::string SquashfsFile::digest() {
+    return written.finish(length, [this](std::uint64_t offset, std::span<unsigned char> buffer) {
+        check(readAt(get(), offset, buffer.data(), buffer.size()), "Failed to read");
+    });
 }
 
 sqfs_u64 SquashfsFile::getSize(const sqfs_file_t* file) {

@@ -5,9 +5,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "image/build/written_digest.hpp"
 
 namespace sarus::image::build {
 
@@ -22,10 +25,13 @@ public:
 
     sqfs_file_t* get() noexcept { return &interface.file; }
     std::uint64_t size() const noexcept { return length; }
-    std::uint64_t writtenBytes() const noexcept { return written; }
 
-    /// Writes the pieces one behind the other, and changes the list while it does. Throws Error.
-    void write(std::uint64_t offset, std::vector<struct iovec>& pieces);
+    /// Writes the pieces one behind the other. Throws Error. To be followed by hash() of the same, on any thread.
+    void write(std::uint64_t offset, std::vector<struct iovec> pieces);
+    void hash(std::uint64_t offset, std::span<const struct iovec> pieces) { written.hash(offset, pieces); }
+
+    /// The fs-verity digest of the file, which was empty in the beginning, in its final state.
+    std::string digest();
 
     /// Turns a result of libsquashfs into an Error unless it is 0 or positive.
     void check(int result, std::string_view doing) const;
@@ -46,7 +52,7 @@ private:
     int fd;
     std::string path;
     std::uint64_t length = 0;
-    std::atomic<std::uint64_t> written{0};
+    WrittenDigest written;
     std::atomic<int> failure{0};
 };
 

@@ -51,7 +51,8 @@ public:
     std::uint32_t writeTree(ImageTree& tree, const std::vector<XattrSet>& xattrs, Owner owner);
 
     std::uint64_t size() const noexcept { return file.size(); }
-    std::uint64_t writtenBytes() const noexcept { return file.writtenBytes(); }
+    /// The digest of the complete file.
+    std::string digest() { return file.digest(); }
 
 private:
     void number(Node& directory);

@@ -15,7 +15,7 @@ std::string digestOf(char letter) {
 }
 
 const std::string report = cat(R"({"manifestDigest":")", digestOf('a'), R"(","configDigest":")", digestOf('b'),
-                               R"(","squashfsDigest":")", digestOf('c'), R"(","squashfsSize":4096,"entries":3})");
+                               R"(","squashfsDigest":"fsverity-)", digestOf('c'), R"(","squashfsSize":4096,"entries":3})");
 
 }  // namespace
 
@@ -23,7 +23,7 @@ TEST(BuildResult, isReadFromTheReport) {
     const auto result = parseBuildResult(report + "\n");
     EXPECT_EQ(result.manifestDigest, digestOf('a'));
     EXPECT_EQ(result.configDigest, digestOf('b'));
-    EXPECT_EQ(result.squashfsDigest, digestOf('c'));
+    EXPECT_EQ(result.squashfsDigest, "fsverity-" + digestOf('c'));
     EXPECT_EQ(result.squashfsSize, 4096U);
 }
 
@@ -32,6 +32,9 @@ TEST(BuildResult, thatIsIncompleteIsAnError) {
     EXPECT_THROW(parseBuildResult("[]"), Error);
     EXPECT_THROW(parseBuildResult(R"({"manifestDigest":"x"})"), Error);
     EXPECT_THROW(parseBuildResult(report.substr(0, report.find(",\"squashfsSize")) + "}"), Error);
+    auto shortDigest = report;
+    shortDigest.erase(shortDigest.find("fsverity-sha256:") + 20, 1);
+    EXPECT_THROW(parseBuildResult(shortDigest), Error);
 }
 
 TEST(Builder, getsTheOptionsOfTheSite) {

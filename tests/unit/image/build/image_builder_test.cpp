@@ -2,6 +2,7 @@
 
 #include "image/build/image_builder.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,7 +12,9 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "image/build/layer_fixture.hpp"
+#include "image/file_digest.hpp"
 
 namespace sarus::image::build {
 namespace {
@@ -19,6 +22,11 @@ namespace {
 using test::LayoutWriter;
 using test::TarWriter;
 using testing::HasSubstr;
+
+std::string digestOfFile(const std::string& path) {
+    const auto file = openFile(path, O_RDONLY);
+    return fsverityDigestOfFile(file.get(), path);
+}
 
 std::string noise(std::size_t size, unsigned int seed) {
     std::mt19937 random(seed);
@@ -87,10 +95,28 @@ TEST(ImageBuilder, ReportsDigestSizeAndEntriesOfTheFile) {
     layout.writeIndex(layout.addImage({TarWriter().file("d/a", "x").file("b", "y").finish()}));
     const auto result = buildImage(test::requestFor(layout, layout.scratch("out")));
     const auto bytes = readFile(layout.scratch("out"));
-    EXPECT_EQ(result.squashfsDigest, test::sha256(bytes));
+    EXPECT_EQ(result.squashfsDigest, digestOfFile(layout.scratch("out")));
     EXPECT_EQ(result.squashfsSize, bytes.size());
     EXPECT_EQ(bytes.size() % 4096, 0U);
     EXPECT_EQ(result.entries, 3U);
+}
+
+TEST(ImageBuilder, TheDigestIsThatOfTheFileWhateverWasWrittenTwice) {
+    LayoutWriter layout;
+    const auto large = noise(8'000'000, 1);
+    // Equal contents are written and then overwritten by what comes next.
+    layout.writeIndex(layout.addImage(
+        {TarWriter().file("a", large).file("b", large).file("c", "c").file("d", noise(400'000, 2)).file("e", large).finish(),
+         layersOfManySizes().front()}));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    for (const unsigned int workers : {1U, 3U}) {
+        for (const bool padding : {true, false}) {
+            request.squashfs.workers = workers;
+            request.squashfs.padding = padding;
+            const auto result = buildImage(request);
+            EXPECT_EQ(result.squashfsDigest, digestOfFile(layout.scratch("out"))) << workers << ' ' << padding;
+        }
+    }
 }
 
 TEST(ImageBuilder, EqualContentsAreStoredOnce) {
