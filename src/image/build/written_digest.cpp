@@ -103,7 +103,7 @@ void WrittenDigest::noteWrite(std::uint64_t begin, std::uint64_t end, bool hashL
     const std::lock_guard lock(mutex);
     resize(std::max(highest, end));
     if (begin < highest) {
-        markLater(begin, highest);  // other threads may be about to hash what was there
+        markLater(begin, std::min(end, highest));  // other threads may be about to hash what was there
     } else if (begin > highest) {
         markLater(highest, begin);
     }

@@ -100,9 +100,10 @@ TEST(WrittenDigest, ReadsOnlyWhatWasNotWrittenInWholeBlocks) {
     Writer writer(1);
     writer.write(0, 1'000'000, false);
     writer.write(1'000'000, 3'000'000, false);
+    writer.write(0, 96, true);
     writer.hash();
     EXPECT_EQ(writer.finish(), digestOf(writer.file));
-    EXPECT_EQ(writer.bytesRead, fsverity::blockSize + 4'000'000 % fsverity::blockSize);
+    EXPECT_EQ(writer.bytesRead, 2 * fsverity::blockSize + 4'000'000 % fsverity::blockSize);
 }
 
 TEST(WrittenDigest, OfAFileThatWasCutOff) {
