@@ -26,25 +26,35 @@ constexpr std::size_t kMaxString = 4096;
 /// Reads fields in the byte order of the file.
 class Fields {
 public:
-    Fields(const char* bytes, bool bigEndian) : data(bytes), big(bigEndian) {}
+    Fields(const char* bytes, bool bigEndian) : data(bytes), swap(bigEndian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)) {}
 
-    template <typename Number>
-    Number at(std::size_t offset) const {
-        std::uint64_t value = 0;
-        for (std::size_t i = 0; i < sizeof(Number); ++i) {
-            const auto byte = static_cast<unsigned char>(data[offset + (big ? i : sizeof(Number) - 1 - i)]);
-            value = (value << 8U) | byte;
-        }
-        return static_cast<Number>(value);
+    std::uint16_t u16(std::size_t offset) const {
+        const auto value = raw<std::uint16_t>(offset);
+        return swap ? __builtin_bswap16(value) : value;
     }
-    std::uint16_t u16(std::size_t offset) const { return at<std::uint16_t>(offset); }
-    std::uint32_t u32(std::size_t offset) const { return at<std::uint32_t>(offset); }
+    std::uint32_t u32(std::size_t offset) const {
+        const auto value = raw<std::uint32_t>(offset);
+        return swap ? __builtin_bswap32(value) : value;
+    }
     /// An address-sized field.
-    std::uint64_t word(std::size_t offset, bool is64Bit) const { return is64Bit ? at<std::uint64_t>(offset) : u32(offset); }
+    std::uint64_t word(std::size_t offset, bool is64Bit) const {
+        if (!is64Bit) {
+            return u32(offset);
+        }
+        const auto value = raw<std::uint64_t>(offset);
+        return swap ? __builtin_bswap64(value) : value;
+    }
 
 private:
+    template <typename Number>
+    Number raw(std::size_t offset) const {
+        Number value;
+        std::memcpy(&value, data + offset, sizeof value);
+        return value;
+    }
+
     const char* data;
-    bool big;
+    bool swap;
 };
 
 struct Segment {
@@ -107,6 +117,7 @@ private:
         if (programHeaderSize != expected || programHeaderCount > kMaxProgramHeaders) {
             damaged("unusable program header table");
         }
+        loads.reserve(4);
         for (std::size_t i = 0; i < programHeaderCount; ++i) {
             char bytes[sizeof(Elf64_Phdr)];
             if (programHeaders > UINT64_MAX - i * expected || !source.read(programHeaders + i * expected, bytes, expected)) {
@@ -344,12 +355,12 @@ std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t si
 
 bool ByteSource::fill(std::uint64_t offset) {
     windowStart = offset;
-    windowSize = readSome(offset, window.data(), window.size());
+    windowSize = readSome(offset, window.data(), windowLimit);
     return windowSize > 0;
 }
 
 bool ByteSource::read(std::uint64_t offset, void* out, std::size_t size) {
-    if (size > window.size()) {
+    if (size > windowLimit) {
         return readSome(offset, static_cast<char*>(out), size) == size;
     }
     const bool inside = offset >= windowStart && offset - windowStart < windowSize && windowSize - (offset - windowStart) >= size;
@@ -387,7 +398,9 @@ std::optional<ElfFile> readElf(ByteSource& source, ElfDetail detail) {
 }
 
 std::optional<ElfFile> readElf(int fd, ElfDetail detail) {
-    ByteSource source(fd);
+    // The headers, the dynamic section or a name: for the SONAME alone, no more is copied of each than is likely to be needed.
+    constexpr std::size_t enoughForSoname = 896;
+    ByteSource source(fd, detail == ElfDetail::soname ? enoughForSoname : ByteSource::kWindow);
     return readElf(source, detail);
 }
 

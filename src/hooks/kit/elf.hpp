@@ -14,8 +14,14 @@ namespace sarus::hooks {
 /// last. Files are read with pread(2) and never mapped, so that a file which is truncated meanwhile cannot end the program.
 class ByteSource {
 public:
-    explicit ByteSource(int fd) noexcept : descriptor(fd) {}
+    static constexpr std::size_t kWindow = 4096;
+
+    /// `atOnce`: how much is read at once, at most kWindow.
+    explicit ByteSource(int fd, std::size_t atOnce = kWindow) noexcept
+        : descriptor(fd), windowLimit(atOnce < kWindow ? atOnce : kWindow) {}
     explicit ByteSource(std::string_view text) noexcept : memory(text) {}
+    ByteSource(const ByteSource&) = delete;
+    ByteSource& operator=(const ByteSource&) = delete;
 
     /// Copies `size` bytes from `offset`; false if the file has not that many there, or cannot be read.
     bool read(std::uint64_t offset, void* out, std::size_t size);
@@ -28,7 +34,8 @@ private:
 
     int descriptor = -1;
     std::string_view memory;
-    std::array<char, 4096> window{};
+    std::size_t windowLimit = kWindow;
+    std::array<char, kWindow> window;  // filled as far as windowSize says
     std::uint64_t windowStart = 0;
     std::size_t windowSize = 0;
 };

@@ -167,8 +167,6 @@ private:
             const std::string_view content(cache.data.data() + base + offset, length);
             if (tag == kGeneratorSection) {
                 cache.generatorText = content;
-            } else if (tag == kStampSection) {
-                cache.stampText = content;
             } else if (tag == kHwcapsSection) {
                 subdirectories.clear();
                 for (std::uint32_t at = 0; at + 4 <= length; at += 4) {
@@ -186,6 +184,42 @@ private:
 
 LdCache LdCache::parse(std::string_view bytes) {
     return LdCacheParser(bytes).parse();
+}
+
+std::optional<std::string> readLdCacheStamp(ByteSource& cache, std::uint64_t size) {
+    constexpr std::uint32_t maxSections = 64;
+    constexpr std::uint32_t maxStamp = 1U << 20U;
+    const auto number = [](const char* bytes) {
+        std::uint32_t value = 0;
+        std::memcpy(&value, bytes, sizeof value);
+        return value;
+    };
+    char header[kNewHeader];
+    // Caches of the other byte order are written without a stamp.
+    if (!cache.read(0, header, sizeof header) || std::memcmp(header, kNewMagic.data(), kNewMagic.size()) != 0 ||
+        static_cast<unsigned char>(header[28]) != kLittleEndian) {
+        return std::nullopt;
+    }
+    std::uint64_t offset = number(header + 32);
+    char extensions[8];
+    if (!cache.read(offset, extensions, sizeof extensions) || number(extensions) != kExtensionMagic) {
+        return std::nullopt;
+    }
+    offset += sizeof extensions;
+    const auto sections = std::min(number(extensions + 4), maxSections);
+    for (std::uint32_t i = 0; i < sections; ++i, offset += 16) {
+        char section[16];
+        if (!cache.read(offset, section, sizeof section)) {
+            return std::nullopt;
+        }
+        if (number(section) == kStampSection) {
+            const auto length = number(section + 12);
+            std::string stamp(length <= std::min<std::uint64_t>(maxStamp, size) ? length : 0, '\0');
+            return !stamp.empty() && cache.read(number(section + 8), stamp.data(), stamp.size()) ? std::optional(std::move(stamp))
+                                                                                                 : std::nullopt;
+        }
+    }
+    return std::nullopt;
 }
 
 std::optional<std::uint32_t> ldCacheFlags(const ElfFile& library) {
@@ -251,20 +285,27 @@ int compareLibraryNames(std::string_view left, std::string_view right) noexcept 
 
 namespace {
 
-void sortRecords(std::vector<LdCacheRecord>& records) {
-    std::stable_sort(records.begin(), records.end(), [](const LdCacheRecord& a, const LdCacheRecord& b) {
-        if (const int order = compareLibraryNames(a.name, b.name); order != 0) {
+/// The records in the order of a cache: of two that are equal there, the earlier one first.
+std::vector<const LdCacheRecord*> sortedRecords(const std::vector<LdCacheRecord>& records) {
+    std::vector<const LdCacheRecord*> sorted;
+    sorted.reserve(records.size());
+    for (const auto& record : records) {
+        sorted.push_back(&record);
+    }
+    std::stable_sort(sorted.begin(), sorted.end(), [](const LdCacheRecord* a, const LdCacheRecord* b) {
+        if (const int order = compareLibraryNames(a->name, b->name); order != 0) {
             return order > 0;
         }
-        if (a.flags != b.flags) {
-            return a.flags > b.flags;
+        if (a->flags != b->flags) {
+            return a->flags > b->flags;
         }
         // The dynamic linker stops looking for processor-specific variants at the first plain entry.
-        if (a.hwcapsSubdirectory.empty() != b.hwcapsSubdirectory.empty()) {
-            return b.hwcapsSubdirectory.empty();
+        if (a->hwcapsSubdirectory.empty() != b->hwcapsSubdirectory.empty()) {
+            return b->hwcapsSubdirectory.empty();
         }
-        return a.hwcapsSubdirectory < b.hwcapsSubdirectory;
+        return a->hwcapsSubdirectory < b->hwcapsSubdirectory;
     });
+    return sorted;
 }
 
 /// Collects texts and remembers where each of them begins.
@@ -325,8 +366,7 @@ void appendExtensions(std::string& out, const std::vector<std::uint32_t>& hwcaps
 
 }  // namespace
 
-std::string serializeLdCache(std::vector<LdCacheRecord> records, std::string_view stamp, bool bigEndian) {
-    sortRecords(records);
+std::string serializeLdCache(const std::vector<LdCacheRecord>& records, std::string_view stamp, bool bigEndian) {
     // The dynamic linker merges the names of the subdirectories with its own sorted list, so they must be sorted.
     std::map<std::string_view, std::uint32_t> subdirectories;
     for (const auto& record : records) {
@@ -342,7 +382,8 @@ std::string serializeLdCache(std::vector<LdCacheRecord> records, std::string_vie
     StringTable strings(kNewHeader + records.size() * kNewEntry);
     std::string entries;
     entries.reserve(records.size() * kNewEntry);
-    for (const auto& record : records) {
+    for (const auto* sorted : sortedRecords(records)) {
+        const auto& record = *sorted;
         const auto path = strings.add(record.path);
         const bool isTail = record.path.size() > record.name.size() && record.path.ends_with(record.name);
         const auto name =

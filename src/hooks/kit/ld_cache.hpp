@@ -55,8 +55,6 @@ public:
     const std::vector<LdCacheEntry>& entries() const noexcept { return list; }
     /// The program that wrote the cache; empty if it does not tell.
     std::string_view generator() const noexcept { return generatorText; }
-    /// What the writer left for itself (see serializeLdCache); empty if there is none.
-    std::string_view stamp() const noexcept { return stampText; }
 
 private:
     LdCache() = default;
@@ -65,8 +63,11 @@ private:
     std::vector<char> data;
     std::vector<LdCacheEntry> list;
     std::string_view generatorText;
-    std::string_view stampText;
 };
+
+/// What the writer of a cache of `size` bytes left for itself (see serializeLdCache), read without the entries; nullopt if there
+/// is nothing, or not where it should be. At most 1 MiB.
+std::optional<std::string> readLdCacheStamp(ByteSource& cache, std::uint64_t size);
 
 /// One library for a new cache.
 struct LdCacheRecord {
@@ -80,7 +81,7 @@ struct LdCacheRecord {
 /// The bytes of a cache in the new format, which every glibc since 2.2 reads. The records may come in any order; among
 /// records of one name the earlier is preferred. `stamp` is put in an extension section of ours, which the dynamic
 /// linker and ldconfig ignore.
-std::string serializeLdCache(std::vector<LdCacheRecord> records, std::string_view stamp = {}, bool bigEndian = false);
+std::string serializeLdCache(const std::vector<LdCacheRecord>& records, std::string_view stamp = {}, bool bigEndian = false);
 
 /// The order of names in a cache, negative if `left` comes before: digits compare as numbers (glibc, "_dl_cache_libcmp").
 /// The cache holds the names in descending order.

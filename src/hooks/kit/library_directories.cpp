@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -100,6 +101,7 @@ public:
         if (seen.size() > kMaxEntries) {
             throw Error("The container's /etc/ld.so.conf includes more than 1000 files");
         }
+        examined.push_back(path);
         const auto content = tryReadFileInRoot(root, path, kMaxConfigurationSize);
         if (!content) {
             return;
@@ -110,6 +112,7 @@ public:
     }
 
     std::vector<std::string> directories;
+    std::vector<std::string> examined;
 
 private:
     void readLine(const std::string& line, const std::string& path, std::size_t depth) {
@@ -163,7 +166,8 @@ private:
     }
 
     void appendMatches(const std::string& directory, const std::string& pattern, std::vector<std::string>& out) {
-        auto fd = tryOpenDirectoryInRoot(root, directory.empty() ? "/" : directory);
+        examined.push_back(directory.empty() ? "/" : directory);
+        auto fd = tryOpenDirectoryInRoot(root, examined.back());
         const std::unique_ptr<DIR, CloseDir> entries(fd ? ::fdopendir(fd.get()) : nullptr);
         if (!entries) {
             return;
@@ -210,9 +214,12 @@ std::vector<DynamicLinker> findDynamicLinkers(int root) {
     return result;
 }
 
-std::vector<std::string> configuredLibraryDirectories(int root) {
+std::vector<std::string> configuredLibraryDirectories(int root, std::vector<std::string>* examined) {
     Configuration configuration(root);
     configuration.readFile("/etc/ld.so.conf", 0);
+    if (examined != nullptr) {
+        examined->insert(examined->end(), configuration.examined.begin(), configuration.examined.end());
+    }
     return std::move(configuration.directories);
 }
 
@@ -249,23 +256,37 @@ void addMuslLibraryDirectories(int root, std::string_view architecture, const st
     }
 }
 
-std::vector<LibraryDirectory> librarySearchDirectories(int root, const std::vector<DynamicLinker>& linkers) {
+std::vector<LibraryDirectory> librarySearchDirectories(int root, const std::vector<DynamicLinker>& linkers,
+                                                       std::vector<std::string>* examined) {
     std::vector<std::string> names;
     const auto append = [&names](const std::vector<std::string>& more) { names.insert(names.end(), more.begin(), more.end()); };
     const auto isGlibc = [](const DynamicLinker& linker) { return linker.library == CLibrary::glibc; };
     if (std::any_of(linkers.begin(), linkers.end(), isGlibc)) {
-        append(configuredLibraryDirectories(root));
+        append(configuredLibraryDirectories(root, examined));
     }
     for (const auto& linker : linkers) {
         append(isGlibc(linker) ? builtInDirectories(linker.machine) : muslLibraryDirectories(root, linker.name));
     }
+    if (examined != nullptr) {
+        examined->insert(examined->end(), names.begin(), names.end());
+    }
     std::vector<LibraryDirectory> result;
-    std::set<std::pair<dev_t, ino_t>> seen;
-    for (const auto& name : names) {
+    std::map<std::pair<dev_t, ino_t>, std::size_t> seen;
+    std::set<std::string> tried;
+    for (auto& name : names) {
+        if (!tried.insert(name).second) {
+            continue;
+        }
         auto fd = tryOpenDirectoryInRoot(root, name);
         struct stat status {};
-        if (fd && ::fstat(fd.get(), &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second) {
-            result.push_back({name, std::move(fd), status.st_dev, status.st_ino});
+        if (!fd || ::fstat(fd.get(), &status) != 0) {
+            continue;
+        }
+        const auto [position, isNew] = seen.emplace(std::pair(status.st_dev, status.st_ino), result.size());
+        if (isNew) {
+            result.push_back({std::move(name), std::move(fd), status.st_dev, status.st_ino});
+        } else {
+            result[position->second].otherNames.push_back(std::move(name));
         }
     }
     return result;

@@ -25,8 +25,9 @@ struct DynamicLinker {
 std::vector<DynamicLinker> findDynamicLinkers(int root);
 
 /// The directories that /etc/ld.so.conf names, in order, with its includes (and their wildcards) resolved inside the root
-/// filesystem. A missing file names none. Throws Error if it names more than 1,000 directories or files.
-std::vector<std::string> configuredLibraryDirectories(int root);
+/// filesystem. A missing file names none. Throws Error if it names more than 1,000 directories or files. The paths that were
+/// looked at, existing or not, are appended to `examined` if it is given.
+std::vector<std::string> configuredLibraryDirectories(int root, std::vector<std::string>* examined = nullptr);
 
 /// The directories that musl's dynamic linker searches: those in /etc/ld-musl-<architecture>.path, else its built-in ones.
 std::vector<std::string> muslLibraryDirectories(int root, std::string_view architecture);
@@ -40,10 +41,13 @@ struct LibraryDirectory {
     UniqueFd fd;
     dev_t device = 0;
     ino_t inode = 0;
+    std::vector<std::string> otherNames{};
 };
 
 /// The directories which the dynamic linkers search, that exist: the configured ones first, then the built-in ones of each
 /// machine (also those of distributions that are not this host's). Each directory appears once, under the first of its names.
-std::vector<LibraryDirectory> librarySearchDirectories(int root, const std::vector<DynamicLinker>& linkers);
+/// All names that were tried are appended to `examined` if it is given, with those of configuredLibraryDirectories().
+std::vector<LibraryDirectory> librarySearchDirectories(int root, const std::vector<DynamicLinker>& linkers,
+                                                       std::vector<std::string>* examined = nullptr);
 
 }  // namespace sarus::hooks

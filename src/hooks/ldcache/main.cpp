@@ -1,9 +1,7 @@
-#include <sys/stat.h>
-
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/linker_cache.hpp"
-#include "hooks/kit/root_files.hpp"
 #include "hooks/kit/run_hook.hpp"
 
 namespace {
@@ -14,29 +12,25 @@ using namespace sarus::hooks;
 std::string_view describe(LinkerCacheUpdate update) {
     switch (update) {
         case LinkerCacheUpdate::unchanged:
-            return "unchanged";
+            return "The linker cache is right, and kept";
         case LinkerCacheUpdate::written:
-            return "written";
+            return "The linker cache was written";
         case LinkerCacheUpdate::notNeeded:
             break;
     }
-    return "not needed";
+    return "No linker cache is needed: the container has no dynamic linker of glibc, or no /etc";
 }
 
 /// The line by which sites see in the runtime's log that there is a cache, and how old it is.
-std::string summarize(HookContext& context, LinkerCacheUpdate update) {
-    const auto path = cat(context.rootfsPath(), "/etc/ld.so.cache");
-    const auto file = tryOpenFileInRoot(context.rootfs(), "/etc/ld.so.cache");
-    struct stat status {};
-    const bool exists = file && ::fstat(file.get(), &status) == 0;
-    return exists ? cat("cache=", printable(path), " exists size=", status.st_size, " mtime_unix=", status.st_mtim.tv_sec, " (",
-                        describe(update), ")")
-                  : cat("cache=", printable(path), " missing (", describe(update), ")");
+std::string summarize(const std::string& rootfs, const std::optional<CacheFile>& file) {
+    const auto path = cat("cache=", printable(rootfs), "/etc/ld.so.cache");
+    return file ? cat(path, " exists size=", file->size, " mtime_unix=", file->modified) : cat(path, " missing");
 }
 
 void runAsHook(HookContext& context, const HookEnvironment&, const HookLog& log) {
-    const auto update = updateLinkerCache(context.rootfs());
-    log.info(summarize(context, update));
+    const auto result = updateLinkerCache(context.rootfs());
+    log.debug(describe(result.update));
+    printError(cat("ldcache_hook: ", summarize(context.rootfsPath(), result.file)));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ void amendLinkerCache(int root, const std::vector<Injection>& injections) {
     });
     present->insert(present->begin(), missing.begin(), missing.end());
     const bool isBigEndian = injections.front().library.elf.isBigEndian;
-    replaceFileInRoot(root, "/etc/ld.so.cache", serializeLdCache(std::move(*present), {}, isBigEndian), 0644);
+    replaceFileInRoot(root, "/etc/ld.so.cache", serializeLdCache(*present, {}, isBigEndian), 0644);
 }
 
 }  // namespace sarus::hooks::mpi

@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -18,12 +19,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         return result;
     };
+    const auto stampOf = [](std::string_view text) {
+        ByteSource source(text);
+        return readLdCacheStamp(source, text.size());
+    };
+    stampOf(bytes);  // which is read from what may be no cache otherwise
     try {
         const auto cache = LdCache::parse(bytes);
         const auto first = records(cache);
-        const auto written = serializeLdCache(first, cache.stamp());
-        const auto again = LdCache::parse(written);
-        if (records(again).size() != first.size() || again.stamp() != cache.stamp()) {
+        const auto stamp = stampOf(bytes).value_or("a stamp");
+        const auto written = serializeLdCache(first, stamp);
+        if (records(LdCache::parse(written)).size() != first.size() || stampOf(written) != stamp) {
             std::abort();
         }
     } catch (const sarus::Error&) {

@@ -85,28 +85,35 @@ TEST(LinkerCacheAsRoot, isAcceptedByTheRealDynamicLinker) {
         return runAndCapture({"/usr/sbin/chroot", {"chroot", root.path(), "/bin/ls", "/etc"}, std::vector<std::string>{}});
     };
     EXPECT_FALSE(listInside().status.ok()) << "the test must depend on the cache";
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_EQ(updateLinkerCache(root.fd()).update, LinkerCacheUpdate::written);
     const auto listed = listInside();
     EXPECT_TRUE(listed.status.ok()) << listed.err;
     EXPECT_NE(listed.out.find("ld.so.cache"), std::string::npos);
 }
 
-TEST(LinkerCacheAsRoot, isWrittenAgainAfterAMountOverALibrary) {
+TEST(LinkerCacheAsRoot, isWrittenAgainAfterAMountOverALibraryOrADirectory) {
     const test::Root root;
     root.glibc();
     root.library("usr/lib/libx.so.1", "libx.so.1");
     root.library("opt/host/libx.so.2", "libx.so.2");
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::unchanged);
-    EXPECT_TRUE(inOwnMountNamespace([&] {
-        mountOver(root / "opt/host/libx.so.2", root / "usr/lib/libx.so.1");
-        const auto inside = openFile(root.path(), O_PATH | O_DIRECTORY);
-        const bool written = updateLinkerCache(inside.get()) == LinkerCacheUpdate::written;
-        const bool unchanged = updateLinkerCache(inside.get()) == LinkerCacheUpdate::unchanged;
-        const auto cache = LdCache::parse(readFile(root / "etc/ld.so.cache"));
-        return written && unchanged && cache.entries().at(0).name == "libx.so.2" &&
-               cache.entries().at(0).path == "/usr/lib/libx.so.1";
-    }));
+    root.library("opt/directory/liby.so.1", "liby.so.1");
+    const auto update = [](int fd) { return updateLinkerCache(fd).update; };
+    ::usleep(40'000);  // older than the tick of the clock
+    EXPECT_EQ(update(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_EQ(update(root.fd()), LinkerCacheUpdate::unchanged);
+    const auto isMadeAgainWith = [&](const std::string& from, const std::string& to, const std::string& name) {
+        return inOwnMountNamespace([&] {
+            mountOver(root / from, root / to);
+            const auto inside = openFile(root.path(), O_PATH | O_DIRECTORY);
+            const bool written = update(inside.get()) == LinkerCacheUpdate::written;
+            const bool unchanged = update(inside.get()) == LinkerCacheUpdate::unchanged;
+            const auto bytes = readFile(root / "etc/ld.so.cache");
+            return written && unchanged && LdCache::parse(bytes).entries().at(0).name == name;
+        });
+    };
+    EXPECT_TRUE(isMadeAgainWith("opt/host/libx.so.2", "usr/lib/libx.so.1", "libx.so.2"));
+    EXPECT_EQ(update(root.fd()), LinkerCacheUpdate::written) << "the mount is gone";
+    EXPECT_TRUE(isMadeAgainWith("opt/directory", "usr/lib", "liby.so.1"));
 }
 
 TEST(LinkerCacheAsRoot, failsClearlyOnAReadOnlyRoot) {

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/text.hpp"
+#include "hooks/kit/library_scan.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
 namespace sarus::hooks {
@@ -25,7 +27,8 @@ std::vector<std::string> namesOf(const std::vector<LibraryDirectory>& directorie
 
 std::vector<std::string> librariesOf(const test::Root& root) {
     std::vector<std::string> lines;
-    for (const auto& record : scanLibraries(root.fd(), librarySearchDirectories(root.fd(), findDynamicLinkers(root.fd())))) {
+    for (const auto& record :
+         scanLibraries(root.fd(), librarySearchDirectories(root.fd(), findDynamicLinkers(root.fd()))).records) {
         lines.push_back(cat(record.name, " => ", record.path));
     }
     return lines;
@@ -174,7 +177,7 @@ TEST(LinkerCache, listsGlibcHwcapsVariants) {
     root.glibc();
     root.library("usr/lib/libx.so.1", "libx.so.1");
     root.library("usr/lib/glibc-hwcaps/x86-64-v3/libx.so.1", "libx.so.1");
-    ASSERT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    ASSERT_EQ(updateLinkerCache(root.fd()).update, LinkerCacheUpdate::written);
     const auto cache = LdCache::parse(readFile(root / "etc/ld.so.cache"));
     ASSERT_GE(cache.entries().size(), 2U);
     EXPECT_EQ(cache.entries()[0].path, "/usr/lib/glibc-hwcaps/x86-64-v3/libx.so.1");
@@ -182,21 +185,116 @@ TEST(LinkerCache, listsGlibcHwcapsVariants) {
     EXPECT_EQ(cache.entries()[1].path, "/usr/lib/libx.so.1");
 }
 
+/// Lets the times of what a test made be so old that they cannot be those of a later change, too.
+void settle() {
+    ::usleep(40'000);
+}
+
+/// Whether the cache is made again, and then kept.
+testing::AssertionResult isMadeAgain(const test::Root& root) {
+    settle();
+    if (updateLinkerCache(root.fd()).update != LinkerCacheUpdate::written) {
+        return testing::AssertionFailure() << "the old cache was kept";
+    }
+    if (updateLinkerCache(root.fd()).update != LinkerCacheUpdate::unchanged) {
+        return testing::AssertionFailure() << "the new cache was not kept";
+    }
+    return testing::AssertionSuccess();
+}
+
 TEST(LinkerCache, isWrittenOnceAndAgainOnlyAfterAChange) {
     const test::Root root;
     root.glibc();
     root.library("usr/lib/libx.so.1", "libx.so.1");
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::unchanged);
+    EXPECT_TRUE(isMadeAgain(root));
     root.library("usr/lib/liby.so.1", "liby.so.1");
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::unchanged);
+    EXPECT_TRUE(isMadeAgain(root)) << "a library was added";
+    ASSERT_EQ(::unlink((root / "usr/lib/liby.so.1").c_str()), 0);
+    EXPECT_TRUE(isMadeAgain(root)) << "a library was removed";
+    root.library("usr/lib/libx.so.1", "libx.so.2");
+    EXPECT_TRUE(isMadeAgain(root)) << "a library was replaced";
     root.library("opt/z/libz.so.1", "libz.so.1");
-    root.write("etc/ld.so.conf", "/opt/z\n");
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    root.write("etc/ld.so.conf", "include ld.so.conf.d/*.conf\n/opt/z\n/opt/later\n");
+    EXPECT_TRUE(isMadeAgain(root)) << "a directory was configured";
+    createDirectories(root / "etc/ld.so.conf.d");
+    EXPECT_TRUE(isMadeAgain(root)) << "a directory of configuration files appeared";
+    root.write("etc/ld.so.conf.d/more.conf", "/opt/more\n");
+    EXPECT_TRUE(isMadeAgain(root)) << "a file of the configuration appeared";
+    root.library("opt/later/liblater.so.1", "liblater.so.1");
+    EXPECT_TRUE(isMadeAgain(root)) << "a configured directory appeared";
+    root.library("opt/z/glibc-hwcaps/x86-64-v3/libz.so.1", "libz.so.1");
+    EXPECT_TRUE(isMadeAgain(root)) << "a variant for some processors appeared";
+    root.library("opt/z/glibc-hwcaps/x86-64-v4/libz.so.1", "libz.so.1");
+    EXPECT_TRUE(isMadeAgain(root)) << "another variant appeared";
+    root.link("usr/lib64", "../opt/other");
+    root.library("opt/other/libother.so.1", "libother.so.1");
+    EXPECT_TRUE(isMadeAgain(root)) << "a directory that is searched appeared";
+    ASSERT_EQ(::unlink((root / "usr/lib64").c_str()), 0);
+    root.link("usr/lib64", "../opt/z");
+    EXPECT_TRUE(isMadeAgain(root)) << "a name leads to another directory";
+    root.library("lib/ld-linux.so.2", "ld-linux.so.2", machine::i386);
+    EXPECT_TRUE(isMadeAgain(root)) << "another dynamic linker appeared";
     root.write("etc/ld.so.cache", "damaged");
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
-    EXPECT_EQ(containerLibraries(root.fd()).size(), 4U);
+    EXPECT_TRUE(isMadeAgain(root)) << "the cache was damaged";
+}
+
+TEST(LinkerCache, isMadeAgainAfterAFileWasOverwrittenThatAnotherNameLeadsTo) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libplugin.so", "");
+    root.library("opt/alternative/libblas.so.3", "libblas.so.3");
+    root.link("usr/lib/libblas.so.3", "/opt/alternative/libblas.so.3");
+    EXPECT_TRUE(isMadeAgain(root));
+    const auto overwrite = [&root](const std::string& path, const std::string& soname) {
+        root.library("new", soname);
+        const auto file = openFile(root / path, O_WRONLY | O_TRUNC);
+        writeAll(file.get(), readFile(root / "new"), path);
+    };
+    overwrite("usr/lib/libplugin.so", "libplugin.so.4");
+    EXPECT_TRUE(isMadeAgain(root)) << "in its place";
+    EXPECT_THAT(librariesOf(root), Contains("libplugin.so.4 => /usr/lib/libplugin.so"));
+    overwrite("opt/alternative/libblas.so.3", "libblas.so.4");
+    EXPECT_TRUE(isMadeAgain(root)) << "where a link leads to";
+}
+
+TEST(LinkerCache, whichIsYoungerThanTheClocksTickIsNotTrusted) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    EXPECT_EQ(updateLinkerCache(root.fd()).update, LinkerCacheUpdate::written);
+    EXPECT_EQ(updateLinkerCache(root.fd()).update, LinkerCacheUpdate::written)
+        << "another library may have come in the same tick";
+}
+
+TEST(LinkerCache, tellsItsSizeAndTime) {
+    const test::Root root;
+    root.glibc();
+    settle();
+    const auto written = updateLinkerCache(root.fd()).file;
+    const auto kept = updateLinkerCache(root.fd()).file;
+    struct stat status {};
+    ASSERT_EQ(::stat((root / "etc/ld.so.cache").c_str(), &status), 0);
+    ASSERT_TRUE(written && kept);
+    EXPECT_EQ(written->size, static_cast<std::uint64_t>(status.st_size));
+    EXPECT_EQ(kept->size, written->size);
+    EXPECT_EQ(kept->modified, status.st_mtim.tv_sec);
+    EXPECT_NEAR(static_cast<double>(written->modified), static_cast<double>(kept->modified), 1.0);
+    const test::Root empty;
+    EXPECT_FALSE(updateLinkerCache(empty.fd()).file);
+}
+
+TEST(LinkerCache, survivesFalseStamps) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    const std::string version("2\0", 2);
+    for (const auto& stamp : {std::string("2"), version, version + '\0', version + std::string("/lib\0", 5), std::string(3, '\0'),
+                              version + std::string("..\0\0-\n", 6), version + std::string("/lib\0..\0\0", 9),
+                              version + std::string("/\0../../../../../../etc/passwd\0\0", 33)}) {
+        root.write("etc/ld.so.cache", serializeLdCache({}, stamp));
+        const bool isBelieved = stamp == version + '\0' || stamp == version + std::string("..\0\0-\n", 6);
+        EXPECT_EQ(updateLinkerCache(root.fd()).update, isBelieved ? LinkerCacheUpdate::unchanged : LinkerCacheUpdate::written);
+    }
 }
 
 TEST(LinkerCache, replacesASymbolicLinkInsteadOfWritingThroughIt) {
@@ -205,7 +303,7 @@ TEST(LinkerCache, replacesASymbolicLinkInsteadOfWritingThroughIt) {
     const test::Root root;
     root.glibc();
     root.link("etc/ld.so.cache", outside / "victim");
-    EXPECT_EQ(updateLinkerCache(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_EQ(updateLinkerCache(root.fd()).update, LinkerCacheUpdate::written);
     EXPECT_EQ(readFile(outside / "victim"), "precious");
     struct stat status {};
     ASSERT_EQ(::lstat((root / "etc/ld.so.cache").c_str(), &status), 0);
@@ -215,14 +313,14 @@ TEST(LinkerCache, replacesASymbolicLinkInsteadOfWritingThroughIt) {
 
 TEST(LinkerCache, isNotNeededWithoutGlibcOrWithoutEtc) {
     const test::Root empty;
-    EXPECT_EQ(updateLinkerCache(empty.fd()), LinkerCacheUpdate::notNeeded);
+    EXPECT_EQ(updateLinkerCache(empty.fd()).update, LinkerCacheUpdate::notNeeded);
     const test::Root musl;
     musl.library("lib/ld-musl-x86_64.so.1", "");
     createDirectories(musl / "etc");
-    EXPECT_EQ(updateLinkerCache(musl.fd()), LinkerCacheUpdate::notNeeded);
+    EXPECT_EQ(updateLinkerCache(musl.fd()).update, LinkerCacheUpdate::notNeeded);
     const test::Root withoutEtc;
     withoutEtc.library("lib64/ld-linux-x86-64.so.2", "ld-linux-x86-64.so.2");
-    EXPECT_EQ(updateLinkerCache(withoutEtc.fd()), LinkerCacheUpdate::notNeeded);
+    EXPECT_EQ(updateLinkerCache(withoutEtc.fd()).update, LinkerCacheUpdate::notNeeded);
 }
 
 TEST(LinkerCache, leavesTheOldCacheAndNoTemporaryFileIfItCannotBeReplaced) {

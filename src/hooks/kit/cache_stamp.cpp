@@ -1,0 +1,213 @@
+#include "hooks/kit/cache_stamp.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/path_in_root.hpp"
+#include "base/text.hpp"
+
+namespace sarus::hooks {
+
+namespace {
+
+constexpr std::size_t kMaxPaths = 4000;
+/// Begins every stamp: another list of paths or another description needs another text here.
+constexpr std::string_view kFormat("2\0", 2);
+constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+
+/// A mount below the root filesystem, as /proc/self/mountinfo has it (with escaped characters).
+struct Mount {
+    std::string device;
+    std::string source;  ///< the directory or file of the mounted filesystem
+    std::string place;   ///< relative to the root filesystem, with a leading '/'
+};
+
+/// A path in the notation of /proc/self/mountinfo.
+std::string mountinfoPath(std::string_view path) {
+    std::string result;
+    for (const char c : path) {
+        if (c == ' ' || c == '\t' || c == '\n' || c == '\\') {
+            constexpr char digits[] = "01234567";
+            const auto value = static_cast<unsigned char>(c);
+            result += {'\\', digits[value >> 6U], digits[(value >> 3U) & 7U], digits[value & 7U]};
+        } else {
+            result += c;
+        }
+    }
+    return result;
+}
+
+/// The location of a directory in this process's mount namespace, as mountinfo writes it; throws Error if it has none.
+std::string locationOf(int directory) {
+    auto path = pathOfDescriptor(directory);
+    if (!path.starts_with('/')) {
+        throw Error("A directory of the container is in no mount of this process");
+    }
+    return path == "/" ? std::string{} : mountinfoPath(path);
+}
+
+std::vector<Mount> mountsBelow(std::string_view location) {
+    const auto table = readFile("/proc/self/mountinfo");
+    std::vector<Mount> mounts;
+    std::string_view rest = table;
+    while (!rest.empty()) {
+        auto line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        std::string_view words[5];
+        for (auto& word : words) {
+            word = line.substr(0, line.find(' '));
+            line.remove_prefix(std::min(line.size(), word.size() + 1));
+        }
+        const auto place = words[4];
+        if (place.size() > location.size() && place.starts_with(location) && place[location.size()] == '/') {
+            mounts.push_back({std::string(words[2]), std::string(words[3]), std::string(place.substr(location.size()))});
+        }
+    }
+    return mounts;
+}
+
+void appendStatus(std::string& out, const struct stat& status) {
+    out += cat(status.st_mode & S_IFMT, ' ', status.st_ino, ' ', status.st_size, ' ', status.st_mtim.tv_sec, '.',
+               status.st_mtim.tv_nsec, ' ', status.st_ctim.tv_sec, '.', status.st_ctim.tv_nsec, '\n');
+}
+
+/// Describes the paths, one after the other.
+class Description {
+public:
+    /// `limit` may be null: then it does not matter how recent the changes are.
+    Description(int rootFd, const StampClock* limit)
+        : root(rootFd), clock(limit), rootLocation(locationOf(rootFd)), mounts(mountsBelow(rootLocation)) {}
+
+    void add(std::string_view path) {
+        struct stat status {};
+        bool exists = false;
+        if (path.starts_with('/')) {
+            current = tryOpenInRoot(root, path);
+            exists = current && ::fstat(current.get(), &status) == 0;
+        } else if (path.find('/') == std::string_view::npos &&
+                   path != "..") {  // a false stamp must not lead out of the directory
+            exists = current && ::fstatat(current.get(), std::string(path).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+        }
+        if (!exists) {
+            text += "-\n";
+            return;
+        }
+        note(status);
+        if (path.starts_with('/') && S_ISDIR(status.st_mode) && !mounts.empty() &&
+            seen.emplace(status.st_dev, status.st_ino).second) {
+            addMounts();
+        }
+    }
+
+    std::string text;
+    bool hasRecentChange = false;
+
+private:
+    void note(const struct stat& status) {
+        appendStatus(text, status);
+        hasRecentChange =
+            hasRecentChange || (clock != nullptr && !clock->isBeforeWork(status.st_ctim.tv_sec, status.st_ctim.tv_nsec));
+    }
+
+    /// What is mounted over an entry of the current directory does not change the directory's times. A mount above it may show
+    /// another filesystem with the same inode numbers and times.
+    void addMounts() {
+        const auto location = locationOf(current.get());
+        if (!location.starts_with(rootLocation)) {
+            return;  // the root filesystem itself was moved
+        }
+        const auto directory = std::string_view(location).substr(rootLocation.size());
+        for (const auto& mount : mounts) {
+            const auto slash = mount.place.rfind('/');
+            const bool isEntry = std::string_view(mount.place).substr(0, slash) == directory;
+            const bool isAbove = directory.starts_with(mount.place) &&
+                                 (directory.size() == mount.place.size() || directory[mount.place.size()] == '/');
+            if (!isEntry && !isAbove) {
+                continue;
+            }
+            text += cat(mount.device, ' ', mount.source, ' ', mount.place, '\n');
+            struct stat status {};
+            // An escaped name is not found here: its mount is described without its status, which is only a little less precise.
+            if (isEntry && ::fstatat(current.get(), mount.place.c_str() + slash + 1, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+                note(status);
+            }
+        }
+    }
+
+    int root;
+    const StampClock* clock;
+    std::string rootLocation;
+    std::vector<Mount> mounts;
+    UniqueFd current;
+    std::set<std::pair<dev_t, ino_t>> seen;
+};
+
+}  // namespace
+
+StampClock::StampClock() {
+    // The slowest tick of a kernel is 10 ms.
+    constexpr std::int64_t margin = 20'000'000;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    latest = now.tv_sec * kNanosecondsPerSecond + now.tv_nsec - margin;
+}
+
+bool StampClock::isBeforeWork(std::int64_t seconds, std::int64_t nanoseconds) const noexcept {
+    const auto limit = latest / kNanosecondsPerSecond;
+    return seconds < limit || (seconds == limit && nanoseconds < latest % kNanosecondsPerSecond);
+}
+
+std::optional<std::string> makeCacheStamp(int root, const std::vector<std::string>& paths, const StampClock& clock) {
+    if (paths.size() > kMaxPaths) {
+        return std::nullopt;
+    }
+    try {
+        Description description(root, &clock);
+        std::string stamp(kFormat);
+        for (const auto& path : paths) {
+            if (path.find('\0') != std::string::npos) {
+                return std::nullopt;
+            }
+            description.add(path);
+            stamp.append(path.c_str(), path.size() + 1);  // with its NUL
+        }
+        stamp += '\0';
+        stamp += description.text;
+        return description.hasRecentChange ? std::nullopt : std::optional(std::move(stamp));
+    } catch (const Error&) {
+        return std::nullopt;  // without /proc, or from another mount namespace: the cache cannot be known to be right later
+    }
+}
+
+bool isStampCurrent(int root, std::string_view stamp) {
+    if (!stamp.starts_with(kFormat)) {
+        return false;
+    }
+    stamp.remove_prefix(kFormat.size());
+    try {
+        Description description(root, nullptr);
+        for (std::size_t count = 0; count <= kMaxPaths; ++count) {
+            const auto end = stamp.find('\0');
+            if (end == std::string_view::npos) {
+                return false;
+            }
+            if (end == 0) {
+                return stamp.substr(1) == description.text;
+            }
+            description.add(stamp.substr(0, end));
+            stamp.remove_prefix(end + 1);
+        }
+    } catch (const Error&) {
+        // As above: then the cache is made again.
+    }
+    return false;
+}
+
+}  // namespace sarus::hooks

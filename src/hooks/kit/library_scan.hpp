@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hooks/kit/ld_cache.hpp"
+#include "hooks/kit/library_directories.hpp"
+
+namespace sarus::hooks {
+
+/// What a linker cache lists.
+struct LibraryScan {
+    std::vector<LdCacheRecord> records;
+    /// For a CacheStamp: the directories which were read, and below them the files whose content may come to mean another entry
+    /// without a change of their directory.
+    std::vector<std::string> examined;
+};
+
+/// Finds the libraries that a cache of these directories lists, as ldconfig(8) does: names `lib*.so*` and `ld-*.so*`, by SONAME
+/// or else by file name, the newest file of each SONAME in a directory, development links (`libx.so`) under their own name, and
+/// the subdirectories of `glibc-hwcaps`. Unlike ldconfig it changes nothing: where the link named like the SONAME is missing, the
+/// entry leads to the file itself. What is not a sound ELF library of a known machine is left out.
+LibraryScan scanLibraries(int root, const std::vector<LibraryDirectory>& directories);
+
+}  // namespace sarus::hooks
