@@ -1,12 +1,15 @@
 """ldcache_hook with real containers, which find a library through the linker cache alone."""
 
+import json
 import shutil
 import subprocess
 import time
 
 import pytest
-from helpers import hook_bundle
+from helpers import hook_bundle, images
 from helpers.hook_bundle import Bundle, compile_library, compile_program
+from test_hook_podman import podman  # noqa: F401 (a fixture)
+from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.asroot
 
@@ -36,15 +39,17 @@ def test_library_is_found_through_the_cache_alone(bundle, hook):
         assert result.returncode == 0, result.stderr + bundle.log.read_text()
 
 
-def test_mounted_library_is_found_at_create_container(bundle, hook):
+@pytest.mark.parametrize("stage", ["prestart", "createRuntime", "createContainer"])
+def test_mounted_library_is_found(bundle, hook, stage):
     shutil.rmtree(bundle.root / "opt")
     mounts = [{"destination": "/opt", "type": "bind", "source": str(bundle.directory / "opt"), "options": ["rbind", "ro"]}]
-    result = bundle.run(["/bin/ask"], [("createContainer", hook, {})], mounts=mounts)
+    result = bundle.run(["/bin/ask"], [(stage, hook, {})], mounts=mounts)
     assert result.returncode == 0, result.stderr + bundle.log.read_text()
 
 
 def test_cache_that_is_right_is_kept_and_a_changed_directory_is_noticed(bundle, hook):
     cache = bundle.root / "etc/ld.so.cache"
+    time.sleep(0.05)  # what is younger than a tick of the clock is not trusted
     bundle.run(["/bin/ask"], [("prestart", hook, {})])
     first = cache.stat()
     bundle.run(["/bin/ask"], [("prestart", hook, {})])
@@ -64,11 +69,97 @@ def test_links_of_the_image_lead_nowhere_else(bundle, hook):
     assert not (bundle.root / "etc/ld.so.cache").is_symlink()
 
 
-def test_image_without_etc_starts(bundle, hook):
-    shutil.rmtree(bundle.root / "etc")
-    result = bundle.run(["/bin/ask"], [("prestart", hook, {})])
-    assert "ld.so.cache" not in result.stderr and not (bundle.root / "etc/ld.so.cache").exists()
-    assert result.returncode == 127  # the program was started
+def update(bundle, hook, *arguments, **environment):
+    """The hook by itself. Returns its status and its last line, with the path of the root filesystem as ROOT."""
+    (bundle.directory / "config.json").write_text(json.dumps({"root": {"path": "rootfs"}, "annotations": {"com.hooks.logging.level": "0"}}))
+    state = json.dumps({"ociVersion": "1.0.2", "id": "direct", "pid": 0, "status": "creating", "bundle": str(bundle.directory)})
+    result = subprocess.run([*arguments, str(hook)], input=state, capture_output=True, text=True, env=environment, check=False)
+    lines = (result.stdout + result.stderr).replace(str(bundle.root), "ROOT").splitlines()
+    return result.returncode, lines
+
+
+def test_the_last_line_tells_about_the_cache(bundle, hook):
+    status, lines = update(bundle, hook, LDCONFIG_PATH="/bin/false")
+    cache = (bundle.root / "etc/ld.so.cache").stat()
+    assert (status, lines[-1]) == (0, f"ldcache_hook: cache=ROOT/etc/ld.so.cache exists size={cache.st_size} mtime_unix={int(cache.st_mtime)}")
+
+
+@pytest.mark.parametrize("kind", ["musl", "static", "without etc"])
+def test_images_which_need_no_cache_are_left_alone(bundle, hook, kind):
+    if kind == "without etc":
+        shutil.rmtree(bundle.root / "etc")
+    else:
+        for linker in bundle.root.glob("usr/lib*/ld-linux*"):
+            linker.unlink()
+        if kind == "musl":
+            (bundle.root / "usr/lib/ld-musl-x86_64.so.1").write_bytes(b"the dynamic linker")
+    compile_program(bundle.root / "usr/bin/static", "int main(void) { return 7; }\n", ["-static"])
+    before = sorted(bundle.root.rglob("*"))
+    status, lines = update(bundle, hook)
+    assert status == 0 and lines[-1] == "ldcache_hook: cache=ROOT/etc/ld.so.cache missing"
+    assert "[DEBUG] No linker cache is needed" in lines[0]
+    assert sorted(bundle.root.rglob("*")) == before
+    assert bundle.run(["/bin/static"], [("createContainer", hook, {})]).returncode == 7
+
+
+def test_root_that_cannot_be_written_is_an_error_unless_its_cache_is_right(bundle, hook):
+    script = f"mount --bind {bundle.root} {bundle.root}; mount -o remount,bind,ro {bundle.root}; exec \"$@\""
+    readonly = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    status, lines = update(bundle, hook, *readonly)
+    assert status == 1 and "Read-only file system" in lines[-1]
+    time.sleep(0.05)
+    update(bundle, hook)
+    cache = bundle.root / "etc/ld.so.cache"
+    before = cache.stat().st_mtime_ns
+    status, lines = update(bundle, hook, *readonly)
+    assert status == 0 and "exists" in lines[-1] and cache.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("config, message", [("{", "Invalid JSON"), ("[]", "Invalid JSON"), ("{}", "root.path"), ('{"root": {"path": 1}}', "root.path"),
+                                             ('{"root": {"path": "/"}}', "root directory of the host"), (None, "No such file"),
+                                             ('{"root": {"path": "missing"}}', "No such file")])
+def test_bad_configuration_is_an_error_without_a_line_about_the_cache(tmp_path, hook, config, message):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    result = subprocess.run([str(hook)], input=json.dumps({"id": "x", "pid": 0, "bundle": str(tmp_path)}), capture_output=True, text=True, env={}, check=False)
+    assert result.returncode == 1 and message in result.stderr and "cache=" not in result.stderr
+
+
+@pytest.mark.parametrize("stage", ["prestart", "createContainer"])
+@pytest.mark.parametrize("bundle", ["crun"], indirect=True)
+def test_mounted_library_is_found_under_podman(podman, bundle, hook, stage):  # noqa: F811
+    shutil.copytree(bundle.directory / "opt", podman.directory / "opt")
+    shutil.copy(bundle.root / "usr/bin/ask", podman.root / "usr/bin/ask")
+    (podman.root / "etc/ld.so.conf").write_text("/opt\n")
+    volume = [f"--volume={podman.directory}/opt:/opt:ro"]
+    assert podman.run("/bin/ask", options=volume).returncode == 127
+    podman.add("ldcache", hook, stages=[stage])
+    result = podman.run("/bin/ask", options=volume)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture
+def image(hooks_engine, load_image, bundle):  # noqa: F811
+    """Busybox with a program that needs a library of the host."""
+
+    def extra(layer):
+        layer.directory(hook_bundle.MULTIARCH.lstrip("/"))
+        layer.directory("lib64")
+        layer.file(hook_bundle.MULTIARCH.lstrip("/") + "/libc.so.6", hook_bundle.LIBC.read_bytes(), mode=0o755)
+        layer.file(str(hook_bundle.LINKER).lstrip("/"), hook_bundle.LINKER.read_bytes(), mode=0o755)
+        layer.file("etc/ld.so.conf", b"/opt/host\n")
+        layer.file("usr/bin/ask", (bundle.root / "usr/bin/ask").read_bytes(), mode=0o755)
+
+    return load_image(hooks_engine, "ldcache", images.Image([images.busybox_layer(extra=extra)], {"Env": [images.PATH_VARIABLE]}))
+
+
+@pytest.mark.parametrize("bundle", ["crun"], indirect=True)
+def test_mounted_library_is_found_under_the_engine(hooks, image, bundle, workspace):  # noqa: F811
+    host = shutil.copytree(bundle.directory / "opt", workspace / "ldcache", dirs_exist_ok=True)
+    libraries = [f"--mount=type=bind,source={host},destination=/opt/host,readonly"]
+    assert hooks.engine.run(image, "ask", options=libraries, check=False).returncode == 127
+    hooks.add("ldcache", hooks.engine.prefix / "bin/ldcache_hook", ["createContainer"], env=["LDCONFIG_PATH=/sbin/ldconfig"])
+    hooks.engine.run(image, "ask", options=libraries)
 
 
 def test_bad_state_is_an_error(hook):

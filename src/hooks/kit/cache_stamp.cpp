@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 
@@ -22,35 +23,20 @@ constexpr std::size_t kMaxPaths = 4000;
 constexpr std::string_view kFormat("2\0", 2);
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
-/// A mount below the root filesystem, as /proc/self/mountinfo has it (with escaped characters).
+/// A mount below the root filesystem, as /proc/self/mountinfo has it.
 struct Mount {
     std::string device;
-    std::string source;  ///< the directory or file of the mounted filesystem
+    std::string source;  ///< the directory or file of the mounted filesystem, with escaped characters
     std::string place;   ///< relative to the root filesystem, with a leading '/'
 };
 
-/// A path in the notation of /proc/self/mountinfo.
-std::string mountinfoPath(std::string_view path) {
-    std::string result;
-    for (const char c : path) {
-        if (c == ' ' || c == '\t' || c == '\n' || c == '\\') {
-            constexpr char digits[] = "01234567";
-            const auto value = static_cast<unsigned char>(c);
-            result += {'\\', digits[value >> 6U], digits[(value >> 3U) & 7U], digits[value & 7U]};
-        } else {
-            result += c;
-        }
-    }
-    return result;
-}
-
-/// The location of a directory in this process's mount namespace, as mountinfo writes it; throws Error if it has none.
+/// The location of a directory in this process's mount namespace; throws Error if it has none.
 std::string locationOf(int directory) {
     auto path = pathOfDescriptor(directory);
     if (!path.starts_with('/')) {
         throw Error("A directory of the container is in no mount of this process");
     }
-    return path == "/" ? std::string{} : mountinfoPath(path);
+    return path == "/" ? std::string{} : path;
 }
 
 std::vector<Mount> mountsBelow(std::string_view location) {
@@ -65,9 +51,9 @@ std::vector<Mount> mountsBelow(std::string_view location) {
             word = line.substr(0, line.find(' '));
             line.remove_prefix(std::min(line.size(), word.size() + 1));
         }
-        const auto place = words[4];
+        const auto place = unescapeMountInfo(words[4]);
         if (place.size() > location.size() && place.starts_with(location) && place[location.size()] == '/') {
-            mounts.push_back({std::string(words[2]), std::string(words[3]), std::string(place.substr(location.size()))});
+            mounts.push_back({std::string(words[2]), std::string(words[3]), place.substr(location.size())});
         }
     }
     return mounts;
@@ -134,7 +120,6 @@ private:
             }
             text += cat(mount.device, ' ', mount.source, ' ', mount.place, '\n');
             struct stat status {};
-            // An escaped name is not found here: its mount is described without its status, which is only a little less precise.
             if (isEntry && ::fstatat(current.get(), mount.place.c_str() + slash + 1, &status, AT_SYMLINK_NOFOLLOW) == 0) {
                 note(status);
             }

@@ -97,6 +97,7 @@ TEST(LinkerCacheAsRoot, isWrittenAgainAfterAMountOverALibraryOrADirectory) {
     root.library("usr/lib/libx.so.1", "libx.so.1");
     root.library("opt/host/libx.so.2", "libx.so.2");
     root.library("opt/directory/liby.so.1", "liby.so.1");
+    root.library("usr/lib/lib with spaces.so.1", "lib with spaces.so.1");
     const auto update = [](int fd) { return updateLinkerCache(fd).update; };
     ::usleep(40'000);  // older than the tick of the clock
     EXPECT_EQ(update(root.fd()), LinkerCacheUpdate::written);
@@ -114,6 +115,8 @@ TEST(LinkerCacheAsRoot, isWrittenAgainAfterAMountOverALibraryOrADirectory) {
     EXPECT_TRUE(isMadeAgainWith("opt/host/libx.so.2", "usr/lib/libx.so.1", "libx.so.2"));
     EXPECT_EQ(update(root.fd()), LinkerCacheUpdate::written) << "the mount is gone";
     EXPECT_TRUE(isMadeAgainWith("opt/directory", "usr/lib", "liby.so.1"));
+    EXPECT_EQ(update(root.fd()), LinkerCacheUpdate::written);
+    EXPECT_TRUE(isMadeAgainWith("opt/host/libx.so.2", "usr/lib/lib with spaces.so.1", "libx.so.2"));
 }
 
 TEST(LinkerCacheAsRoot, failsClearlyOnAReadOnlyRoot) {
