@@ -90,6 +90,17 @@ void replaceFile(const std::string& path, std::string_view data, mode_t mode) {
     checkErrno(::fsync(directory.get()), cat("Failed to flush the directory of ", printable(path)));
 }
 
+UniqueFd makeFifo(const std::string& path) {
+    checkErrno(::mkfifo(path.c_str(), 0600), cat("Failed to create ", printable(path)));
+    auto fifo = openFile(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    struct stat status {};
+    checkErrno(::fstat(fifo.get(), &status), cat("Failed to examine ", printable(path)));
+    if (!S_ISFIFO(status.st_mode)) {
+        throw Error(cat(printable(path), " is not a FIFO"));
+    }
+    return fifo;
+}
+
 void createDirectories(const std::string& path, mode_t mode) {
     if (path.empty() || isDirectory(path)) {
         return;

@@ -25,6 +25,10 @@ void writeAll(int fd, std::string_view data, std::string_view nameForMessages);
 /// A reader sees the old content or the new one. The temporary file is removed on failure.
 void replaceFile(const std::string& path, std::string_view data, mode_t mode);
 
+/// Makes a FIFO with mode 0600 and opens it for both: there is always a reader, so that no writer waits for one, and always a
+/// writer, so that there is no end of file. Reading does not block. Throws Error, also if something is there already.
+UniqueFd makeFifo(const std::string& path);
+
 /// mkdir -p; existing directories are left as they are.
 void createDirectories(const std::string& path, mode_t mode = 0755);
 

@@ -137,6 +137,12 @@ void writeBundle(const BundleRequest& request) {
     writeAll(file.get(), runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config)), path);
 }
 
+std::string missingCommand(std::string_view command) {
+    const bool isPath = command.find('/') != std::string_view::npos;
+    return cat("exec: \"", printable(command),
+               isPath ? "\": no such file or directory" : "\": executable file not found in $PATH");
+}
+
 void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {
     if (mayBeProvidedByHooks(plan)) {
         return;
@@ -161,9 +167,7 @@ void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentia
         throw Error(cat("exec: \"", printable(command), "\": permission denied"));
     }
     if (result == Candidate::missing) {
-        const bool isPath = command.find('/') != std::string::npos;
-        throw Error(cat("exec: \"", printable(command),
-                        isPath ? "\": no such file or directory" : "\": executable file not found in $PATH"));
+        throw Error(missingCommand(command));
     }
 }
 

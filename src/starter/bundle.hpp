@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/container_plan.hpp"
@@ -31,6 +32,9 @@ struct BundleRequest {
 
 /// Writes config.json (0600) beside the root filesystem, and brings the id-map helper into the container where it is needed.
 void writeBundle(const BundleRequest& request);
+
+/// What to say, in the words that runc uses, of a command which is not there.
+std::string missingCommand(std::string_view command);
 
 /// Looks for the payload's program as execvp(3) would, inside the container and with the caller's rights, and throws an Error in
 /// the words that runc uses if it is not there. What cannot be decided before the container is complete is left to the runtime:

@@ -76,10 +76,10 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const engine::SiteConfi
     return file;
 }
 
-/// A directory for the runtime's state which nobody else sees; it goes away with the mount namespace. runc wants to find a root
-/// filesystem at its usual place, as its working directory.
+/// A directory for the runtime's state which nobody else sees; it goes away with the mount namespace. The monitor, who is the
+/// user then, looks into the bundle alone. runc wants to find a root filesystem at its usual place, as its working directory.
 std::string makePrivateState(const std::string& bundleDir, const std::string& rootfsFolder) {
-    checkErrno(::mount("tmpfs", bundleDir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700"),
+    checkErrno(::mount("tmpfs", bundleDir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=711"),
                cat("Failed to mount a private directory on ", printable(bundleDir)));
     createDirectories(cat(bundleDir, '/', rootfsFolder), 0700);
     auto state = cat(bundleDir, "/.state");
@@ -87,7 +87,8 @@ std::string makePrivateState(const std::string& bundleDir, const std::string& ro
     return state;
 }
 
-int watch(RuntimeInvocation& invocation, const Credentials& credentials, const Process& container, Child anchor) {
+int watch(const RuntimeInvocation& invocation, PidFile& program, const Credentials& credentials, const Process& container,
+          Child anchor) {
     if (const int number = takePendingTermination(); number != 0) {
         return 128 + number;
     }
@@ -99,7 +100,8 @@ int watch(RuntimeInvocation& invocation, const Credentials& credentials, const P
             anchor.release();
         }
     };
-    const auto end = watchRuntime(std::move(runtime), reaped, nullptr, &container);
+    const auto end = watchRuntime(std::move(runtime), reaped,
+                                  {.container = &container, .program = &program, .helpers = {janitor.pid(), anchor.pid()}});
     anchor = Child();
     janitor.finish();
     reapLeftovers(reaped);
@@ -146,11 +148,13 @@ int execInContainer(const Entry& entry, Credentials credentials, int requestFd) 
                                  .bundleDir = directories.bundleDir,
                                  .containerName = name,
                                  .terminal = plan.terminal,
+                                 .keepLog = runtime.kind == engine::OciRuntime::runc && logLevel() > LogLevel::debug,
                                  .execProcess = process.get()};
     for (const auto& cgroup : cgroups) {
         invocation.cgroups.push_back(cgroup.get());
     }
-    return watch(invocation, credentials, container.firstProcess(), std::move(anchor));
+    PidFile pidFile(invocation);
+    return watch(invocation, pidFile, credentials, container.firstProcess(), std::move(anchor));
 }
 
 }  // namespace sarus::starter

@@ -1,12 +1,11 @@
 #include "starter/hooks.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -19,6 +18,11 @@ namespace sarus::starter {
 namespace {
 
 constexpr std::size_t longestLine = 64U << 10U;
+
+std::optional<std::string_view> textAfter(std::string_view text, std::string_view marker) {
+    const auto found = text.find(marker);
+    return found == std::string_view::npos ? std::nullopt : std::optional(text.substr(found + marker.size()));
+}
 
 }  // namespace
 
@@ -67,17 +71,7 @@ void checkHookPrograms(const engine::ContainerPlan& plan, PathChecker* verified)
     }
 }
 
-HookLog::HookLog(const std::string& bundleDir) {
-    const auto path = cat(bundleDir, '/', hookLogName);
-    checkErrno(::mkfifo(path.c_str(), 0600), cat("Failed to create ", printable(path)));
-    // Open for both: there is always a reader, so no hook waits for one, and always a writer, so there is no end of file.
-    fifo = openFile(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW);
-    struct stat status {};
-    checkErrno(::fstat(fifo.get(), &status), cat("Failed to examine ", printable(path)));
-    if (!S_ISFIFO(status.st_mode)) {
-        throw Error(cat(printable(path), " is not a FIFO"));
-    }
-}
+HookLog::HookLog(const std::string& bundleDir) : fifo(makeFifo(cat(bundleDir, '/', hookLogName))) {}
 
 void HookLog::readAvailable() {
     std::array<char, 16384> buffer{};
@@ -126,21 +120,18 @@ bool belongsOnStandardOutput(std::string_view line) {
 }
 
 std::string explainFailedHook(const engine::ContainerPlan& plan, std::string_view runtimeLog) {
-    constexpr std::string_view marker = "hook #";
-    const auto found = runtimeLog.find(marker);
-    if (found == std::string_view::npos) {
-        return {};
-    }
-    const auto digits = runtimeLog.substr(found + marker.size());
-    const auto index = parseNumber(digits.substr(0, digits.find_first_not_of("0123456789")));
-    if (!index) {
-        return {};
-    }
+    const auto number = textAfter(runtimeLog, "hook #");
+    const auto index = number ? parseNumber(number->substr(0, number->find_first_not_of("0123456789"))) : std::nullopt;
+    const auto quoted = textAfter(runtimeLog, "executing hook `");
+    const auto path = quoted ? quoted->substr(0, quoted->find('`')) : std::string_view();
     std::vector<std::string> candidates;
     for (const auto& stage : oci::hookStages()) {
         std::size_t position = 0;
         for (const auto& planned : plan.hooks) {
-            if (planned.stage == stage && stage != oci::kPrecreateStage && position++ == *index) {
+            if (planned.stage != stage || stage == oci::kPrecreateStage) {
+                continue;
+            }
+            if (position++ == index || planned.hook.path == path) {
                 candidates.push_back(cat("'", printable(planned.name), "' (", printable(planned.hook.path), ", ", stage, ")"));
             }
         }

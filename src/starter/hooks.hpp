@@ -52,8 +52,8 @@ private:
 /// True for a line of the project's log format whose level is DEBUG or INFO.
 bool belongsOnStandardOutput(std::string_view line);
 
-/// What to tell the user about a hook that failed: runc gives nothing but its number within a stage. "" if the text, the
-/// runtime's log, does not speak of a hook.
+/// What to tell the user about a hook that failed: runc gives nothing but its number within a stage, crun its program. "" if the
+/// text, the runtime's log, does not speak of a hook.
 std::string explainFailedHook(const engine::ContainerPlan& plan, std::string_view runtimeLog);
 
 }  // namespace sarus::starter

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <functional>
@@ -117,26 +118,34 @@ std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, 
     return cgroup;
 }
 
-/// runc's own log, opened before the starter gives up its rights; empty where it is not needed.
+/// The runtime's own log, opened before the starter gives up its rights; empty where it is not needed.
 UniqueFd openRuntimeLog(const RuntimeInvocation& invocation, const engine::ContainerPlan& plan) {
-    if (plan.hooks.empty() || !invocation.keepLog || invocation.program.kind != engine::OciRuntime::runc) {
+    if (plan.hooks.empty() || !invocation.keepLog) {
         return {};
     }
     return openFile(runtimeLogPath(invocation.bundleDir), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 }
 
+bool hasStage(const engine::ContainerPlan& plan, std::string_view stage) {
+    return std::any_of(plan.hooks.begin(), plan.hooks.end(), [&](const auto& planned) { return planned.stage == stage; });
+}
+
 void explainEnd(const engine::ContainerPlan& plan, const UniqueFd& runtimeLog) {
     constexpr std::size_t largestLog = 16U << 20U;
-    const auto text =
-        runtimeLog ? explainFailedHook(plan, readAll(runtimeLog.get(), largestLog, "the log of runc")) : std::string();
+    const auto log = runtimeLog ? readAll(runtimeLog.get(), largestLog, "the log of the OCI runtime") : std::string();
+    const auto text = explainFailedHook(plan, log);
     if (!text.empty()) {
         printError(text);
+    }
+    if (log.starts_with("executable file `")) {  // crun's words; with hooks, checkCommand() could not find it out
+        printError(missingCommand(plan.args.front()));
     }
 }
 
 /// From the start of the runtime to the end of everything that belongs to the container.
 int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> deviceCgroup, const Credentials& credentials,
-                 Rootfs& rootfs, RecordFile record, HookLog* hookLog, const std::function<void()>& explain, Timer& timer) {
+                 Rootfs& rootfs, RecordFile record, const WatchedThings& watched, const std::function<void()>& explain,
+                 Timer& timer) {
     checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the container's subreaper");
     if (const int number = takePendingTermination(); number != 0) {
         return 128 + number;
@@ -150,7 +159,7 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
                                   std::move(deviceCgroup), std::move(record));
     dropToMonitor(credentials);
     const auto reaped = [&](pid_t pid) { rootfs.forgetHelper(pid); };
-    const auto end = watchRuntime(std::move(runtime), reaped, hookLog);
+    const auto end = watchRuntime(std::move(runtime), reaped, watched);
     timer.done("The container");
     if (!end.status.ok()) {
         explain();
@@ -276,17 +285,21 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     timer.done("Writing the bundle");
 
     auto hookLog = plan.hooks.empty() ? std::nullopt : std::optional<HookLog>(rootfs.bundleDir());
-    RuntimeInvocation invocation{.program = runtime,
-                                 .runtimeRoot = directories.runtimeRoot,
-                                 .bundleDir = rootfs.bundleDir(),
-                                 .containerName = plan.name,
-                                 .terminal = plan.terminal,
-                                 .descriptors = plan.descriptors,
-                                 .keepLog = logLevel() > LogLevel::debug};
+    RuntimeInvocation invocation{
+        .program = runtime,
+        .runtimeRoot = directories.runtimeRoot,
+        .bundleDir = rootfs.bundleDir(),
+        .containerName = plan.name,
+        .terminal = plan.terminal,
+        .descriptors = plan.descriptors,
+        .keepLog = runtime.kind == engine::OciRuntime::crun ? !plan.hooks.empty() : logLevel() > LogLevel::debug};
+    PidFile pidFile(invocation);
     const auto log = openRuntimeLog(invocation, plan);
     const auto explain = [&] { explainEnd(plan, log); };
-    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs, std::move(record),
-                        hookLog ? &*hookLog : nullptr, explain, timer);
+    return runContainer(
+        invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs, std::move(record),
+        {.hookLog = hookLog ? &*hookLog : nullptr, .program = &pidFile, .hooksFollow = hasStage(plan, "poststop")}, explain,
+        timer);
 }
 
 }  // namespace sarus::starter

@@ -7,9 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <ctime>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -46,53 +51,125 @@ void signalPayload(pid_t runtime, int number) {
     }
 }
 
-class Watch {
-public:
-    Watch(Child child, const std::function<void(pid_t)>& onReaped, HookLog* log, const Process* besides)
-        : runtime(std::move(child)), reaped(onReaped), hookLog(log), container(besides) {}
-
-    RuntimeEnd run() {
-        if (hookLog != nullptr || container != nullptr) {
-            watchSeveral();
-            return end;
+std::string statusField(const std::string& status, std::string_view key) {
+    for (const auto& line : split(status, '\n')) {
+        if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ':') {
+            return splitWords(line.substr(key.size() + 1)).at(0);
         }
-        const auto all = allSignals();
-        while (!reapChildren()) {
-            siginfo_t info{};
-            const int number = ::sigwaitinfo(&all, &info);
-            if (number > 0) {
-                handle(number);
-            }
-        }
-        return end;
     }
+    return {};
+}
+
+/// True for what runs in a container: it can neither gain privileges nor leave its user namespace, which hooks are not in.
+bool isConfined(const Process& process) {
+    const auto status = process.read("status");
+    const Process self(::getpid());
+    return statusField(status, "NoNewPrivs") == "1" && statusField(status, "Uid") == cat(::getuid()) &&
+           (statusField(self.read("status"), "NoNewPrivs") != "1" || process.read("uid_map") != self.read("uid_map"));
+}
+
+/// A process whose end ends what runs beside it.
+class Leader {
+public:
+    explicit Leader(const Process& theProcess)
+        : process(theProcess), end(static_cast<int>(::syscall(SYS_pidfd_open, theProcess.pid(), 0))) {}
+
+    bool isOver() const { return !process.isRunning(); }
+    /// -1 where a process cannot be polled (before Linux 5.3).
+    int descriptor() const noexcept { return end.get(); }
 
 private:
-    /// Waits for signals, for the hooks' messages and for the end of the container at once.
-    void watchSeveral() {
-        constexpr int pollMilliseconds = 100;  // where a process cannot be polled (before Linux 5.3)
+    Process process;
+    UniqueFd end;
+};
+
+class Watch {
+public:
+    Watch(Child child, const std::function<void(pid_t)>& onReaped, const WatchedThings& theThings)
+        : runtime(std::move(child)), reaped(onReaped), things(theThings) {
+        if (things.container != nullptr) {
+            leaders.emplace_back(*things.container);
+        }
+    }
+
+    RuntimeEnd run() {
         const auto all = allSignals();
         const UniqueFd signals(checkErrno(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK), "Failed to watch signals"));
-        const UniqueFd containerEnd(container == nullptr ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, container->pid(), 0)));
         while (!reapChildren()) {
-            const int patience = container == nullptr || (containerEnd && container->isRunning()) ? -1 : pollMilliseconds;
-            std::array<pollfd, 3> sources{pollfd{signals.get(), POLLIN, 0},
-                                          pollfd{hookLog == nullptr ? -1 : hookLog->descriptor(), POLLIN, 0},
-                                          pollfd{containerEnd.get(), POLLIN, 0}};
-            ::poll(sources.data(), sources.size(), patience);
-            if (hookLog != nullptr) {
-                hookLog->forward();
+            wait(signals.get());
+            if (things.hookLog != nullptr) {
+                things.hookLog->forward();
             }
-            if (container != nullptr && !container->isRunning()) {
-                killDescendants(Process(runtime.pid()), 1);
+            if (things.program != nullptr) {
+                noteStart();
+            }
+            if (isOver()) {
+                killLeftovers();
             }
             signalfd_siginfo info{};
             while (::read(signals.get(), &info, sizeof info) == sizeof info) {
                 handle(static_cast<int>(info.ssi_signo));
             }
         }
-        if (hookLog != nullptr) {
-            hookLog->finish();
+        if (things.hookLog != nullptr) {
+            things.hookLog->finish();
+        }
+        if (things.program != nullptr) {
+            things.program->read();
+            end.programStarted = things.program->started();
+        }
+        return end;
+    }
+
+private:
+    /// Returns when something has happened, or when it is time to look.
+    void wait(int signals) const {
+        constexpr int lookMilliseconds = 20;
+        bool look = isOver();
+        std::vector<pollfd> sources{{signals, POLLIN, 0}};
+        if (things.hookLog != nullptr) {
+            sources.push_back({things.hookLog->descriptor(), POLLIN, 0});
+        }
+        if (things.program != nullptr && !programNoted) {
+            sources.push_back({things.program->descriptor(), POLLIN, 0});
+            look = look || things.program->descriptor() < 0;
+        }
+        for (const auto& leader : leaders) {
+            look = look || leader.descriptor() < 0;
+            if (!leader.isOver()) {
+                sources.push_back({leader.descriptor(), POLLIN, 0});
+            }
+        }
+        ::poll(sources.data(), sources.size(), look ? lookMilliseconds : -1);
+    }
+
+    bool isOver() const {
+        return std::any_of(leaders.begin(), leaders.end(), [](const Leader& leader) { return leader.isOver(); });
+    }
+
+    void noteStart() {
+        const auto start = things.program->read();
+        if (!start) {
+            return;
+        }
+        programNoted = true;
+        startedAt = start->time;
+        // One that is not there any more has ended, and its number may be a stranger's.
+        const auto children = Process(runtime.pid()).children();
+        const auto found =
+            std::find_if(children.begin(), children.end(), [&](const Process& child) { return child.pid() == start->pid; });
+        leaders.emplace_back(found == children.end() ? Process(0) : *found);
+    }
+
+    /// crun goes on until the last process is gone that the program has left behind, and runc until nobody writes any more.
+    void killLeftovers() const {
+        const auto isHook = [this](const Process& process) { return process.started() >= startedAt && !isConfined(process); };
+        killDescendants(Process(runtime.pid()), 1, things.hooksFollow ? isHook : std::function<bool(const Process&)>());
+        if (!things.helpers.empty()) {  // `runc exec` leaves orphans to its parent
+            killDescendants(Process(::getpid()), 1, [this](const Process& process) {
+                return process.pid() == runtime.pid() ||
+                       std::find(things.helpers.begin(), things.helpers.end(), process.pid()) != things.helpers.end();
+            });
         }
     }
 
@@ -142,8 +219,10 @@ private:
 
     Child runtime;
     const std::function<void(pid_t)>& reaped;
-    HookLog* hookLog;
-    const Process* container;
+    const WatchedThings& things;
+    std::vector<Leader> leaders;
+    bool programNoted = false;
+    std::uint64_t startedAt = 0;  ///< when the program was seen to run
     RuntimeEnd end;
 };
 
@@ -160,13 +239,13 @@ int takePendingTermination() {
     return number > 0 ? number : 0;
 }
 
-RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, HookLog* hookLog, const Process* container) {
-    return Watch(std::move(runtime), reaped, hookLog, container).run();
+RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped, const WatchedThings& things) {
+    return Watch(std::move(runtime), reaped, things).run();
 }
 
 int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {
     if (end.status.signal == 0) {
-        return end.status.code;
+        return end.status.code != 0 && !end.programStarted ? 1 : end.status.code;
     }
     if (end.status.signal == end.lastForwarded) {
         return end.status.shellStatus();  // the signal came before the runtime could pass it on

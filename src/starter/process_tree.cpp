@@ -101,6 +101,11 @@ std::vector<Process> Process::children() const {
     return found;
 }
 
+std::string Process::read(const std::string& name) const {
+    const auto directory = open();
+    return directory ? readProcFile(directory.get(), name) : std::string();
+}
+
 void Process::signal(int number) const {
     const auto directory = open();
     if (directory && ::syscall(SYS_pidfd_send_signal, directory.get(), number, nullptr, 0) != 0 && errno == ENOSYS) {
@@ -108,13 +113,19 @@ void Process::signal(int number) const {
     }
 }
 
-void killDescendants(const Process& process, int attempts) {
+void killDescendants(const Process& process, int attempts, const std::function<bool(const Process&)>& spared) {
     for (int attempt = 0; attempt < attempts; ++attempt) {
-        auto found = process.children();
-        for (std::size_t i = 0; i < found.size(); ++i) {
-            for (auto& child : found[i].children()) {
-                found.push_back(child);
+        std::vector<Process> found;
+        const auto addChildren = [&](const Process& parent) {
+            for (auto& child : parent.children()) {
+                if (!spared || !spared(child)) {
+                    found.push_back(child);
+                }
             }
+        };
+        addChildren(process);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            addChildren(Process(found[i]));  // a copy: the vector grows
         }
         bool alive = false;
         for (const auto& descendant : found) {

@@ -3,6 +3,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -23,6 +25,8 @@ public:
     bool isRunning() const;
     /// The children of all its threads; empty if it is gone.
     std::vector<Process> children() const;
+    /// The text of a file in its directory of /proc; "" if it is gone or does not let us read.
+    std::string read(const std::string& name) const;
     /// Nothing happens if it is gone.
     void signal(int number) const;
 
@@ -33,7 +37,8 @@ private:
     std::uint64_t startTime;  ///< in clock ticks; no number comes round within one
 };
 
-/// Sends SIGKILL to everything below `process`, not to itself, until nothing is left or `attempts` rounds are over.
-void killDescendants(const Process& process, int attempts);
+/// Sends SIGKILL to everything below `process`, not to itself, until nothing is left or `attempts` rounds are over. A process for
+/// which `spared` is true (none: no process) is left alone with all its descendants.
+void killDescendants(const Process& process, int attempts, const std::function<bool(const Process&)>& spared = {});
 
 }  // namespace sarus::starter

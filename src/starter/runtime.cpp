@@ -318,7 +318,7 @@ void refuseNameInUse(const std::string& runtimeRoot, const std::string& containe
 }
 
 std::string runtimeLogPath(const std::string& bundleDir) {
-    return cat(bundleDir, "/runc.log");
+    return cat(bundleDir, "/runtime.log");
 }
 
 std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
@@ -326,16 +326,19 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     std::vector<std::string> arguments{crun ? "crun" : "runc", "--root", invocation.runtimeRoot};
     if (crun) {
         arguments.emplace_back("--cgroup-manager=disabled");
-    } else if (invocation.keepLog) {
+    }
+    if (invocation.keepLog) {
         arguments.emplace_back("--log");  // errors still reach the user's stderr
         arguments.emplace_back(runtimeLogPath(invocation.bundleDir));
     }
+    arguments.emplace_back(invocation.execProcess >= 0 ? "exec" : "run");
+    if (!invocation.pidFile.empty()) {
+        arguments.insert(arguments.end(), {"--pid-file", invocation.pidFile});
+    }
     if (invocation.execProcess >= 0) {
-        arguments.insert(arguments.end(),
-                         {"exec", "--process", cat("/proc/self/fd/", execProcessNumber), invocation.containerName});
+        arguments.insert(arguments.end(), {"--process", cat("/proc/self/fd/", execProcessNumber), invocation.containerName});
         return arguments;
     }
-    arguments.emplace_back("run");
     // The payload keeps the session keyring of the job (Kerberos tickets); keys are a scarce resource with many ranks.
     arguments.emplace_back("--no-new-keyring");
     arguments.emplace_back("--bundle");

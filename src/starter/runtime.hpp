@@ -55,12 +55,14 @@ struct RuntimeInvocation {
     std::string containerName;
     bool terminal = false;
     std::vector<engine::PreservedDescriptor> descriptors{};  ///< `to` counts up from 3
-    bool keepLog = false;                                    ///< runc's warnings go to a file in the bundle, not to the user
+    bool keepLog = false;                                    ///< runc's warnings go to a file in the bundle, not to the user;
+                                                             ///< what crun complains of goes there and to the user
+    std::string pidFile{};                                   ///< none if empty (pid_file.hpp)
     std::vector<int> cgroups{};                              ///< cgroup.procs of each cgroup which the runtime enters
     int execProcess = -1;                                    ///< a file with the process to run in the running container, or -1
 };
 
-/// Where runc is told to write its log.
+/// Where the runtime is told to write its log.
 std::string runtimeLogPath(const std::string& bundleDir);
 
 /// argv of the runtime, in its dialect. crun never chooses a cgroup.

@@ -175,8 +175,19 @@ def test_the_command_ends_with_its_container(start, options):
 
 
 def test_a_missing_command_is_named(start):
-    result = start().exec("no-such-program")
-    assert result.returncode != 0 and "no-such-program" in result.stderr and "not found in $PATH" in result.stderr
+    container = start()
+    for command in ("no-such-program", "/no/such/program"):
+        result = container.exec(command)
+        assert result.returncode == 1 and command in result.stderr, result.stderr
+    assert "not found in $PATH" in container.exec("no-such-program").stderr
+
+
+def test_a_command_ends_with_its_first_process(start):
+    container = start()
+    result = container.exec("sh", "-c", "sleep 6545 & (setsid sleep 6545 &); exit 255", timeout=20)
+    assert result.returncode == 255
+    assert system.eventually(lambda: not [line for _, _, line in system.processes() if "6545" in line])
+    assert container.output("echo", "alive") == "alive"
 
 
 def test_containers_that_are_gone_cannot_be_entered(start):

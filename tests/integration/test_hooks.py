@@ -113,14 +113,50 @@ def test_hook_whose_conditions_do_not_hold_stays_away(hooks, image):
     assert hooks.stages() == ["10-mpi:createRuntime"]
 
 
-def test_failing_hook_says_which_and_why(hooks, image):
-    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), ["createRuntime"])
+@pytest.mark.parametrize("stage", ["prestart", "createRuntime", "createContainer"])
+def test_failing_hook_says_which_and_why(hooks, image, stage):
+    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), [stage])
     program = hooks.program("broken", "#!/bin/sh\ncat > /dev/null\necho 'no such interconnect' >&2\nexit 3\n")
-    hooks.add("20-broken", program, ["createRuntime"])
+    hooks.add("20-broken", program, [stage])
     result = hooks.engine.run(image, "true", check=False)
-    assert result.returncode != 0
-    assert str(program) in result.stderr
+    assert result.returncode == 1
     assert "no such interconnect" in result.stderr
+    assert f"The hook which failed is '20-broken' ({program}, {stage})" in result.stderr
+
+
+def test_failing_hook_in_the_container_says_which_and_why(hooks, image):
+    hooks.add("20-broken", "/bin/sh", ["startContainer"], args=["sh", "-c", "cat > /dev/null; echo 'no such file' >&2; exit 3"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1
+    assert "no such file" in result.stderr and "hook" in result.stderr
+
+
+@pytest.mark.parametrize("status", [1, 125, 126, 127, 255])
+def test_no_status_of_the_command_is_taken_for_a_failing_hook(hooks, image, status):
+    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), ["createRuntime", "createContainer", "poststop"])
+    result = hooks.engine.run(image, "sh", "-c", f"exit {status}", check=False)
+    assert (result.returncode, result.stderr) == (status, "")
+
+
+@pytest.mark.parametrize("command, line", [
+    ("no-such-command", 'exec: "no-such-command": executable file not found in $PATH'),
+    ("/no/such/command", 'exec: "/no/such/command":'),
+])
+def test_missing_command_behind_hooks_is_named_in_the_same_words(hooks, image, command, line):
+    """They could have brought it, so only the OCI runtime finds out that it is not there."""
+    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), ["createContainer"])
+    result = hooks.engine.run(image, command, check=False)
+    assert result.returncode == 1 and line in result.stderr, result.stderr
+
+
+def test_hooks_after_the_end_run_even_if_processes_had_to_be_ended_before(hooks, image):
+    """And a slow one is not taken for one of them."""
+    slow = hooks.program("slow", "#!/bin/sh\ncat > /dev/null\nsleep 0.3\necho $1 >> \"$RECORD\"\n")
+    for name in ("10-first", "20-second"):
+        hooks.add(name, slow, ["poststop"], args=["slow", name], env=[f"RECORD={hooks.record}", "PATH=/usr/bin:/bin"])
+    result = hooks.engine.run(image, "sh", "-c", "sleep 1000 & sleep 1001 & exit 3", check=False, timeout=20)
+    assert result.returncode == 3
+    assert hooks.record.read_text().splitlines() == ["10-first", "20-second"]
 
 
 def test_missing_hook_program_is_named(hooks, image):

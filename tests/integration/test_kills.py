@@ -100,6 +100,38 @@ def test_killed_payload(killed_engine, image):
     check_gone(killed_engine)
 
 
+BACKGROUND = "sleep 3333 & (setsid sleep 3333 &) ; trap '' HUP TERM; "
+
+
+@pytest.mark.parametrize("options", [(), ("--pid=private",), ("--init", "--pid=private")])
+@pytest.mark.parametrize("end, status", [("exit 3", 3), ("exit 255", 255), ("sleep 0.3; exit 0", 0)])
+def test_container_ends_with_its_main_process(killed_engine, image, options, end, status):
+    begin = time.monotonic()
+    result = killed_engine.run(image, "sh", "-c", BACKGROUND + end, options=options, check=False, timeout=20)  # to pipes, both streams
+    elapsed = time.monotonic() - begin
+    assert (result.returncode, result.stderr) == (status, "")
+    assert not payload_runs(killed_engine) and elapsed < 3
+
+
+def test_processes_that_multiply_are_ended_with_the_main_process(killed_engine, image):
+    script = 'cat > /tmp/again <<"E"\nsleep 0.05\n(sh /tmp/again &)\nexec sleep 3333\nE\nsh /tmp/again & sleep 0.3; exit 5'
+    result = killed_engine.run(image, "sh", "-c", script, check=False, timeout=20)
+    assert result.returncode == 5
+    check_gone(killed_engine)
+
+
+@pytest.mark.parametrize("victim", ["starter", "runtime", "payload"])
+def test_killed_with_processes_in_the_background(killed_engine, image, victim):
+    process = killed_engine.start("run", image, "sh", "-c", "(sleep 3333 &); echo ready; exec sleep 3334")
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    payload = system.eventually(lambda: [pid for pid, uid, command in system.processes() if command == "sleep 3334"])[0]
+    runtime = children(process.pid)[killed_engine.runtime]
+    os.kill({"starter": process.pid, "runtime": runtime, "payload": payload}[victim], signal.SIGKILL)
+    process.communicate(timeout=20)
+    assert process.returncode == {"starter": -signal.SIGKILL, "runtime": 1, "payload": 137}[victim]
+    check_gone(killed_engine)
+
+
 def squashfuse_of(others):
     return next((pid for name, pid in others.items() if name.startswith("squashfuse")), None)
 

@@ -98,6 +98,16 @@ TEST(ExplainFailedHook, NumberWithinAStageBecomesAName) {
     EXPECT_THAT(explainFailedHook(plan, "no cgroup"), IsEmpty());
 }
 
+TEST(ExplainFailedHook, ProgramOfCrunsMessageBecomesAName) {
+    auto other = planned("02-b", "createContainer");
+    other.hook.path = "/opt/hooks/b `c";
+    const auto plan = planOf({planned("01-a", "createRuntime"), other});
+    EXPECT_EQ(explainFailedHook(plan, "error executing hook `/bin/sh` (exit code: 3)"),
+              "The hook which failed is '01-a' (/bin/sh, createRuntime)");
+    EXPECT_THAT(explainFailedHook(plan, "error executing hook `/bin/s` (exit code: 3)"), IsEmpty());
+    EXPECT_THAT(explainFailedHook(plan, "error executing hook `"), IsEmpty());
+}
+
 TEST(CheckHookPrograms, MissingProgramNamesTheHook) {
     auto hook = planned("09-gone", "createRuntime");
     hook.hook.path = "/nonexistent/hook";

@@ -74,6 +74,14 @@ TEST(Monitor, ARuntimeThatIsKilledIsAnErrorUnlessTheSignalCameThroughTheStarter)
     EXPECT_EQ(exitStatusOf({.status = {.code = 137, .signal = 0}}, "crun"), 137);
 }
 
+TEST(Monitor, ARuntimeThatFailsBeforeTheProgramRunsIsOurFailure) {
+    EXPECT_EQ(exitStatusOf({.status = {.code = 255, .signal = 0}, .programStarted = false}, "crun"), 1);
+    EXPECT_EQ(exitStatusOf({.status = {.code = 255, .signal = 0}}, "crun"), 255);
+    EXPECT_EQ(exitStatusOf({.status = {.code = 0, .signal = 0}, .programStarted = false}, "crun"), 0);
+    EXPECT_EQ(exitStatusOf({.status = {.code = 0, .signal = SIGTERM}, .lastForwarded = SIGTERM, .programStarted = false}, "crun"),
+              143);
+}
+
 TEST(Monitor, ASignalThatCameBeforeTheStartIsSeen) {
     EXPECT_EQ(0, isolated([] {
                   blockAllSignals();

@@ -5,6 +5,8 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/subprocess.hpp"
@@ -48,6 +50,29 @@ TEST(ProcessTreeAsRoot, AProcessThatHasGoneIsNotTakenForItsSuccessor) {
     EXPECT_EQ(0, isolated([] {
                   checkErrno(::unshare(CLONE_NEWPID), "unshare");
                   return isolated(signalAProcessWhoseNumberIsUsedAgain);  // the first process of the namespace
+              }));
+}
+
+TEST(ProcessTreeAsRoot, WhatIsSparedIsLeftAloneWithItsDescendants) {
+    EXPECT_EQ(0, isolated([] {
+                  auto tree = start(
+                      {.path = "/bin/sh", .args = {"sh", "-c", "(sleep 61 & wait) & (sleep 61 & wait) & wait; exec sleep 61"}});
+                  const Process root(tree.pid());
+                  std::vector<Process> shells;
+                  for (int i = 0; i < 200; ++i) {
+                      shells = root.children();
+                      if (shells.size() == 2 && !shells[0].children().empty() && !shells[1].children().empty()) {
+                          break;
+                      }
+                      ::usleep(10000);
+                  }
+                  const auto kept = shells.at(0).children().at(0);
+                  const auto ended = shells.at(1).children().at(0);
+                  killDescendants(root, 1, [&](const Process& process) { return process.pid() == shells[0].pid(); });
+                  ::usleep(50000);
+                  const bool right = shells[0].isRunning() && kept.isRunning() && !ended.isRunning() && !shells[1].isRunning();
+                  killDescendants(root, 20);
+                  return right && !kept.isRunning() ? 0 : 1;
               }));
 }
 

@@ -25,18 +25,19 @@ RuntimeInvocation invocation(OciRuntime kind) {
             .runtimeRoot = "/run/sarus/1000",
             .bundleDir = "/bundle",
             .containerName = "name",
-            .keepLog = true};
+            .keepLog = true,
+            .pidFile = kind == OciRuntime::crun ? "/bundle/pid" : ""};
 }
 
 TEST(RuntimeArguments, CrunNeverChoosesACgroup) {
     EXPECT_THAT(runtimeArguments(invocation(OciRuntime::crun)),
-                ElementsAre("crun", "--root", "/run/sarus/1000", "--cgroup-manager=disabled", "run", "--no-new-keyring",
-                            "--bundle", "/bundle", "name"));
+                ElementsAre("crun", "--root", "/run/sarus/1000", "--cgroup-manager=disabled", "--log", "/bundle/runtime.log",
+                            "run", "--pid-file", "/bundle/pid", "--no-new-keyring", "--bundle", "/bundle", "name"));
 }
 
 TEST(RuntimeArguments, RuncKeepsItsWarningsInTheBundle) {
     EXPECT_THAT(runtimeArguments(invocation(OciRuntime::runc)),
-                ElementsAre("runc", "--root", "/run/sarus/1000", "--log", "/bundle/runc.log", "run", "--no-new-keyring",
+                ElementsAre("runc", "--root", "/run/sarus/1000", "--log", "/bundle/runtime.log", "run", "--no-new-keyring",
                             "--bundle", "/bundle", "name"));
     auto loud = invocation(OciRuntime::runc);
     loud.keepLog = false;
