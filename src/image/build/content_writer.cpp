@@ -46,6 +46,7 @@ ContentWriter::ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTa
       tailKeys(secret),
       position(output.size()),
       chainKeys(secret) {
+    knownTails.reserve(1U << 16U);  // a table that grows reads all its keys again
     for (unsigned int i = 0; i < workers; ++i) {
         compressors.push_back(own(static_cast<sqfs_compressor_t*>(sqfs_copy(&compressorToCopy))));
     }
@@ -151,14 +152,15 @@ void ContentWriter::endBlock() {
 }
 
 void ContentWriter::endTail() {
-    const auto key = tailKeys.of({target, blockBytes});
+    Place* place = nullptr;
     if (options.duplicates) {
-        const auto known = knownTails.find(key);
-        if (known != knownTails.end()) {
+        const auto [known, isNew] = knownTails.try_emplace(tailKeys.of({target, blockBytes}));
+        if (!isNew) {
             current->fragment = known->second.fragment;
             current->fragmentOffset = known->second.offset;
             return;
         }
+        place = &known->second;
     }
     if (target == buffer.get()) {
         // It does not fit behind the others; it is the first of the next block instead. The full one goes behind the file's
@@ -173,8 +175,8 @@ void ContentWriter::endTail() {
     current->fragment = fragmentCount;
     current->fragmentOffset = static_cast<std::uint32_t>(tailBytes);
     tailBytes += blockBytes;
-    if (options.duplicates) {
-        knownTails.emplace(key, Place{current->fragment, current->fragmentOffset});
+    if (place != nullptr) {
+        *place = {current->fragment, current->fragmentOffset};
     }
 }
 

@@ -87,8 +87,8 @@ private:
     };
 
     struct Place {
-        std::uint32_t fragment;
-        std::uint32_t offset;
+        std::uint32_t fragment = 0;
+        std::uint32_t offset = 0;
     };
 
     void beginBlock();

@@ -96,6 +96,17 @@ void readMissing(const BuildRequest& request, LayerMerger& merger, ReadCounters&
     }
 }
 
+/// What one conversion keeps in memory.
+struct Conversion {
+    Conversion(const BuildRequest& request, int output)
+        : writer(output, request.outputPath, request.squashfs, request.squashfs.workers.value_or(availableCpus())),
+          merger(writer, static_cast<std::uint32_t>(request.image.layers.size()), request.limits.entries,
+                 request.limits.unpackedBytes) {}
+
+    SquashfsWriter writer;
+    LayerMerger merger;
+};
+
 }  // namespace
 
 unsigned int availableCpus() {
@@ -113,26 +124,24 @@ BuildResult buildImage(const BuildRequest& request) {
     checkSpace(request, output.fd());
     ReadCounters counters;
     BuildResult result{};
-    {
-        const Progress progress(request.progress, "Converting layers", blobBytes(request.image),
-                                [&] { return counters.blobBytes.load(); });
-        SquashfsWriter writer(output.fd(), request.outputPath, request.squashfs,
-                              request.squashfs.workers.value_or(availableCpus()));
-        LayerMerger merger(writer, static_cast<std::uint32_t>(request.image.layers.size()), request.limits.entries,
-                           request.limits.unpackedBytes);
-        try {
-            readLayers(request, merger, counters);
-            readMissing(request, merger, counters);
-        } catch (...) {
-            writer.abandon();
-            throw;
-        }
-        writer.finishContent();
-        writer.writeTree(merger.tree(), merger.xattrSets(), request.owner);
-        merger.tree().forEach([&](std::string_view, Node&) { ++result.entries; });
-        result.squashfsSize = writer.size();
-        result.squashfsDigest = writer.digest();
+    const Progress progress(request.progress, "Converting layers", blobBytes(request.image),
+                            [&] { return counters.blobBytes.load(); });
+    const auto conversion = std::make_shared<Conversion>(request, output.fd());
+    auto& writer = conversion->writer;
+    auto& merger = conversion->merger;
+    try {
+        readLayers(request, merger, counters);
+        readMissing(request, merger, counters);
+    } catch (...) {
+        writer.abandon();
+        throw;
     }
+    writer.finishContent();
+    writer.writeTree(merger.tree(), merger.xattrSets(), request.owner);
+    merger.tree().forEach([&](std::string_view, Node&) { ++result.entries; });
+    result.squashfsSize = writer.size();
+    result.squashfsDigest = writer.digest();
+    result.leftovers = conversion;
     output.keep();
     return result;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct BuildResult {
     std::string squashfsDigest;  ///< "fsverity-sha256:..." (base/fsverity.hpp)
     std::uint64_t squashfsSize;  ///< in bytes
     std::uint64_t entries;       ///< names in the image
+    /// The tree and whatever else was needed. To free it takes longer than to end the program, which may therefore keep it.
+    std::shared_ptr<void> leftovers;
 };
 
 /// Converts the layers of an image into one squashfs, reading each blob once, the top layer first. Digests are verified on the

@@ -142,6 +142,7 @@ void build(Arguments& arguments) {
     request.image = openImage(selection);
     removeOnSignals(request.outputPath);
     const auto result = buildImage(request);
+    [[maybe_unused]] static const auto* const keptToTheEnd = new std::shared_ptr<void>(result.leftovers);
     nlohmann::ordered_json line;
     line["manifestDigest"] = request.image.manifestDigest;
     line["configDigest"] = request.image.configDigest;

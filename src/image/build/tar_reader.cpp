@@ -116,13 +116,15 @@ bool isZero(std::span<const unsigned char> block) {
 }
 
 bool checksumHolds(std::span<const unsigned char> block) {
-    std::int64_t plain = 0;
-    std::int64_t withSign = 0;  // some historic writers summed signed characters
-    for (std::size_t i = 0; i < block.size(); ++i) {
-        const bool inside = i >= checksumField.offset && i < checksumField.offset + checksumField.length;
-        const unsigned char byte = inside ? ' ' : block[i];
+    std::int32_t plain = 0;
+    std::int32_t withSign = 0;  // some historic writers summed signed characters
+    for (const auto byte : block) {
         plain += byte;
         withSign += static_cast<signed char>(byte);
+    }
+    for (const auto byte : block.subspan(checksumField.offset, checksumField.length)) {  // counts as blanks
+        plain += ' ' - byte;
+        withSign += ' ' - static_cast<signed char>(byte);
     }
     const auto stated = fieldNumber(block, checksumField, "checksum");
     return stated == plain || stated == withSign;
