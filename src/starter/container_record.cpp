@@ -1,10 +1,15 @@
 #include "starter/container_record.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
+#include <memory>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -23,6 +28,25 @@ constexpr std::size_t largestRecord = 64U << 20U;
 
 std::string recordPath(const std::string& runtimeRoot, const std::string& containerName) {
     return cat(runtimeRoot, "/.", containerName, ".json");  // no container's name begins with a dot
+}
+
+std::string_view nameOfRecord(std::string_view fileName) {
+    constexpr std::string_view suffix = ".json";
+    const bool record = fileName.size() > suffix.size() + 1 && fileName.starts_with('.') && fileName.ends_with(suffix);
+    return record ? fileName.substr(1, fileName.size() - suffix.size() - 1) : std::string_view();
+}
+
+/// Others than the owner of a record lock it only to see whether there is one, for less than this takes.
+bool lockWithPatience(int fd) {
+    constexpr int attempts = 20;
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            return true;
+        }
+        ::nanosleep(&pause, nullptr);
+    }
+    return false;
 }
 
 bool hasName(int fd, const std::string& path) {
@@ -71,7 +95,7 @@ RecordFile RecordFile::create(const std::string& runtimeRoot, const std::string&
     UniqueFd file;
     do {  // until the locked file is the one that has the name: its former owner removes it
         file = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-        if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (!lockWithPatience(file.get())) {
             throw Error(cat("A container with the name '", printable(containerName), "' exists already"),
                         "Choose another --name");
         }
@@ -86,6 +110,21 @@ void RecordFile::remove() noexcept {
     if (!path.empty()) {
         ::unlink(path.c_str());
         path.clear();
+    }
+}
+
+void sweepRecords(const std::string& runtimeRoot) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(runtimeRoot.c_str()), &::closedir);
+    while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+        const auto container = nameOfRecord(static_cast<const char*>(entry->d_name));
+        if (container.empty()) {
+            continue;
+        }
+        const auto path = recordPath(runtimeRoot, std::string(container));
+        const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && hasName(file.get(), path)) {
+            ::unlink(path.c_str());
+        }
     }
 }
 

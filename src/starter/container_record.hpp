@@ -40,6 +40,9 @@ private:
     std::string path;
 };
 
+/// Removes the records whose starters were killed together with their janitors. Starts at the same time are not disturbed.
+void sweepRecords(const std::string& runtimeRoot);
+
 /// nullopt if there is no living container of that name. Throws Error for a file that is no record.
 std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const std::string& containerName);
 

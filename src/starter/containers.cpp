@@ -34,11 +34,8 @@ std::string text(const Json& object, const char* key) {
     return found != object.end() && found->is_string() ? printable(found->get_ref<const std::string&>()) : std::string();
 }
 
-/// The directories are the user's own: verified to be changeable by nobody but root (rootless: himself).
-std::vector<std::string> runtimeRoots(const engine::SiteConfig& config, const Credentials& credentials,
-                                      const std::string& sessionDirectory) {
-    const std::vector<std::string> environment{cat("XDG_RUNTIME_DIR=", sessionDirectory)};
-    return findRuntimeRoots(credentials, config, environment);
+std::vector<std::string> environmentOf(const std::string& sessionDirectory) {
+    return {cat("XDG_RUNTIME_DIR=", sessionDirectory)};
 }
 
 Output callRuntime(const RuntimeProgram& program, std::vector<std::string> arguments) {
@@ -92,7 +89,7 @@ std::vector<ContainerEntry> callerContainers(const engine::SiteConfig& config, c
                                              const std::string& sessionDirectory) {
     const auto program = findRuntime(config.runcPath);
     std::vector<ContainerEntry> all;
-    for (const auto& root : runtimeRoots(config, credentials, sessionDirectory)) {
+    for (const auto& root : findRuntimeRoots(credentials, config, environmentOf(sessionDirectory))) {
         const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
         if (!output.status.ok()) {
             fail("Failed to list the containers", output);
@@ -112,13 +109,11 @@ Error noSuchContainer(const std::string& name) {
 std::string rootOf(const engine::SiteConfig& config, const Credentials& credentials, const std::string& sessionDirectory,
                    const std::string& name) {
     engine::checkContainerName(name);
-    const auto roots = runtimeRoots(config, credentials, sessionDirectory);
-    const auto found =
-        std::find_if(roots.begin(), roots.end(), [&](const auto& path) { return pathExists(cat(path, '/', name)); });
-    if (found == roots.end()) {
+    auto root = findRuntimeRootOf(name, credentials, config, environmentOf(sessionDirectory));
+    if (!root) {
         throw noSuchContainer(name);
     }
-    return *found;
+    return std::move(*root);
 }
 
 }  // namespace

@@ -121,10 +121,8 @@ int execInContainer(const Entry& entry, Credentials credentials, int requestFd) 
     closeInherited(entry.descriptors, {});
 
     auto directories = prepareStateDirectories(credentials, config, request.hostEnvironment);
-    for (const auto& root : findRuntimeRoots(credentials, config, request.hostEnvironment)) {
-        if (pathExists(cat(root, '/', name))) {
-            directories.runtimeRoot = root;
-        }
+    if (auto root = findRuntimeRootOf(name, credentials, config, request.hostEnvironment)) {
+        directories.runtimeRoot = std::move(*root);
     }
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
     paths.reset();

@@ -22,6 +22,7 @@
 #include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
+#include "starter/private_directory.hpp"
 #include "starter/stream_owners.hpp"
 
 namespace sarus::starter {
@@ -35,28 +36,6 @@ constexpr const char* startedReadOnly = "_LIBCONTAINER_CLONED_BINARY=1";
 
 /// Where the runtime finds the description of a process that joins a container.
 constexpr int execProcessNumber = 3;
-
-void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidden) {
-    struct stat status {};
-    checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));
-    if (!S_ISDIR(status.st_mode) || status.st_uid != owner || (status.st_mode & forbidden) != 0) {
-        throw Error(
-            cat("The directory ", printable(path), " does not belong to uid ", owner, " alone (found uid ", status.st_uid,
-                ", access for others)"),
-            cat("Remove ", printable(path), ", correct its owner and mode, or set XDG_RUNTIME_DIR to a directory of your own"));
-    }
-}
-
-/// mkdir and open of one component, never through a link; what exists already must be as private as what is made.
-UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::string& path, mode_t mode, uid_t owner) {
-    if (::mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) {
-        throwErrno(cat("Failed to create ", printable(path)));
-    }
-    UniqueFd fd(::openat(parent, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    checkErrno(fd.get(), cat("Failed to open ", printable(path)));
-    verifyPrivate(fd.get(), path, owner, mode == 0700 ? 077 : 022);
-    return fd;
-}
 
 std::optional<std::string> valueOf(const std::vector<std::string>& environment, std::string_view name) {
     for (const auto& entry : environment) {
@@ -309,6 +288,15 @@ std::vector<std::string> findRuntimeRoots(const Credentials& credentials, const 
         logInfo("Runtime", cat("Containers of other sessions are not looked for: ", error.what()));
     }
     return roots;
+}
+
+std::optional<std::string> findRuntimeRootOf(const std::string& containerName, const Credentials& credentials,
+                                             const engine::SiteConfig& config,
+                                             const std::vector<std::string>& callerEnvironment) {
+    const auto roots = findRuntimeRoots(credentials, config, callerEnvironment);
+    const auto found =
+        std::find_if(roots.begin(), roots.end(), [&](const auto& root) { return pathExists(cat(root, '/', containerName)); });
+    return found == roots.end() ? std::nullopt : std::optional(*found);
 }
 
 void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName) {

@@ -44,6 +44,10 @@ StateDirectories prepareStateDirectories(const Credentials& credentials, const e
 std::vector<std::string> findRuntimeRoots(const Credentials& credentials, const engine::SiteConfig& config,
                                           const std::vector<std::string>& callerEnvironment);
 
+/// The first of findRuntimeRoots() in which a runtime knows a container of this (valid) name.
+std::optional<std::string> findRuntimeRootOf(const std::string& containerName, const Credentials& credentials,
+                                             const engine::SiteConfig& config, const std::vector<std::string>& callerEnvironment);
+
 /// Throws Error if the runtime knows a container of this name already.
 void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName);
 

@@ -14,28 +14,11 @@
 #include "base/path_in_root.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "starter/private_directory.hpp"
 
 namespace sarus::starter {
 
 namespace {
-
-/// Opens (after creating) a directory which only the caller can enter; a foreign one of that name is refused.
-UniqueFd openPrivateDirectory(int parent, const std::string& name, const std::string& shown, const Credentials& credentials) {
-    if (::mkdirat(parent, name.c_str(), 0700) != 0 && errno != EEXIST) {
-        throwErrno(cat("Failed to create directory ", printable(shown)));
-    }
-    UniqueFd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd) {
-        throwErrno(cat("Failed to open directory ", printable(shown)));
-    }
-    struct stat status {};
-    checkErrno(::fstat(fd.get(), &status), cat("Failed to inspect directory ", printable(shown)));
-    if (status.st_uid != credentials.ownerUid() || (status.st_mode & 077) != 0) {
-        throw Error(cat("Failed to use directory ", printable(shown), ": it must belong to you and have mode 0700"),
-                    "remove it, or set \"tempDir\" to another directory in sarus.json");
-    }
-    return fd;
-}
 
 void lockFile(int fd, int operation, const std::string& shown) {
     while (::flock(fd, operation) != 0) {
@@ -84,9 +67,9 @@ UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const
     checkErrno(::fstat(imageFd, &image), cat("Failed to inspect image ", printable(imagePath)));
     const auto top = cat("sarus-", credentials.uid());
     const auto base = openFile(tempDir, O_RDONLY | O_DIRECTORY);
-    const auto own = openPrivateDirectory(base.get(), top, cat(tempDir, '/', top), credentials);
+    const auto own = makePrivateDirectory(base.get(), top, cat(tempDir, '/', top), 0700, credentials.ownerUid());
     const auto shown = cat(tempDir, '/', top, "/unpacked");
-    const auto cache = openPrivateDirectory(own.get(), "unpacked", shown, credentials);
+    const auto cache = makePrivateDirectory(own.get(), "unpacked", shown, 0700, credentials.ownerUid());
 
     const auto name = cat(static_cast<std::uint64_t>(image.st_dev), '-', static_cast<std::uint64_t>(image.st_ino), '-',
                           static_cast<std::int64_t>(image.st_size), '-',

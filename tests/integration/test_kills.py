@@ -4,6 +4,7 @@ left on the node (the fixture leaves_nothing_behind looks after each test), and 
 
 import collections
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -158,7 +159,11 @@ def test_killed_squashfuse(killed_engine, image):
     check_gone(killed_engine)
 
 
-def test_everything_of_a_start_is_gone_when_the_whole_job_is_killed(killed_engine, image):
+def runtime_root(engine, temp_dir):
+    return temp_dir / f"sarus-{engine.user.uid}" / "state" if engine.rootless else pathlib.Path(f"/run/sarus/{engine.user.uid}")
+
+
+def test_everything_of_a_start_is_gone_when_the_whole_job_is_killed(killed_engine, image, temp_dir):
     """As a workload manager ends a job: SIGKILL for all processes of its cgroup, in any order."""
     process, others = start(killed_engine, image)
     victims = [process.pid, *others.values(), *children(others[killed_engine.runtime]).values()]
@@ -168,6 +173,9 @@ def test_everything_of_a_start_is_gone_when_the_whole_job_is_killed(killed_engin
     for pid, uid, command in system.processes():
         if command == "sleep 3333" and uid == killed_engine.user.uid:
             os.kill(pid, signal.SIGKILL)  # the job's other processes get the signal too
+    assert any(file.name.startswith(".") for file in runtime_root(killed_engine, temp_dir).iterdir()), "nobody was left to remove the record"
+    killed_engine.run(image, "true")
+    assert system.eventually(lambda: not any(file.name.startswith(".") for file in runtime_root(killed_engine, temp_dir).iterdir()))
 
 
 # Many starts at once

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -57,6 +60,47 @@ TEST(ContainerRecord, IsNeverWrittenThroughALink) {
     const test::TemporaryDirectory directory;
     ASSERT_EQ(::symlink("/dev/null", cat(directory.path(), "/.n.json").c_str()), 0);
     EXPECT_THROW(RecordFile::create(directory.path(), "n", sample), Error);
+}
+
+TEST(ContainerRecord, SweepTakesWhatKilledStartersLeftAndNothingElse) {
+    const test::TemporaryDirectory directory;
+    const auto living = RecordFile::create(directory.path(), "living", sample);
+    const auto make = [&](const std::string& name) {
+        writeAll(openFile(directory / name, O_WRONLY | O_CREAT, 0600).get(), "{}", name);
+    };
+    for (const char* name : {".gone.json", ".json", "gone.json", ".gone"}) {
+        make(name);
+    }
+    ASSERT_EQ(::symlink("living", (directory / ".link.json").c_str()), 0);
+    ASSERT_EQ(::mkfifo((directory / ".fifo.json").c_str(), 0600), 0);
+    sweepRecords(directory.path());
+    EXPECT_FALSE(pathExists(directory / ".gone.json"));
+    EXPECT_TRUE(readRecord(directory.path(), "living"));
+    for (const char* name : {".json", "gone.json", ".gone"}) {
+        EXPECT_TRUE(pathExists(directory / name)) << name;
+    }
+    struct stat status {};
+    EXPECT_EQ(::lstat((directory / ".link.json").c_str(), &status), 0);
+    sweepRecords(directory / "missing");
+}
+
+TEST(ContainerRecord, StartsAreNotDisturbedBySweeps) {
+    const test::TemporaryDirectory directory;
+    const pid_t sweeper = ::fork();
+    if (sweeper == 0) {
+        for (;;) {
+            sweepRecords(directory.path());
+        }
+    }
+    for (int i = 0; i < 500; ++i) {
+        // A stale one of the same name is what both want to lock.
+        writeAll(openFile(directory / ".n.json", O_WRONLY | O_CREAT, 0600).get(), "{}", "stale");
+        const auto file = RecordFile::create(directory.path(), "n", sample);
+        EXPECT_TRUE(readRecord(directory.path(), "n"));
+        ASSERT_TRUE(pathExists(directory / ".n.json"));
+    }
+    ::kill(sweeper, SIGKILL);
+    ::waitpid(sweeper, nullptr, 0);
 }
 
 }  // namespace
