@@ -83,7 +83,7 @@ public:
     void store(const std::string& layout, const ImageReference& reference, const std::string& registryDigest) {
         printLine("> unpacking OCI image");
         printLine(cat("> making squashfs image: \"", repository.paths().squashfs(reference), '"'));
-        const auto draft = repository.draftOf(reference, session.suffix());
+        const auto draft = repository.reserveDraft(reference, session.suffix());
         try {
             const auto built = buildSquashfs(settings.builder, layout, draft);
             const auto metadata = oci::parseImageConfig(readVerifiedBlob(layout, built.configDigest));
@@ -92,7 +92,7 @@ public:
             repository.publish(
                 {reference, session.suffix(), metadata, {registryDigest, id, built.squashfsDigest, built.squashfsSize}});
         } catch (...) {
-            ::unlink(draft.c_str());
+            repository.dropDraft(draft);
             throw;
         }
     }

@@ -1,8 +1,12 @@
 #include "image/index.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/text.hpp"
 
 namespace sarus::image {
@@ -125,6 +129,22 @@ std::optional<StoreInfo> parseStoreInfo(std::string_view text) {
         return std::nullopt;
     }
     return StoreInfo{*registryDigest, *id, *squashfsDigest, size->get<std::uint64_t>()};
+}
+
+std::uint64_t checkImageFile(int fd, const std::string& path) {
+    struct stat status {};
+    checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));
+    if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
+        throw Error(cat("The file \"", printable(path), "\" is ", S_ISREG(status.st_mode) ? "empty" : "not a regular file"),
+                    "Remove the image with 'sarus rmi' and pull it again");
+    }
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::string readStoredMetadata(const std::string& path) {
+    const auto file = openFile(path, O_RDONLY | O_NONBLOCK);
+    checkImageFile(file.get(), path);
+    return readAll(file.get(), 16U << 20U, printable(path));
 }
 
 }  // namespace sarus::image

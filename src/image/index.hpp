@@ -48,4 +48,10 @@ std::string serializeStoredMetadata(const oci::ImageMetadata& metadata, const St
 /// The additional member of a `.meta` file; nullopt if there is none or it is malformed.
 std::optional<StoreInfo> parseStoreInfo(std::string_view json);
 
+/// The size of an opened file of an image. Throws Error, which says what to do, for one that is empty or no regular file.
+std::uint64_t checkImageFile(int fd, const std::string& path);
+
+/// The text of a `.meta` file. Throws Error; does not wait for a FIFO in its place.
+std::string readStoredMetadata(const std::string& path);
+
 }  // namespace sarus::image

@@ -79,7 +79,7 @@ std::optional<ImageDetails> inspectImage(const RepositoryPaths& paths, const Ima
     if (!pathExists(path) || !pathExists(metadataPath)) {
         return std::nullopt;
     }
-    const auto text = readFile(metadataPath);
+    const auto text = readStoredMetadata(metadataPath);
     ImageDetails details{
         .record = recordOfFiles(paths, reference), .path = path, .size = sizeOf(path), .squashfsDigest = {}, .metadata = {}};
     if (const auto info = parseStoreInfo(text)) {

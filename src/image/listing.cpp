@@ -85,7 +85,7 @@ std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDi
 }
 
 Integrity verifyImage(const RepositoryPaths& paths, const ImageReference& reference) {
-    const auto info = parseStoreInfo(readFile(paths.metadata(reference)));
+    const auto info = parseStoreInfo(readStoredMetadata(paths.metadata(reference)));
     const bool isPlain = info && info->squashfsDigest.starts_with("sha256:");  // as earlier versions recorded it
     if (!isPlain && !(info && fsverity::isDigest(info->squashfsDigest))) {
         return Integrity::unknown;

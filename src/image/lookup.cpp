@@ -36,16 +36,6 @@ std::optional<UniqueFd> openIfExists(const std::string& path) {
     }
 }
 
-std::uint64_t checkedSize(int fd, const std::string& path) {
-    struct stat status {};
-    checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));
-    if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
-        throw Error(cat("The image file \"", printable(path), "\" is ", S_ISREG(status.st_mode) ? "empty" : "not a regular file"),
-                    "Remove the image with 'sarus rmi' and pull it again");
-    }
-    return static_cast<std::uint64_t>(status.st_size);
-}
-
 bool belongsTo(const std::string& metadata, std::uint64_t squashfsSize) {
     const auto info = parseStoreInfo(metadata);
     return !info || info->squashfsSize == squashfsSize;  // Sarus 1.7 records nothing
@@ -86,7 +76,8 @@ std::optional<FoundImage> open(const RepositoryPaths& paths, const ImageReferenc
         if (!file || !metadataFile) {
             return std::nullopt;
         }
-        const auto size = checkedSize(file->get(), path);
+        const auto size = checkImageFile(file->get(), path);
+        checkImageFile(metadataFile->get(), metadataPath);
         auto text = readAll(metadataFile->get(), 16U << 20U, printable(metadataPath));
         if (!belongsTo(text, size)) {
             // Between the two renames of a publication. The pair below is right whichever way that ends.

@@ -254,6 +254,36 @@ std::string Repository::draftOf(const ImageReference& reference, const std::stri
     return path;
 }
 
+std::string Repository::reserveDraft(const ImageReference& reference, const std::string& suffix) const {
+    constexpr int attempts = 100;
+    for (int attempt = 1;; ++attempt) {
+        auto path = draftOf(reference, suffix);
+        try {
+            openFile(path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0644);
+            return path;
+        } catch (const Error& error) {  // somebody else has just removed the directory, which was empty
+            if (error.errnum() != ENOENT || attempt == attempts) {
+                throw;
+            }
+        }
+    }
+}
+
+void Repository::dropDraft(const std::string& draft) const noexcept {
+    ::unlink(draft.c_str());
+    removeEmptyDirectories(draft);
+}
+
+void Repository::removeEmptyDirectories(const std::string& path) const {
+    const auto top = names.images();
+    for (auto directory = directoryOf(path); directory.size() > top.size() && directory.starts_with(top);
+         directory = directoryOf(directory)) {
+        if (::rmdir(directory.c_str()) != 0) {
+            return;
+        }
+    }
+}
+
 void Repository::publish(const NewImage& image) {
     const auto squashfsDraft = draftOf(image.reference, image.suffix);
     const auto metadataDraft = cat(names.metadata(image.reference), '-', image.suffix);
@@ -295,6 +325,7 @@ bool Repository::remove(const ImageReference& reference) {
     }
     removeFile(names.squashfs(reference));
     removeFile(names.metadata(reference));
+    removeEmptyDirectories(names.squashfs(reference));
     eraseKey(images, key);
     writeIndex(images, lock);
     return true;

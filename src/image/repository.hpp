@@ -40,8 +40,12 @@ public:
     /// The index entry of an image whose files both exist.
     std::optional<ImageRecord> find(const ImageReference& reference);
 
-    /// Where the builder writes an image before `publish`; creates the directory.
+    /// Where the file of an image is put before `publish`; creates the directory.
     std::string draftOf(const ImageReference& reference, const std::string& suffix) const;
+    /// The same, and creates the file, for a builder which takes its time: nobody else removes the directory meanwhile.
+    std::string reserveDraft(const ImageReference& reference, const std::string& suffix) const;
+    /// Removes a draft that will not be published, and the directories which it leaves empty.
+    void dropDraft(const std::string& draft) const noexcept;
 
     /// Replaces an image of the same key. On failure the old image stays and the drafts are removed.
     void publish(const NewImage& image);
@@ -55,6 +59,7 @@ public:
 private:
     bool writable() const;
     void createMissing() const;
+    void removeEmptyDirectories(const std::string& path) const;
     void createIndexIfMissing() const;
     Index load();
     UniqueFd lockAndRepair(std::vector<ImageRecord>& images);

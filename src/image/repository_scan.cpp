@@ -127,7 +127,7 @@ ImageRecord recordOfFiles(const RepositoryPaths& paths, const ImageReference& re
                cat("Failed to examine ", printable(paths.squashfs(reference))));
     record.size = formatSize(static_cast<std::uint64_t>(status.st_size));
     record.created = formatLocalTime(status.st_mtime);
-    if (const auto info = parseStoreInfo(readFile(paths.metadata(reference)))) {
+    if (const auto info = parseStoreInfo(readStoredMetadata(paths.metadata(reference)))) {
         record.id = info->id;
         if (!info->registryDigest.empty()) {
             record.registryDigest = info->registryDigest;

@@ -55,7 +55,7 @@ void linkOrCopy(int file, const std::string& draft) {
 
 /// What is known of the image; Sarus 1.7 recorded nothing but the index.
 StoreInfo storeInfo(Repository& repository, const FoundImage& image) {
-    if (auto info = parseStoreInfo(readFile(repository.paths().metadata(image.reference)))) {
+    if (auto info = parseStoreInfo(readStoredMetadata(repository.paths().metadata(image.reference)))) {
         return *info;
     }
     StoreInfo info;
@@ -89,7 +89,7 @@ void tagImage(Repository& repository, const std::string& tempDir, const ImageRef
         linkOrCopy(image.file.get(), draft);
         repository.publish({target, session.suffix(), image.metadata, info});
     } catch (...) {
-        ::unlink(draft.c_str());
+        repository.dropDraft(draft);
         throw;
     }
 }

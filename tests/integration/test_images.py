@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -566,6 +567,47 @@ def test_load_works_without_a_home_directory(sarus, repository, images, variant)
     archive = docker_archive(images, variant, "homeless")
     assert sarus("load", archive, "homeless", env={"HOME": None})
     assert sarus.engine.output("load/library/homeless", "cat", "/variant") == "homeless"
+
+
+def below_images(repository):
+    return [str(path.relative_to(repository / "images")) for path in (repository / "images").rglob("*")]
+
+
+def test_failed_load_leaves_no_directory(sarus, repository, workspace):
+    """Skopeo accepts the archive, and the image builder refuses what its layer is."""
+    layer = b"this is no tar archive" * 100
+    config = json.dumps({"architecture": architecture(), "os": "linux", "config": {},
+                         "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
+    manifest = json.dumps([{"Config": "config.json", "RepoTags": ["broken:1"], "Layers": ["layer.tar"]}]).encode()
+    with tarfile.open(workspace / "broken-layer.tar", "w") as archive:
+        for name, data in (("config.json", config), ("layer.tar", layer), ("manifest.json", manifest)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    result = sarus("load", workspace / "broken-layer.tar", "nested/deeper/image:1", status=1)
+    assert "> making squashfs image" in result.stdout, result.stdout + result.stderr
+    assert below_images(repository) == []
+
+
+def test_rmi_leaves_no_directory_but_those_of_other_images(sarus, repository, images, variant):
+    archive = docker_archive(images, variant, "directories")
+    for name in ("one/two/three:1", "one/other:1"):
+        sarus("load", archive, name)
+    sarus("rmi", "load/one/two/three:1")
+    assert sorted(below_images(repository)) == ["load", "load/one", "load/one/other", "load/one/other/1.meta", "load/one/other/1.squashfs"]
+    sarus("rmi", "load/one/other:1")
+    assert below_images(repository) == []
+
+
+@pytest.mark.parametrize("command", ["run", "inspect"])
+def test_a_fifo_in_place_of_the_metadata_is_named(sarus, repository, images, variant, command):
+    sarus("load", docker_archive(images, variant, "fifo"), "fifo:1")
+    file = repository / "images/load/library/fifo/1.meta"
+    file.unlink()
+    os.mkfifo(file)
+    result = sarus(command, "load/library/fifo:1", *(["true"] if command == "run" else []), timeout=10, status=1)
+    assert f'The file "{file}" is not a regular file' in result.stderr, result.stderr
+    sarus("rmi", "load/library/fifo:1")
 
 
 def test_rmi_of_an_unknown_image(sarus, repository):
