@@ -176,6 +176,31 @@ void prepend(std::vector<std::string>&& front, std::vector<std::string>& values)
     values.insert(values.begin(), std::make_move_iterator(front.begin()), std::make_move_iterator(front.end()));
 }
 
+/// Before the definition's options join those of the command line, which win.
+void noteOrigins(const EdfFile& edf, const std::vector<std::string>& mounts, const std::vector<std::string>& devices,
+                 engine::LaunchRequest& request) {
+    const auto note = [&](std::string_view option, std::string_view value, const EdfText& text) {
+        request.optionOrigins[engine::optionKey(option, value)] = cat("EDF file ", text.where);
+    };
+    const auto noteNamed = [&](std::string_view option, const std::map<std::string, EdfText>& values,
+                               const std::vector<std::string>& commandLine) {
+        for (const auto& [name, text] : values) {
+            if (std::none_of(commandLine.begin(), commandLine.end(),
+                             [&, &key = name](const std::string& entry) { return entry.substr(0, entry.find('=')) == key; })) {
+                note(option, name, text);
+            }
+        }
+    };
+    for (std::size_t i = 0; i < mounts.size(); ++i) {
+        note("--mount", mounts[i], edf.mounts[i]);
+    }
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        note("--device", devices[i], edf.devices[i]);
+    }
+    noteNamed("--env", edf.env, request.env);
+    noteNamed("--annotation", edf.annotations, request.annotations);
+}
+
 }  // namespace
 
 std::vector<std::string> edfSearchPath(const VariableLookup& environment, const std::vector<std::string>& site) {
@@ -244,6 +269,9 @@ void applyEdf(const EdfFile& edf, const VariableLookup& environment, const std::
     std::vector<std::string> annotations;
     for (const auto& [name, value] : edf.annotations) {
         annotations.push_back(cat(name, '=', expand(value)));
+    }
+    if (request.dryRun) {
+        noteOrigins(edf, mounts, devices, request);
     }
     prepend(std::move(mounts), request.mounts);
     prepend(std::move(devices), request.devices);

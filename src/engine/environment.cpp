@@ -149,6 +149,12 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
     }
     applyEnvironmentOptions(request.env, host, container);
     noted.changedBy("command line (--env)");
+    for (const auto& [name, value] : container) {
+        const auto found = request.optionOrigins.find(optionKey("--env", name));
+        if (origins != nullptr && found != request.optionOrigins.end() && (*origins)[name] == "command line (--env)") {
+            (*origins)[name] = found->second;
+        }
+    }
     return container;
 }
 

@@ -209,6 +209,7 @@ void transfer(Archive& archive, Request& request) {
     archive.field(request.devices);
     archive.field(request.annotations);
     archive.field(request.workloadDirectories);
+    archive.field(request.optionOrigins);
     archive.field(request.workdir);
     archive.field(request.name);
     archive.field(request.mpiType);
@@ -226,6 +227,10 @@ void transfer(Archive& archive, Request& request) {
 }
 
 }  // namespace
+
+std::string optionKey(std::string_view option, std::string_view value) {
+    return cat(option, '=', value);
+}
 
 std::string serializeLaunchRequest(const LaunchRequest& request) {
     Writer writer;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,8 @@ struct LaunchRequest {
     std::vector<std::string> annotations;                ///< values of --annotation, in order
     /// Directories of the workload manager's PMIx server which its variables do not name; as user-chosen as those are.
     std::vector<std::string> workloadDirectories;
+    /// For a dry run: where options come from that do not stand on the command line, by optionKey().
+    std::map<std::string, std::string> optionOrigins;
     std::optional<std::string> workdir;
     std::optional<std::string> name;
     std::optional<std::string> mpiType;
@@ -48,6 +51,10 @@ struct LaunchRequest {
     std::optional<std::uint64_t> stackLimit;
     LogLevel logLevel = LogLevel::warn;
 };
+
+/// The key of an option in LaunchRequest::optionOrigins. `value`: of --mount and --device the whole text, of --env and
+/// --annotation the name.
+std::string optionKey(std::string_view option, std::string_view value);
 
 /// The limit of a serialised request, in bytes.
 constexpr std::size_t maxLaunchRequestSize = 8U << 20U;

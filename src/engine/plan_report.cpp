@@ -19,8 +19,14 @@ struct Mount {
     std::string origin;
 };
 
+/// Where an option stands which the user has chosen.
+std::string originOfOption(const LaunchRequest& request, std::string_view option, std::string_view value) {
+    const auto found = request.optionOrigins.find(optionKey(option, value));
+    return found == request.optionOrigins.end() ? cat("command line (", option, ")") : found->second;
+}
+
 /// `planned`: a mount or a device.
-std::string originOf(const auto& planned, std::string_view siteKey, std::string_view option) {
+std::string originOf(const LaunchRequest& request, const auto& planned, std::string_view siteKey, std::string_view option) {
     switch (planned.origin) {
         case MountOrigin::site:
             return cat("site configuration (", siteKey, ")");
@@ -31,7 +37,7 @@ std::string originOf(const auto& planned, std::string_view siteKey, std::string_
         case MountOrigin::user:
             break;
     }
-    return cat("command line (", option, ")");
+    return originOfOption(request, option, planned.request);
 }
 
 /// In the order in which they are performed: what comes later lies over what came before.
@@ -41,7 +47,8 @@ std::vector<Mount> allMounts(const PlanReport& report) {
         mounts.push_back({*report.plan.initPath, "/dev/init", true, "site configuration (initPath), command line (--init)"});
     }
     for (const auto& mount : report.plan.mounts) {
-        mounts.push_back({mount.source, mount.destination, mount.readonly, originOf(mount, "siteMounts", "--mount")});
+        mounts.push_back(
+            {mount.source, mount.destination, mount.readonly, originOf(report.request, mount, "siteMounts", "--mount")});
     }
     for (const auto& mount : report.systemMounts) {
         const auto has = [&](std::string_view option) {
@@ -65,7 +72,7 @@ std::string originOfAnnotation(const PlanReport& report, const std::string& key,
         return std::string(engineOrigin);
     }
     if (std::any_of(options.begin(), options.end(), [&](const auto& option) { return parseAnnotation(option).first == key; })) {
-        return "command line (--annotation)";
+        return originOfOption(report.request, "--annotation", key);
     }
     const auto& labels = report.request.metadata.labels;
     const auto label = labels.find(key);
@@ -164,7 +171,7 @@ std::string formatPlan(const PlanReport& report) {
     text.title("Devices");
     for (const auto& device : plan.devices) {
         text.item(cat(device.destination, " from ", device.source, ", access ", device.access),
-                  originOf(device, "siteDevices", "--device"));
+                  originOf(report.request, device, "siteDevices", "--device"));
     }
     text.title("Variables");
     for (const auto& [name, value] : plan.environment) {
@@ -206,7 +213,8 @@ std::string formatPlanJson(const PlanReport& report) {
     });
     list("devices", plan.devices, [&](const PlannedDevice& device) {
         out.beginObject().member("source", device.source).member("destination", device.destination);
-        out.member("access", device.access).member("origin", originOf(device, "siteDevices", "--device")).endObject();
+        out.member("access", device.access).member("origin", originOf(report.request, device, "siteDevices", "--device"));
+        out.endObject();
     });
     list("environment", plan.environment,
          [&](const auto& entry) { variable(entry.first, entry.second, originOfVariable(report, entry.first)); });

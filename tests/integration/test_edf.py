@@ -1,5 +1,6 @@
 """Environment definition files: `sarus run --edf FILE|NAME`."""
 
+import json
 import os
 
 import pytest
@@ -81,6 +82,37 @@ def test_every_key_has_its_effect(edf):
     assert "com.example.flag" in plan and "true" in plan
 
 
+def test_dry_run_names_the_file_in_which_a_value_stands(edf):
+    file = f"{edf.work}/edf/job.toml"
+    edf.write("base", """devices = ["/dev/null:/dev/mine:rw"]""")
+    edf.write("job", """base_environment = "base"
+mounts = ["${WORK}/data:/data:ro"]
+[env]
+GREETING = "hello"
+BOTH = "edf"
+[annotations]
+com.example.flag = true
+com.example.both = true
+""")
+    options = ["--dry-run", "-e", "BOTH=option", "-e", "MINE=1", "--annotation", "com.example.both=option", f"--mount=type=bind,source={edf.work},destination=/mine"]
+    text = edf.output("job", "true", options=options)
+    data = f"{edf.work}/data"
+    for line in (f"  /data from {data}, read-only  [EDF file {file}:3: mounts[0]]", f"  /mine from {edf.work}  [command line (--mount)]",
+                 f"  GREETING=hello  [EDF file {file}:5: env.GREETING]", "  BOTH=option  [command line (--env)]", "  MINE=1  [command line (--env)]",
+                 f"  com.example.flag=true  [EDF file {file}:8: annotations.com.example.flag]",
+                 "  com.example.both=option  [command line (--annotation)]"):
+        assert line in text.splitlines(), (line, text)
+    assert f"[EDF file {edf.work}/edf/base.toml:2: devices[0]]" in text
+    plan = json.loads(edf.output("job", "true", options=[*options, "--json"]))
+    origins = {kind: {entry.get("destination", entry.get("name")): entry["origin"] for entry in plan[kind]}
+               for kind in ("mounts", "devices", "environment", "annotations")}
+    assert origins["mounts"]["/data"] == f"EDF file {file}:3: mounts[0]"
+    assert origins["devices"]["/dev/mine"] == f"EDF file {edf.work}/edf/base.toml:2: devices[0]"
+    assert origins["environment"]["GREETING"] == f"EDF file {file}:5: env.GREETING"
+    assert origins["environment"]["BOTH"] == "command line (--env)"
+    assert origins["annotations"]["com.example.both"] == "command line (--annotation)"
+
+
 def test_environment_is_the_same_option(edf):
     edf.write("job", "")
     result = edf.engine.sarus("run", "--environment", f"{edf.work}/edf/job.toml", "echo", "works")
@@ -147,8 +179,8 @@ def test_nothing_in_a_value_is_executed(edf):
 @pytest.mark.parametrize("text, message", [
     ("mounts = [", ": not valid TOML: "),
     ("workdir = 5", ":2: workdir: expected a string, found an integer"),
-    ("mounts = ['/a:/b:sqsh']", ":2: mounts[0]: the mount flag 'sqsh' is not supported"),
-    ("mounts = ['${NOWHERE}:/b']", ":2: mounts[0]: the variable 'NOWHERE' is not defined"),
+    ("mounts = ['/a:/b:sqsh']", ":3: mounts[0]: the mount flag 'sqsh' is not supported"),
+    ("mounts = ['${NOWHERE}:/b']", ":3: mounts[0]: the variable 'NOWHERE' is not defined"),
     ("base_environment = 'lost'", ":2: base_environment: the environment definition 'lost' was not found"),
     ("base_environment = 'job'", ":2: base_environment: the environment definition inherits from itself"),
     ("devices = ['gpu']", ":2: devices[0]: Invalid device request 'gpu'"),
