@@ -58,15 +58,18 @@ std::string bash() {
     out +=
         "    esac\n"
         "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-        "    declare -F __ltrim_colon_completions >/dev/null && __ltrim_colon_completions \"$word\"\n"
+        "    type __ltrim_colon_completions >/dev/null 2>&1 && __ltrim_colon_completions \"$word\"\n"
         "}\n"
         "complete -o default -F _sarus sarus";
     return out;
 }
 
 std::string zsh() {
-    return cat("#compdef sarus\n# zsh completion for sarus; load it with: source <(sarus completion zsh)\n",
-               "autoload -U +X bashcompinit && bashcompinit\n", bash());
+    return cat(
+        "#compdef sarus\n# zsh completion for sarus; load it with: source <(sarus completion zsh)\n",
+        "autoload -U +X bashcompinit && bashcompinit\n", bash(),
+        // As a file of $fpath it is read in place of the function `_sarus` at the first completion, which waits for an answer.
+        "\n[[ ${funcstack[1]} != _sarus ]] || _bash_complete -o default -F _sarus");
 }
 
 std::string quoted(const std::string& text) {

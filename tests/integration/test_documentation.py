@@ -1,9 +1,14 @@
 """Man pages and shell completions, as installed."""
 
 import json
+import os
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -90,6 +95,33 @@ def test_completions_of_other_shells_are_installed(tree, shell, file):
     assert path.read_text() == subprocess.run([tree / "bin" / "sarus", "completion", shell], capture_output=True, text=True, check=True).stdout
     if shutil.which(shell) is not None:
         subprocess.run([shell, "-n", str(path)], check=True)
+
+
+def test_zsh_completes_at_the_first_attempt(tree, tmp_path):
+    """An interactive shell on a terminal of its own, which reads the installed file when the key is pressed."""
+    (tmp_path / ".zshrc").write_text(f"""PS1='% '; fpath=({tree}/share/zsh/site-functions $fpath); path=({tree}/bin $path)
+autoload -U compinit && compinit -u -d {tmp_path}/dump; print ready\n""")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe("zsh", ["zsh", "-i"], {"ZDOTDIR": str(tmp_path), "HOME": str(tmp_path), "TERM": "dumb", "PATH": os.environ["PATH"]})
+    seen = b""
+
+    def read_until(text, timeout=20):
+        nonlocal seen
+        end = time.monotonic() + timeout
+        while text not in seen and time.monotonic() < end and select.select([terminal], [], [], 0.2)[0] is not None:
+            if select.select([terminal], [], [], 0)[0]:
+                seen += os.read(terminal, 4096)
+        assert text in seen, seen.decode(errors="replace")
+
+    try:
+        read_until(b"ready")
+        os.write(terminal, b"sarus ssh-k\t")
+        read_until(b"sarus ssh-keygen")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
 
 
 def compatibility_rows(source_dir):
