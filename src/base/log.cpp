@@ -4,10 +4,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
@@ -75,6 +77,22 @@ void printError(std::string_view message) {
 
 void printLine(std::string_view message) {
     writeLine(STDOUT_FILENO, std::string(message));
+}
+
+void printError(const Error& error) {
+    printError(std::string_view(error.what()));
+    if (!error.hint().empty()) {
+        printError(error.hint());
+    }
+    if (logLevel() > LogLevel::info) {
+        return;
+    }
+    printError("Error trace (most nested error last):");
+    for (std::size_t i = 0; i < error.chain().size(); ++i) {
+        auto number = cat('#', i);
+        number.resize(std::max<std::size_t>(number.size() + 1, 4), ' ');
+        printError(cat(number, error.chain()[i]));
+    }
 }
 
 int outputError() noexcept {

@@ -4,6 +4,8 @@
 
 namespace sarus {
 
+class Error;
+
 /// Levels with the numbers that the annotation `com.hooks.logging.level` uses.
 enum class LogLevel { debug = 0, info = 1, warn = 2, error = 3, general = 4 };
 
@@ -32,6 +34,10 @@ inline void logError(std::string_view subsystem, std::string_view message) {
 /// One line for the user on standard error or standard output, without prefix, in a single write.
 void printError(std::string_view message);
 void printLine(std::string_view message);
+
+/// How a program ends with an error: the message and the hint on standard error and, where messages of level info are printed, a
+/// line "Error trace (most nested error last):" and a numbered line for each element of the chain.
+void printError(const Error& error);
 
 /// The errno of the first failed write to standard output, or 0. Programs check it at their end: output that is lost is no
 /// success.

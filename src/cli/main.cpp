@@ -39,21 +39,6 @@ int runProgram(std::span<const std::string> tokens) {
     return command->run(context, cli::parseCommand(*command, std::span(rest).subspan(1)));
 }
 
-void report(const Error& error) {
-    printError(error.what());
-    if (!error.hint().empty()) {
-        printError(error.hint());
-    }
-    if (logLevel() <= LogLevel::info) {
-        printError("Error trace (most nested error last):");
-        for (std::size_t i = 0; i < error.chain().size(); ++i) {
-            auto number = cat('#', i);
-            number.resize(4, ' ');
-            printError(cat(number, error.chain()[i]));
-        }
-    }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -66,7 +51,7 @@ int main(int argc, char** argv) {
         }
         return status;
     } catch (const Error& error) {
-        report(error);
+        printError(error);
         return error.exitStatus();
     } catch (const std::exception& error) {
         logError("CLI", error.what());

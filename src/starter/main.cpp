@@ -22,13 +22,6 @@ namespace sarus::starter {
 
 namespace {
 
-void report(const Error& error) {
-    printError(error.what());
-    if (!error.hint().empty()) {
-        printError(error.hint());
-    }
-}
-
 OutputForm parseForm(const std::string& text) {
     if (text != "text" && text != "json") {
         throw Error(cat("Unknown form of output '", printable(text), "'"), "This program is started by `sarus`");
@@ -91,7 +84,7 @@ int main(int argc, char** argv) {
     try {
         return sarus::starter::run(argc, argv);
     } catch (const sarus::Error& error) {
-        sarus::starter::report(error);
+        sarus::printError(error);
         return error.exitStatus();
     } catch (const std::exception& error) {
         sarus::printError(error.what());

@@ -114,3 +114,13 @@ def test_a_file_is_bounded_and_has_to_exist(setuid_engine, load_image, plain_bus
     assert (result.returncode, result.stderr.splitlines()[0]) == (1, "/dev/zero is larger than the limit of 1024.00KB")
     result = setuid_engine.sarus("run", "--env-file", "/nowhere", image, "true")
     assert (result.returncode, result.stderr.splitlines()[0]) == (1, "Failed to open /nowhere: No such file or directory")
+
+
+@pytest.mark.parametrize("option, traced", [("--debug", True), ("--verbose", True), (None, False)])
+def test_errors_of_the_starter_have_a_trace_too(user_engine, load_image, plain_busybox, option, traced):
+    image = load_image(user_engine, "busybox", plain_busybox)
+    result = user_engine.sarus(*filter(None, [option]), "run", "--mount=type=bind,source=/no/such,destination=/dst", image, "true")
+    lines = result.stderr.splitlines()
+    assert result.returncode == 1 and any(line.startswith("Failed to bind mount /no/such on container's /dst: ") for line in lines)
+    assert ("Error trace (most nested error last):" in lines) == traced
+    assert any(line.startswith("#0  ") for line in lines) == traced
