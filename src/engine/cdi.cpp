@@ -70,20 +70,6 @@ std::vector<Match> findDevice(const CdiFiles& found, const oci::CdiName& name) {
     throw Error(cat("The CDI device '", from.device, "' (", printable(from.file), ") ", what));
 }
 
-/// "rwm" in this order, each letter once; "none" is the specification's word for nothing at all.
-std::string accessOf(const std::string& permissions) {
-    if (permissions.empty()) {
-        return "rwm";
-    }
-    std::string access;
-    for (const char letter : {'r', 'w', 'm'}) {
-        if (permissions != "none" && permissions.find(letter) != std::string::npos) {
-            access += letter;
-        }
-    }
-    return access;
-}
-
 void checkDestination(const CdiEdits& from, const std::string& path) {
     if (const auto why = whyNotMountable({}, path)) {
         refuse(from, cat("cannot be provided: ", *why));
@@ -118,7 +104,7 @@ void applyDeviceNodes(const CdiEdits& from, ContainerPlan& plan) {
         std::erase_if(plan.devices, [&](const auto& device) { return normalizePath(device.destination) == destination; });
         plan.devices.push_back({.source = node.hostPath.empty() ? node.path : node.hostPath,
                                 .destination = node.path,
-                                .access = accessOf(node.permissions),
+                                .access = oci::deviceAccess(node),
                                 .origin = MountOrigin::cdi,
                                 .request = requestOf(from),
                                 .node = node});

@@ -437,6 +437,17 @@ void BundleConfig::appendHook(std::string_view stage, const BundleHook& hook) {
     tree->ensure({"hooks", key.c_str()}, Json::array()).push_back(std::move(item));
 }
 
+void BundleConfig::setIntelRdt(const BundleIntelRdt& rdt) {
+    Json item = Json::object();
+    for (const auto& [key, value] : {std::pair("closID", &rdt.closId), std::pair("l3CacheSchema", &rdt.l3CacheSchema),
+                                     std::pair("memBwSchema", &rdt.memBwSchema)}) {
+        if (!value->empty()) {
+            item[key] = *value;
+        }
+    }
+    tree->ensure({"linux", "intelRdt"}, Json::object()) = std::move(item);
+}
+
 void BundleConfig::setAnnotation(std::string_view key, std::string_view value) {
     tree->ensure({"annotations"}, Json::object())[std::string(key)] = std::string(value);
 }

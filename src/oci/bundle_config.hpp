@@ -48,6 +48,13 @@ struct BundleHook {
     std::optional<std::uint64_t> timeout;  ///< seconds
 };
 
+/// `linux.intelRdt`; empty texts are left out.
+struct BundleIntelRdt {
+    std::string closId;
+    std::string l3CacheSchema;
+    std::string memBwSchema;
+};
+
 struct BundleUser {
     uid_t uid = 0;
     gid_t gid = 0;
@@ -105,6 +112,8 @@ public:
     /// Adds the group to `process.user.additionalGids` unless it is there.
     void addAdditionalGid(gid_t gid);
     void appendHook(std::string_view stage, const BundleHook& hook);
+    /// Replaces what is there.
+    void setIntelRdt(const BundleIntelRdt& rdt);
     void setAnnotation(std::string_view key, std::string_view value);
 
 private:

@@ -216,7 +216,7 @@ NetDeviceEdit readNetDevice(const Node& node, EditsDialect dialect) {
     return edit;
 }
 
-/// What only CDI has; false for an unknown key.
+/// What CDI has besides variables and mounts; false for an unknown key.
 bool readDeviceKey(const std::string& key, const Node& member, ContainerEdits& edits) {
     constexpr auto dialect = EditsDialect::cdi;
     if (key == "deviceNodes") {
@@ -252,11 +252,24 @@ ContainerEdits readContainerEdits(const Node& node, EditsDialect dialect) {
         } else if (key == "mounts") {
             edits.mounts = member.list("a list of mounts", [&](const Node& element) { return readMount(element, dialect); });
         } else {
-            return dialect == EditsDialect::cdi && readDeviceKey(key, member, edits);
+            return readDeviceKey(key, member, edits);
         }
         return true;
     });
     return edits;
+}
+
+std::string deviceAccess(const DeviceNodeEdit& node) {
+    if (node.permissions.empty()) {
+        return "rwm";
+    }
+    std::string access;
+    for (const char letter : {'r', 'w', 'm'}) {
+        if (node.permissions != "none" && node.permissions.find(letter) != std::string::npos) {
+            access += letter;
+        }
+    }
+    return access;
 }
 
 std::string_view minimumCdiVersion(const ContainerEdits& edits) {

@@ -74,12 +74,15 @@ struct ContainerEdits {
 /// Who wrote the edits, and hence how strictly they are read.
 enum class EditsDialect {
     cdi,        ///< every key of CDI; an unknown key, a relative path or a value that CDI does not know is an error
-    precreate,  ///< edits of config.json by a precreate hook: `env` and `mounts` alone, their paths as they are; other keys are
-                ///< ignored, and a mount's `type` and `options` may be null
+    precreate,  ///< edits of config.json by a precreate hook: paths of mounts as they are, and their `type` and `options` may be
+                ///< null; unknown keys are ignored, but not in what only CDI has (`deviceNodes`, `hooks`...)
 };
 
 /// Reads one `containerEdits` object. Throws Error which names the file, the key's path and what was expected.
 ContainerEdits readContainerEdits(const JsonNode<nlohmann::ordered_json>& node, EditsDialect dialect);
+
+/// What the container may do with the device: "rwm" in this order, each letter at most once.
+std::string deviceAccess(const DeviceNodeEdit& node);
 
 /// The lowest version of CDI that knows everything which the edits use, such as "0.5.0".
 std::string_view minimumCdiVersion(const ContainerEdits& edits);

@@ -1,5 +1,8 @@
 #include "oci/precreate_edits.hpp"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include <nlohmann/json.hpp>
 
 #include "oci/json_node.hpp"
@@ -20,13 +23,18 @@ Json parseDocument(std::string_view text, std::string_view file) {
 }
 
 ContainerEdits readElement(const Node& node) {
-    const auto& element = node.object("an object with edits of the container");
-    for (const char* key : {"deviceNodes", "hooks", "additionalGids", "intelRdt", "netDevices"}) {
-        if (element.contains(key)) {
-            node.reject(cat("edits of '", key, "' are not supported here"), "use a CDI file and --device, or a hook, instead");
-        }
+    auto edits = readContainerEdits(node, EditsDialect::precreate);
+    const auto refuse = [&node](std::string_view key) { node.reject(cat("edits of '", key, "' are not supported here")); };
+    if (!edits.netDevices.empty()) {
+        refuse("netDevices");
     }
-    return readContainerEdits(node, EditsDialect::precreate);
+    if (edits.intelRdt && !edits.intelRdt->schemata.empty()) {
+        refuse("intelRdt.schemata");
+    }
+    if (edits.intelRdt && edits.intelRdt->enableMonitoring) {
+        refuse("intelRdt.enableMonitoring");
+    }
+    return edits;
 }
 
 std::vector<ContainerEdits> readDocument(const Node& node) {
@@ -39,6 +47,82 @@ std::vector<ContainerEdits> readDocument(const Node& node) {
                                    : node.member("containerEdits", *edits).list("a list of edits", readElement);
 }
 
+/// The node as the container is to have it.
+BundleDevice completed(const DeviceNodeEdit& node, const BundleUser& user) {
+    const auto& source = node.hostPath.empty() ? node.path : node.hostPath;
+    BundleDevice device{node.path,
+                        node.type.empty() ? '\0' : node.type.front(),
+                        node.major.value_or(0),
+                        node.minor.value_or(0),
+                        node.fileMode,
+                        node.uid,
+                        node.gid};
+    struct stat status {};
+    const bool exists = ::lstat(source.c_str(), &status) == 0;
+    // A pipe has no numbers.
+    const bool isComplete = !node.type.empty() && (node.type == "p" || (node.major && node.minor));
+    if (!exists && !isComplete) {
+        throwErrno(cat("Failed to examine the device ", printable(source), " for the container"));
+    }
+    if (exists) {
+        const char kind = S_ISCHR(status.st_mode) ? 'c' : S_ISBLK(status.st_mode) ? 'b' : S_ISFIFO(status.st_mode) ? 'p' : '\0';
+        const char wanted = device.type == 'u' ? 'c' : device.type;  // unbuffered: a character device
+        if (kind == '\0' || (wanted != '\0' && wanted != kind)) {
+            throw Error(
+                cat(printable(source), " is not ", wanted == '\0' ? "a device" : cat("a device of type '", node.type, "'")));
+        }
+        device.type = device.type == '\0' ? kind : device.type;
+        device.major = node.major.value_or(static_cast<std::int64_t>(major(status.st_rdev)));
+        device.minor = node.minor.value_or(static_cast<std::int64_t>(minor(status.st_rdev)));
+        device.fileMode = node.fileMode.value_or(status.st_mode & 0777U);
+    }
+    if (!device.uid && user.uid != 0) {
+        device.uid = user.uid;
+    }
+    if (!device.gid && user.gid != 0) {
+        device.gid = user.gid;
+    }
+    return device;
+}
+
+void applyDeviceNode(const DeviceNodeEdit& node, bool inUserNamespace, BundleConfig& config) {
+    const auto device = completed(node, config.user());
+    if (inUserNamespace || config.hasNamespace("user")) {
+        const auto& source = node.hostPath.empty() ? node.path : node.hostPath;
+        config.appendMount({node.path, source, "bind", std::vector<std::string>{"bind", "nosuid", "noexec"}});
+    } else {
+        config.setDevice(device);
+    }
+    const auto access = deviceAccess(node);
+    // Without privileges the runtime cannot change the rules of a cgroup.
+    if (!inUserNamespace && device.type != 'p' && !access.empty()) {
+        config.appendDeviceRule({true, device.type == 'b' ? 'b' : 'c', device.major, device.minor, access});
+    }
+}
+
+void applyEdits(const ContainerEdits& edits, bool inUserNamespace, BundleConfig& config) {
+    for (const auto& node : edits.deviceNodes) {
+        applyDeviceNode(node, inUserNamespace, config);
+    }
+    for (const auto& mount : edits.mounts) {
+        config.appendMount({mount.containerPath, mount.hostPath, mount.type, mount.options});
+    }
+    for (const auto& [name, value] : edits.env) {
+        config.setVariable(name, value);
+    }
+    for (const auto& edit : edits.hooks) {
+        config.appendHook(edit.stage, {edit.hook.path, edit.hook.args, edit.hook.env, edit.hook.timeout});
+    }
+    for (const auto gid : edits.additionalGids) {
+        if (gid != 0) {
+            config.addAdditionalGid(gid);
+        }
+    }
+    if (edits.intelRdt) {
+        config.setIntelRdt({edits.intelRdt->closId, edits.intelRdt->l3CacheSchema, edits.intelRdt->memBwSchema});
+    }
+}
+
 }  // namespace
 
 std::vector<ContainerEdits> parsePrecreateEdits(std::string_view text, std::string_view file) {
@@ -47,6 +131,12 @@ std::vector<ContainerEdits> parsePrecreateEdits(std::string_view text, std::stri
         return readDocument(Node(document, "", file));
     } catch (const Error& error) {
         throw Error(cat("invalid type or value: ", error.what()), error.hint());
+    }
+}
+
+void applyPrecreateEdits(const std::vector<ContainerEdits>& edits, bool inUserNamespace, BundleConfig& config) {
+    for (const auto& element : edits) {
+        applyEdits(element, inUserNamespace, config);
     }
 }
 

@@ -1,6 +1,7 @@
 """pce_hook: by itself, in Podman's precreate stage and in the engine's."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -46,7 +47,8 @@ def test_what_is_absent_is_created(edit):
     ('{"containerEdits": null}', "invalid type"), ('{"containerEdits": [{"env": null}]}', "invalid type"),
     ('{"containerEdits": [{"mounts": [{"hostPath": "/a"}]}]}', "'containerpath' is missing"),
     ('{"containerEdits": [{"env": ["NOTHING"]}]}', "invalid env entry"), ('{"containerEdits": [{"env": ["=x"]}]}', "empty environment variable name"),
-    ('{"containerEdits": [{"deviceNodes": []}]}', "containeredits[0]: edits of 'devicenodes' are not supported"),
+    ('{"containerEdits": [{"netDevices": [{"hostInterfaceName": "eth9"}]}]}', "containeredits[0]: edits of 'netdevices' are not supported"),
+    ('{"containerEdits": [{"deviceNodes": [{"path": "/dev/no-such"}]}]}', "failed to examine the device /dev/no-such"),
     ('{"precreate": 1}', "invalid type"), ("[" * 100000, "invalid json")])
 def test_bad_edits_are_an_error_without_output(edit, edits, message):
     result = edit(raw=edits)
@@ -65,19 +67,42 @@ def test_missing_edits_are_an_error(build_dir):
         assert (result.returncode, result.stdout) == (1, "") and "PCE_INPUT: " in result.stderr
 
 
+# A program of the stage createContainer, which writes what its arguments say into the container.
+HOOK = """#!/bin/sh
+echo "$*" >{file}
+"""
+
+
 @pytest.mark.asroot
 def test_podman_applies_the_edits(podman, build_dir):  # noqa: F811
     (podman.directory / "file").write_text("from the host\n")
-    edits = {"containerEdits": [{"mounts": [{"hostPath": f"{podman.directory}/file", "containerPath": "/opt/file", "options": ["rbind", "ro"]}]}]}
+    hook = podman.directory / "hook"
+    hook.write_text(HOOK.format(file=podman.directory / "ran"))
+    hook.chmod(0o755)
+    edits = {"containerEdits": [{"mounts": [{"hostPath": f"{podman.directory}/file", "containerPath": "/opt/file", "options": ["rbind", "ro"]}]},
+                                {"deviceNodes": [{"path": "/dev/site", "hostPath": "/dev/fuse", "permissions": "rw"}],
+                                 "hooks": [{"hookName": "createContainer", "path": str(hook), "args": ["hook", "was here"]}]}]}
     (podman.directory / "edits.json").write_text(json.dumps(edits))
     podman.add("pce", build_dir / "pce_hook", stages=["precreate"], PCE_INPUT=f"{podman.directory}/edits.json")
-    assert probed(podman, "/opt/file") == ["r from the host"]
+    assert probed(podman, "/opt/file", "/dev/site") == ["r from the host", "rw"]
+    assert (podman.directory / "ran").read_text() == "was here\n"
 
 
 @pytest.mark.asroot
 def test_the_engine_applies_the_edits(hooks, image):  # noqa: F811
-    edits = hooks.program("edits.json", json.dumps({"containerEdits": [{"env": ["FROM_USER=2", "FROM_HOOK=3"]}]}))
-    program = hooks.engine.prefix / "bin/pce_hook"
-    hooks.add("10-pce", program, ["precreate"], env=[f"PCE_INPUT={edits}"])
+    ran = hooks.program("ran", "")
+    program = hooks.program("hook", HOOK.format(file=ran))
+    edits = hooks.program("edits.json", json.dumps({"containerEdits": [
+        {"env": ["FROM_USER=2", "FROM_HOOK=3"], "hooks": [{"hookName": "createContainer", "path": str(program), "args": ["hook", "was here"]}]}]}))
+    hooks.add("10-pce", hooks.engine.prefix / "bin/pce_hook", ["precreate"], env=[f"PCE_INPUT={edits}"])
     output = hooks.engine.output(image, "env", options=["--env", "FROM_USER=1"]).splitlines()
     assert "FROM_USER=2" in output and "FROM_HOOK=3" in output and "FROM_USER=1" not in output
+    assert ran.read_text() == "was here\n"
+
+
+@pytest.mark.asroot
+def test_the_engine_gives_the_device_of_the_edits(hooks, image):  # noqa: F811
+    edits = hooks.program("edits.json", json.dumps({"containerEdits": [{"deviceNodes": [{"path": "/dev/of-the-site", "hostPath": "/dev/zero"}]}]}))
+    hooks.add("10-pce", hooks.engine.prefix / "bin/pce_hook", ["precreate"], env=[f"PCE_INPUT={edits}"])
+    assert hooks.engine.output(image, "sh", "-c", "head -c 3 /dev/of-the-site | od -An -tx1").split() == ["00"] * 3
+    assert not os.path.exists("/dev/of-the-site")

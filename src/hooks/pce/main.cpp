@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "hooks/kit/namespaces.hpp"
 #include "hooks/kit/run_hook.hpp"
 #include "oci/bundle_config.hpp"
 #include "oci/precreate_edits.hpp"
@@ -22,18 +23,6 @@ std::vector<oci::ContainerEdits> readEdits(const std::string& path) {
     }
 }
 
-/// Mounts stay in the order of the file, after those of the engine; of a variable the last value counts.
-void applyEdits(const std::vector<oci::ContainerEdits>& allEdits, oci::BundleConfig& config) {
-    for (const auto& edits : allEdits) {
-        for (const auto& mount : edits.mounts) {
-            config.appendMount({mount.containerPath, mount.hostPath, mount.type, mount.options});
-        }
-        for (const auto& [name, value] : edits.env) {
-            config.setVariable(name, value);
-        }
-    }
-}
-
 void run(const HookEnvironment& environment, const HookLog&) {
     auto config = oci::BundleConfig::parse(readAll(STDIN_FILENO, kMaxConfigSize, "standard input"), "standard input");
     if (const auto path = environment.find("PCE_INPUT")) {
@@ -41,7 +30,7 @@ void run(const HookEnvironment& environment, const HookLog&) {
         if (!path->starts_with('/')) {
             throw Error(cat("PCE_INPUT: not an absolute path: '", printable(*path), "'"));
         }
-        applyEdits(readEdits(*path), config);
+        oci::applyPrecreateEdits(readEdits(*path), !isInitialUserNamespace(), config);
     }
     // In one piece and only now: after a failure there is no output that an engine could take for a configuration.
     writeAll(STDOUT_FILENO, cat(config.serialize(), "\n"), "standard output");

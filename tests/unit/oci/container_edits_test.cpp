@@ -92,18 +92,20 @@ TEST(ContainerEdits, valuesThatCdiDoesNotKnowAreRefused) {
     }
 }
 
-TEST(ContainerEdits, precreateDialectReadsEnvAndMountsAlone) {
-    const auto edits = read(R"({"env": ["A="], "other": 1, "deviceNodes": "x",
+TEST(ContainerEdits, precreateDialectPassesOverUnknownKeysAndTakesPathsOfMountsAsTheyAre) {
+    const auto edits = read(R"({"env": ["A="], "other": 1, "deviceNodes": [{"path": "/dev/x"}],
         "mounts": [{"hostPath": "rel", "containerPath": "../x", "type": null, "options": null, "more": 1}]})",
                             EditsDialect::precreate);
     EXPECT_EQ(edits.env[0].second, "");
-    EXPECT_TRUE(edits.deviceNodes.empty());
+    EXPECT_EQ(edits.deviceNodes.size(), 1U);
     ASSERT_EQ(edits.mounts.size(), 1U);
     EXPECT_EQ(edits.mounts[0].hostPath, "rel");
     EXPECT_FALSE(edits.mounts[0].type.has_value());
     EXPECT_FALSE(edits.mounts[0].options.has_value());
     EXPECT_EQ(failure(R"({"env": null})", EditsDialect::precreate),
               "edits.json: containerEdits.env: expected a list of strings NAME=VALUE, found null");
+    EXPECT_EQ(failure(R"({"deviceNodes": [{"path": "/dev/x", "more": 1}]})", EditsDialect::precreate),
+              "edits.json: containerEdits.deviceNodes[0]: unknown key 'more'");
 }
 
 TEST(ContainerEdits, minimumVersionFollowsTheNewestFeature) {
