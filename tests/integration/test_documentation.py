@@ -45,6 +45,22 @@ def test_manual_pages_are_installed_and_correct_roff(tree, source_dir):
         assert (result.returncode, result.stderr) == (0, ""), page.name
 
 
+def test_every_program_has_a_manual_page_with_its_name(tree):
+    """`whatis` finds a page by the line below NAME."""
+    for program in (tree / "bin").iterdir():
+        page = tree / "share" / "man" / "man1" / f"{program.name}.1"
+        assert page.exists(), f"{program.name} has no manual page"
+        title, name, text = page.read_text().split("\n", 3)[:3]
+        assert title.startswith(f".TH {program.name.upper()} 1 ") and name == ".SH NAME" and text.startswith(f"{program.name} \\- ")
+
+
+def test_hook_files_in_manual_pages_are_complete(source_dir):
+    for page in (source_dir / "docs" / "man").glob("*_hook.1"):
+        for text in re.findall(r"^\.nf\n(\{\"version\".*?)\.fi$", page.read_text(), re.DOTALL | re.MULTILINE):
+            example = json.loads(text.replace("\\-", "-"))
+            assert example["hook"]["path"] == f"/opt/sarus/bin/{page.stem}" and example["stages"] and example["when"]
+
+
 def test_manual_of_the_image_builder_names_its_options(tree, source_dir):
     usage = subprocess.run([tree / "libexec" / "sarus-image-builder", "help"], capture_output=True, text=True, check=True).stdout
     raw = (source_dir / "docs" / "man" / "sarus-image-builder.1").read_text()
