@@ -24,7 +24,7 @@ std::uint32_t bigEndian32(const unsigned char* bytes) noexcept {
     return (std::uint32_t{bytes[0]} << 24) | (std::uint32_t{bytes[1]} << 16) | (std::uint32_t{bytes[2]} << 8) | bytes[3];
 }
 
-void compressPortably(State& state, const unsigned char* block) noexcept {
+void compressBlock(State& state, const unsigned char* block) noexcept {
     std::array<std::uint32_t, 64> w;
     for (std::size_t i = 0; i < 16; ++i) {
         w[i] = bigEndian32(block + 4 * i);
@@ -147,10 +147,14 @@ bool accelerated() noexcept {
 void compress(State& state, const unsigned char* data, std::size_t blocks) noexcept {
     if (accelerated()) {
         compressLanes<1>({&state}, {data}, blocks);
-        return;
+    } else {
+        compressPortably(state, data, blocks);
     }
+}
+
+void compressPortably(State& state, const unsigned char* data, std::size_t blocks) noexcept {
     for (; blocks > 0; --blocks, data += blockSize) {
-        compressPortably(state, data);
+        compressBlock(state, data);
     }
 }
 

@@ -19,6 +19,9 @@ bool accelerated() noexcept;
 /// Continues a digest by `blocks` blocks.
 void compress(State& state, const unsigned char* data, std::size_t blocks) noexcept;
 
+/// The same without the processor's instructions.
+void compressPortably(State& state, const unsigned char* data, std::size_t blocks) noexcept;
+
 /// Continues two digests by `blocks` blocks each. The instructions wait for each other's results half of the time, and in this
 /// half they can work on other data: two digests cost about as much as one.
 void compressTwo(State& first, const unsigned char* firstData, State& second, const unsigned char* secondData,

@@ -30,7 +30,7 @@ def request(image, command=("true",), workdir=None, name=None, mounts=(), enviro
     return b"".join([
         b"SARUSREQ", struct.pack("<I", version), struct.pack("<i", image), text("/image"), text(reference), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
-        texts([]), texts(list(mounts)), texts([]), texts([]), texts([]), optional(workdir, text), optional(name, text), optional(None, text),
+        texts([]), texts(list(mounts)), texts([]), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), optional(None, text),
         b"\0" * 9, optional(None, text), struct.pack("<I", 3)])
 
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "base/sha256_blocks.hpp"
+
 namespace sarus {
 
 TEST(Sha256, matchesTheStandardsExamples) {
@@ -22,6 +26,25 @@ TEST(Sha256, doesNotDependOnHowTheDataIsDivided) {
         }
         EXPECT_EQ(sha.finishHex(), whole) << step;
     }
+}
+
+TEST(Sha256, isTheSameWithAndWithoutInstructionsOfTheProcessor) {
+    std::vector<unsigned char> data(3 * sha256::blockSize);
+    for (std::size_t i = 0; i < data.size(); ++i) {
+        data[i] = static_cast<unsigned char>(i * 37 + i / 16);
+    }
+    auto fast = sha256::startState;
+    auto portable = sha256::startState;
+    sha256::compress(fast, data.data(), 3);
+    sha256::compressPortably(portable, data.data(), 3);
+    EXPECT_EQ(fast, portable);
+    auto other = sha256::startState;
+    sha256::compressTwo(fast, data.data(), other, data.data() + sha256::blockSize, 2);
+    sha256::compressPortably(portable, data.data(), 2);
+    EXPECT_EQ(fast, portable);
+    portable = sha256::startState;
+    sha256::compressPortably(portable, data.data() + sha256::blockSize, 2);
+    EXPECT_EQ(other, portable);
 }
 
 }  // namespace sarus
