@@ -125,14 +125,10 @@ private:
     /// Returns when something has happened, or when it is time to look.
     void wait(int signals) const {
         constexpr int lookMilliseconds = 20;
-        bool look = isOver();
+        bool look = isOver() || (things.program != nullptr && !programNoted);
         std::vector<pollfd> sources{{signals, POLLIN, 0}};
         if (things.hookLog != nullptr) {
             sources.push_back({things.hookLog->descriptor(), POLLIN, 0});
-        }
-        if (things.program != nullptr && !programNoted) {
-            sources.push_back({things.program->descriptor(), POLLIN, 0});
-            look = look || things.program->descriptor() < 0;
         }
         for (const auto& leader : leaders) {
             look = look || leader.descriptor() < 0;

@@ -45,7 +45,7 @@ std::uint64_t modificationTime(int fd) {
 PidFile::PidFile(RuntimeInvocation& invocation) : directory(openFile(invocation.bundleDir, O_PATH | O_DIRECTORY)) {
     invocation.pidFile = cat(invocation.bundleDir, '/', fileName);
     if (invocation.program.kind == engine::OciRuntime::crun) {
-        fifo = makeFifo(invocation.pidFile);
+        written = openFile(invocation.pidFile, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     }
 }
 
@@ -53,10 +53,10 @@ std::optional<PidFile::Start> PidFile::read() {
     if (seen) {
         return std::nullopt;
     }
-    const UniqueFd file(fifo ? -1 : ::openat(directory.get(), fileName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    const int source = fifo ? fifo.get() : file.get();
+    const UniqueFd file(written ? -1 : ::openat(directory.get(), fileName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    const int source = written ? written.get() : file.get();
     std::array<char, 32> buffer{};  // the number is there as a whole
-    const auto count = source < 0 ? -1 : ::read(source, buffer.data(), buffer.size());
+    const auto count = source < 0 ? -1 : ::pread(source, buffer.data(), buffer.size(), 0);
     const auto number = parseNumber(trim(std::string_view(buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0)));
     if (!number || *number == 0 || *number > INT_MAX) {
         return std::nullopt;
@@ -70,7 +70,7 @@ bool PidFile::started() const {
     if (seen || ::fstatat(directory.get(), fileName, &status, AT_SYMLINK_NOFOLLOW) != 0) {
         return seen || errno != ENOENT;
     }
-    return !S_ISFIFO(status.st_mode);
+    return status.st_size > 0;
 }
 
 }  // namespace sarus::starter

@@ -12,8 +12,8 @@
 namespace sarus::starter {
 
 /// How a runtime tells that it has started the user's program: it writes its pid file when nothing of its own can fail any more,
-/// and before it waits for the program. For crun, which opens the file that is there, it is a FIFO; runc puts a file of its own
-/// in its place.
+/// and before it waits for the program. crun writes to the file that is there; runc puts one of its own in its place. No FIFO: a
+/// runtime whose starter was killed would wait for a reader.
 class PidFile {
 public:
     /// The program as it was started.
@@ -25,15 +25,13 @@ public:
     /// In the bundle of a container or of a command beside one; tells the invocation where it is. Throws Error.
     explicit PidFile(RuntimeInvocation& invocation);
 
-    /// To be polled for reading until read() tells something; -1: read() has to be tried from time to time.
-    int descriptor() const noexcept { return fifo.get(); }
-    /// What the runtime has told, once.
+    /// What the runtime has told, once. To be tried from time to time.
     std::optional<Start> read();
     /// False if the runtime has told nothing.
     bool started() const;
 
 private:
-    UniqueFd fifo;
+    UniqueFd written;  ///< by crun, open because the file belongs to root
     UniqueFd directory;
     bool seen = false;
 };
