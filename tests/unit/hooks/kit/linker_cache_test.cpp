@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "hooks/kit/cache_stamp.hpp"
 #include "hooks/kit/library_scan.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
@@ -281,6 +282,22 @@ TEST(LinkerCache, tellsItsSizeAndTime) {
     EXPECT_NEAR(static_cast<double>(written->modified), static_cast<double>(kept->modified), 1.0);
     const test::Root empty;
     EXPECT_FALSE(updateLinkerCache(empty.fd()).file);
+}
+
+TEST(CacheStamp, looksAtNothingOutsideOfTheRoot) {
+    const test::Root root;
+    createDirectories(root / "directory");
+    root.link("up", "../../../../..");
+    settle();
+    const auto own = makeCacheStamp(root.fd(), {"/"}, StampClock());
+    ASSERT_TRUE(own);
+    const auto ownDescription = own->substr(own->rfind('\0') + 1);
+    for (const std::string path : {"..", "../..", "./..", "directory/../.."}) {
+        const auto stamp = makeCacheStamp(root.fd(), {"/", path}, StampClock());
+        ASSERT_TRUE(stamp);
+        EXPECT_TRUE(stamp->ends_with(ownDescription + "-\n")) << path;
+    }
+    EXPECT_TRUE(makeCacheStamp(root.fd(), {"/up"}, StampClock())->ends_with('\0' + ownDescription)) << "the root is the limit";
 }
 
 TEST(LinkerCache, survivesFalseStamps) {
