@@ -77,8 +77,10 @@ std::optional<FoundImage> open(const RepositoryPaths& paths, const ImageReferenc
             return std::nullopt;
         }
         const auto size = checkImageFile(file->get(), path);
-        checkImageFile(metadataFile->get(), metadataPath);
         auto text = readAll(metadataFile->get(), 16U << 20U, printable(metadataPath));
+        if (text.empty()) {  // only then is it worth to ask a shared filesystem once more: no FIFO has anything to read
+            checkImageFile(metadataFile->get(), metadataPath);
+        }
         if (!belongsTo(text, size)) {
             // Between the two renames of a publication. The pair below is right whichever way that ends.
             if (auto draft = metadataFromDraft(metadataPath, size)) {

@@ -13,10 +13,12 @@ namespace sarus::starter {
 namespace {
 
 /// For a name which anybody could have taken before its owner did: nobody but its present owner and root can remove it.
-Error foreignEntry(const std::string& path, const struct stat& status, uid_t owner) {
+Error foreignEntry(const std::string& path, const struct stat& status) {
+    constexpr uid_t unmapped = 65534;  // how a user namespace shows all users but its own
     return Error(
-        cat(printable(path), " cannot be used as a private directory of uid ", owner, ": it ",
-            S_ISDIR(status.st_mode) ? "" : "is no directory, and ", "belongs to uid ", status.st_uid),
+        cat(printable(path), " cannot be used as a private directory: it ",
+            S_ISDIR(status.st_mode) ? "" : "is no directory, and ", "belongs to ",
+            status.st_uid == unmapped ? "another user" : cat("uid ", status.st_uid)),
         "Set XDG_RUNTIME_DIR to a directory of your own, or ask the administrator to remove it, or for another `tempDir` in "
         "sarus.json");
 }
@@ -27,7 +29,7 @@ void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidde
     struct stat status {};
     checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));
     if (status.st_uid != owner) {
-        throw foreignEntry(path, status, owner);
+        throw foreignEntry(path, status);
     }
     if (!S_ISDIR(status.st_mode)) {
         throw Error(cat(printable(path), " is not a directory"), cat("Remove ", printable(path)));

@@ -130,7 +130,7 @@ def test_a_directory_that_another_user_has_occupied_is_named_with_the_cure(engin
             result = engine.run(image, "true", check=False)
             assert result.returncode == 1
             assert result.stderr.splitlines() == [
-                f"{taken} cannot be used as a private directory of uid {user.uid}: it {kind}belongs to uid {other_user.uid}",
+                f"{taken} cannot be used as a private directory: it {kind}belongs to uid {other_user.uid}",
                 "Set XDG_RUNTIME_DIR to a directory of your own, or ask the administrator to remove it, or for another `tempDir` in sarus.json"]
             assert engine.output(image, "echo", "works", env={"XDG_RUNTIME_DIR": str(session)}) == "works"
             taken.rmdir() if taken.is_dir() else taken.unlink()

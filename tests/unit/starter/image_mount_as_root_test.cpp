@@ -287,13 +287,13 @@ TEST_F(UnpackedImageTest, TheCacheIsPrivate) {
 TEST_F(UnpackedImageTest, AForeignCacheIsRefused) {
     createDirectories(sandbox / cat("tmp/sarus-", userId));
     ::chmod((sandbox / cat("tmp/sarus-", userId)).c_str(), 0777);
-    EXPECT_NE(errorOfRun().find("others have access"), std::string::npos);
+    EXPECT_NE(errorOfRun().find("it belongs to another user"), std::string::npos);
     EXPECT_EQ(runsOfTheBuilder(), 0U);
 }
 
 TEST_F(UnpackedImageTest, ALinkInPlaceOfTheCacheIsRefused) {
     ASSERT_EQ(::symlink((sandbox / "home").c_str(), (sandbox / cat("tmp/sarus-", userId)).c_str()), 0);
-    EXPECT_NE(errorOfRun().find("Failed to open directory"), std::string::npos);
+    EXPECT_NE(errorOfRun().find("it is no directory, and belongs to another user"), std::string::npos);
 }
 
 TEST_F(UnpackedImageTest, AFailedUnpackingLeavesNothingAndShowsTheMessage) {
