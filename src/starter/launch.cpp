@@ -164,8 +164,8 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     if (!end.status.ok()) {
         explain();
     }
+    reapLeftovers(reaped, janitor.pid());  // before the janitor removes their cgroup
     janitor.finish();
-    reapLeftovers(reaped);
     return exitStatusOf(end, invocation.program.path);
 }
 

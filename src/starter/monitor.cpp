@@ -249,7 +249,7 @@ int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {
     throw Error(cat("The OCI runtime ", printable(runtimePath), " was killed by signal ", end.status.signal));
 }
 
-void reapLeftovers(const std::function<void(pid_t)>& reaped) {
+void reapLeftovers(const std::function<void(pid_t)>& reaped, pid_t spared) {
     constexpr int rounds = 50;
     sigset_t childEnded;
     ::sigemptyset(&childEnded);
@@ -262,8 +262,15 @@ void reapLeftovers(const std::function<void(pid_t)>& reaped) {
         if (pid < 0) {
             return;
         }
+        bool anyLeft = false;
         for (const auto& child : Process(::getpid()).children()) {
-            child.signal(SIGKILL);
+            if (child.pid() != spared) {
+                child.signal(SIGKILL);
+                anyLeft = true;
+            }
+        }
+        if (!anyLeft) {
+            return;
         }
         const timespec patience{.tv_sec = 0, .tv_nsec = 100'000'000};
         ::sigtimedwait(&childEnded, nullptr, &patience);

@@ -42,7 +42,7 @@ RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped,
 int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath);
 
 /// Kills what the container left behind: this process is their subreaper, so all of them become its children. Returns after at
-/// most a few seconds, also if a process cannot be killed.
-void reapLeftovers(const std::function<void(pid_t)>& reaped);
+/// most a few seconds, also if a process cannot be killed. `spared`: a child which is no part of the container.
+void reapLeftovers(const std::function<void(pid_t)>& reaped, pid_t spared = -1);
 
 }  // namespace sarus::starter

@@ -107,6 +107,15 @@ TEST(Monitor, WhatTheContainerLeavesBehindIsEnded) {
               }));
 }
 
+TEST(Monitor, SparesTheChildThatIsNoPartOfTheContainer) {
+    EXPECT_EQ(0, isolated([] {
+                  auto spared = startShell("exec sleep 60");
+                  const Process other(startShell("exec sleep 60").release());
+                  reapLeftovers(ignore, spared.pid());
+                  return Process(spared.pid()).isRunning() && !other.isRunning() ? 0 : 1;
+              }));
+}
+
 TEST(ProcessTree, DescendantsAreKilledAndTheProcessItselfIsNot) {
     EXPECT_EQ(0, isolated([] {
                   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
