@@ -51,14 +51,13 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     return inputs;
 }
 
-void bringIdMapHelper(const std::string& helper, int rootfs) {
+void bringIdMapHelper(const std::string& helper, int rootfs, const std::optional<std::string>& label) {
     const UniqueFd source(::open(helper.c_str(), O_PATH | O_CLOEXEC));
     if (!source) {
         throw Error::fromErrno(cat("Failed to open ", printable(helper), ", which containers need without privileges"), errno,
                                "Install it again");
     }
-    const auto target = createInRoot(rootfs, idMapHelperInside, EntryKind::file);
-    bindMount(source.get(), target.get(), {.readonly = true});
+    bringProgram(source.get(), rootfs, idMapHelperInside, label);
 }
 
 /// These are mounted by the runtime, so they cannot be looked into yet.
@@ -128,7 +127,7 @@ void writeBundle(const BundleRequest& request) {
     engine::RuntimeDialect dialect{
         .runtime = request.runtime.kind, .privileged = request.credentials.privileged(), .idMapHelper = {}};
     if (engine::needsIdMapHelper(request.plan, dialect)) {
-        bringIdMapHelper(request.idMapHelper, request.rootfs.rootFd());
+        bringIdMapHelper(request.idMapHelper, request.rootfs.rootFd(), request.config.selinuxMountLabel);
         dialect.idMapHelper = idMapHelperInside;
     }
     const auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));

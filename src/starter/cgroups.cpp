@@ -88,6 +88,29 @@ void writeRules(int leaf, const std::vector<DevicePattern>& devices, const std::
     }
 }
 
+/// A line of /proc/self/mountinfo, if it is about the v1 hierarchy of `controller` ("": the v2 one).
+struct CgroupMount {
+    std::string root;
+    std::string directory;
+};
+
+std::optional<CgroupMount> parseCgroupMount(std::string_view line, std::string_view controller) {
+    const auto words = splitWords(line);
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    const bool unified = controller.empty();
+    if (words.size() < 6 || words.end() - dash < 4 || dash[1] != (unified ? "cgroup2" : "cgroup") ||
+        (!unified && !lists(dash[3], controller))) {
+        return std::nullopt;
+    }
+    return CgroupMount{.root = unescapeMountInfo(words[3]), .directory = unescapeMountInfo(words[4])};
+}
+
+bool isMounted(std::string_view mountInfo, std::string_view controller) {
+    const auto lines = split(mountInfo, '\n');
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const auto& line) { return parseCgroupMount(line, controller).has_value(); });
+}
+
 /// Removes leaves that nobody holds the lock of: their starter and its janitor were killed.
 void sweep(int parent) {
     const UniqueFd list(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -141,27 +164,19 @@ std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::s
 }
 
 std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path) {
-    const bool unified = controller.empty();
     std::optional<std::string> found;  // the last one, which may cover others
     for (const auto& line : split(mountInfo, '\n')) {
-        const auto words = splitWords(line);
-        const auto dash = std::find(words.begin(), words.end(), "-");
-        if (words.size() < 6 || words.end() - dash < 4 || dash[1] != (unified ? "cgroup2" : "cgroup") ||
-            (!unified && !lists(dash[3], controller))) {
-            continue;
-        }
-        const auto root = unescapeMountInfo(words[3]);
-        const auto directory = unescapeMountInfo(words[4]);
-        if (root == "/") {
-            found = path == "/" ? directory : cat(directory, path);
-        } else if (path == root || path.starts_with(cat(root, '/'))) {
-            found = cat(directory, path.substr(root.size()));
+        const auto mount = parseCgroupMount(line, controller);
+        if (mount && mount->root == "/") {
+            found = path == "/" ? mount->directory : cat(mount->directory, path);
+        } else if (mount && (path == mount->root || path.starts_with(cat(mount->root, '/')))) {
+            found = cat(mount->directory, path.substr(mount->root.size()));
         }
     }
     return found;
 }
 
-std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup) {
+std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool mustJoinAll) {
     const auto own = readFile("/proc/self/cgroup");
     const auto mounts = readFile("/proc/self/mountinfo");
     std::vector<UniqueFd> cgroups;
@@ -172,15 +187,16 @@ std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup) {
         }
         const auto controller = split(fields[1], ',').front();
         const auto path = line.substr(fields[0].size() + fields[1].size() + 2);
-        const auto directory =
-            findOwnCgroup(own, controller) == path ? std::nullopt : findCgroupDirectory(mounts, controller, path);
-        if (!directory) {
+        if (findOwnCgroup(own, controller) == path) {
             continue;
         }
-        UniqueFd processes(::open(cat(*directory, "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+        const auto directory = findCgroupDirectory(mounts, controller, path);
+        UniqueFd processes(directory ? ::open(cat(*directory, "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC) : -1);
         if (processes) {
             cgroups.push_back(std::move(processes));
-        } else {
+        } else if (mustJoinAll && (directory || isMounted(mounts, controller))) {
+            throw Error::fromErrno(cat("Failed to join the container's cgroup ", printable(path)), directory ? errno : ENOENT);
+        } else if (directory) {
             logInfo("Runtime", cat("The command does not count against the container's cgroup ", printable(*directory), ": ",
                                    std::strerror(errno)));
         }

@@ -30,8 +30,9 @@ std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::
 std::string runcCgroupsPath(std::string_view containerName);
 
 /// cgroup.procs, opened for writing, of every cgroup in which another process is (the text of its /proc/<pid>/cgroup) and this
-/// one is not: whoever writes "0" there joins it. What this process may not open is left out.
-std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup);
+/// one is not: whoever writes "0" there joins it. What this process cannot reach is left out, or if it `mustJoinAll` an Error:
+/// outside of that cgroup its limits and device rules do not hold.
+std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool mustJoinAll);
 
 /// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone or, where there is only version 2, in that without
 /// any controller: the limits of the caller's own cgroup hold for what is in it, in which nothing but the usual devices and those

@@ -63,6 +63,12 @@ std::string serialize(const ContainerRecord& record) {
     out.member("command", record.command);
     out.member("environment", record.environment);
     out.member("workdir", record.workdir);
+    if (record.apparmorProfile) {
+        out.member("apparmorProfile", *record.apparmorProfile);
+    }
+    if (record.selinuxLabel) {
+        out.member("selinuxLabel", *record.selinuxLabel);
+    }
     out.endObject();
     return out.text();
 }
@@ -80,11 +86,17 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
     const auto strings = [&](const char* key) {
         return root.member(key, member(key)).list("a list of strings", [](const Node& node) { return node.string(); });
     };
+    const auto optionalString = [&](const char* key) -> std::optional<std::string> {
+        const auto found = root.object().find(key);
+        return found == document.end() ? std::nullopt : std::optional(root.member(key, *found).string());
+    };
     ContainerRecord record;
     record.image = root.member("image", member("image")).string();
     record.command = strings("command");
     record.environment = strings("environment");
     record.workdir = root.member("workdir", member("workdir")).string();
+    record.apparmorProfile = optionalString("apparmorProfile");
+    record.selinuxLabel = optionalString("selinuxLabel");
     return record;
 }
 

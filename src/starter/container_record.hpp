@@ -15,6 +15,8 @@ struct ContainerRecord {
     std::vector<std::string> command;      ///< argv of its first process
     std::vector<std::string> environment;  ///< "NAME=value"
     std::string workdir;
+    std::optional<std::string> apparmorProfile = std::nullopt;  ///< what confines it holds for every process that joins it
+    std::optional<std::string> selinuxLabel = std::nullopt;
 };
 
 /// The record's file `.<name>.json`, beside the runtime's states. It is locked as long as its container lives, so that nobody

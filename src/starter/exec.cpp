@@ -19,6 +19,7 @@
 #include "engine/run_options.hpp"
 #include "engine/runtime_config_builder.hpp"
 #include "oci/runtime_config.hpp"
+#include "starter/apparmor.hpp"
 #include "starter/bundle.hpp"
 #include "starter/cgroups.hpp"
 #include "starter/container_record.hpp"
@@ -30,6 +31,7 @@
 #include "starter/request_channel.hpp"
 #include "starter/running_container.hpp"
 #include "starter/runtime.hpp"
+#include "starter/selinux.hpp"
 
 namespace sarus::starter {
 
@@ -61,6 +63,16 @@ std::pair<ContainerRecord, RunningContainer> findContainer(const Credentials& cr
         ::nanosleep(&pause, nullptr);
     }
     throw Error(cat("There is no running container with the name '", printable(name), "'"), "See 'sarus ps'");
+}
+
+/// The command is confined as its container is, whatever sarus.json says by now.
+engine::SiteConfig confinedLike(const ContainerRecord& record, engine::SiteConfig config) {
+    config.apparmorProfile = record.apparmorProfile;
+    config.selinuxLabel = record.selinuxLabel;
+    config.selinuxMountLabel.reset();  // nothing is mounted in the container
+    checkAppArmorProfile(config);
+    checkSelinuxLabels(config);
+    return config;
 }
 
 /// The description of the process, in memory: it holds the variables of the user.
@@ -130,9 +142,11 @@ int execInContainer(const Entry& entry, Credentials credentials, int requestFd) 
     const auto plan = makePlan(entry, credentials, config, request, record);
     checkTerminal(plan);
     // runc enters the cgroups that it has made for the container by itself.
-    const auto cgroups =
-        runtime.kind == engine::OciRuntime::crun ? openCgroupsToJoin(container.cgroups()) : std::vector<UniqueFd>();
-    const auto process = writeProcess(plan, config, credentials, runtime.kind, payloadLimits(entry, request));
+    const auto cgroups = runtime.kind == engine::OciRuntime::crun
+                             ? openCgroupsToJoin(container.cgroups(), credentials.privileged())
+                             : std::vector<UniqueFd>();
+    const auto process =
+        writeProcess(plan, confinedLike(record, config), credentials, runtime.kind, payloadLimits(entry, request));
 
     container.enterStarterNamespaces(credentials);
     if (runtime.kind == engine::OciRuntime::crun && detectCgroupLayout() == CgroupLayout::hybrid) {

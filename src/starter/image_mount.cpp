@@ -67,10 +67,12 @@ bool isRootOwnedImage(int imageFd) {
 MountedImage mountImage(const ImageMountRequest& request, const Credentials& credentials) {
     checkImageDescriptor(request.imageFd, request.imagePath);
     if (credentials.privileged() && kernelMayMount(request)) {
-        mountThroughLoopDevice(request.imageFd, request.imagePath, request.target);
+        LoopMountOptions options;
+        options.label = request.label;
+        mountThroughLoopDevice(request.imageFd, request.imagePath, request.target, options);
         return {};
     }
-    auto fuse = mountThroughSquashfuse(request.imageFd, request.imagePath, request.target, credentials);
+    auto fuse = mountThroughSquashfuse(request.imageFd, request.imagePath, request.target, request.label, credentials);
     if (fuse.mounted) {
         return {.helper = std::move(fuse.server), .lock = UniqueFd()};
     }

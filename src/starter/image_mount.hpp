@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/subprocess.hpp"
@@ -21,7 +22,9 @@ struct ImageMountRequest {
     engine::ImageMountPolicy policy = engine::ImageMountPolicy::kernel;
     std::string tempDir;           ///< for the unpacked copies of a rootless starter
     std::string imageBuilderPath;  ///< absolute path of sarus-image-builder
-    std::string target;            ///< directory on which the image appears: read-only, nosuid, nodev
+    std::optional<std::string> label =
+        std::nullopt;    ///< the SELinux label of all files of the image, where the mount is made with privileges
+    std::string target;  ///< directory on which the image appears: read-only, nosuid, nodev
 };
 
 /// Makes a squashfs image visible on a directory. Privileged: by the kernel through a loop device shared with the node's other

@@ -36,6 +36,7 @@
 #include "starter/rootfs.hpp"
 #include "starter/runtime.hpp"
 #include "starter/security_checks.hpp"
+#include "starter/selinux.hpp"
 
 namespace sarus::starter {
 
@@ -169,8 +170,14 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     return exitStatusOf(end, invocation.program.path);
 }
 
-ContainerRecord makeRecord(const engine::ContainerPlan& plan, const engine::LaunchRequest& request) {
-    ContainerRecord record{.image = request.imageReference, .command = plan.args, .environment = {}, .workdir = plan.workdir};
+ContainerRecord makeRecord(const engine::ContainerPlan& plan, const engine::LaunchRequest& request,
+                           const engine::SiteConfig& config) {
+    ContainerRecord record{.image = request.imageReference,
+                           .command = plan.args,
+                           .environment = {},
+                           .workdir = plan.workdir,
+                           .apparmorProfile = config.apparmorProfile,
+                           .selinuxLabel = config.selinuxLabel};
     for (const auto& [name, value] : plan.environment) {
         record.environment.push_back(cat(name, '=', value));
     }
@@ -252,6 +259,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     }
     checkRootlessAllowed(entry, config);
     checkAppArmorProfile(config);
+    checkSelinuxLabels(config);
 
     if (request.dryRun) {
         printPlan(entry, credentials, config, request, requestFd, *paths);
@@ -264,7 +272,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
     refuseNameInUse(directories.runtimeRoot, plan.name);
     paths.reset();  // directories which it holds open could not be unmounted as long as the container runs
-    auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request));
+    auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request, config));
     timer.done("Planning the container");
 
     enterNamespaces(credentials);

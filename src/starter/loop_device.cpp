@@ -28,6 +28,7 @@
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "starter/selinux.hpp"
 #include "starter/squashfs_superblock.hpp"
 
 namespace sarus::starter {
@@ -315,13 +316,16 @@ LoopDevice bindToFreeDevice(int imageFd) {
     throw Error("Failed to find a free loop device: all that were free were taken meanwhile", std::string(freeDeviceHint));
 }
 
-/// The options must be the same in every starter: those of the first mount hold for all that share the superblock. Several
-/// decompressors let ranks read in parallel; kernels that cannot choose answer EINVAL.
-bool mountDevice(const LoopDevice& device, const std::string& target) {
+/// The options must be the same in every starter: those of the first mount hold for all that share the superblock. (Not the
+/// label: the kernel refuses a second mount with another one.) Several decompressors let ranks read in parallel; kernels that
+/// cannot choose answer EINVAL.
+bool mountDevice(const LoopDevice& device, const std::string& target, const std::optional<std::string>& label) {
     constexpr unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
     const auto source = descriptorPath(device.fd.get());
-    return ::mount(source.c_str(), target.c_str(), "squashfs", flags, "threads=percpu") == 0 ||
-           (errno == EINVAL && ::mount(source.c_str(), target.c_str(), "squashfs", flags, nullptr) == 0);
+    const auto mountWith = [&](const char* options) {
+        return ::mount(source.c_str(), target.c_str(), "squashfs", flags, withMountLabel(options, label).c_str()) == 0;
+    };
+    return mountWith("threads=percpu") || (errno == EINVAL && mountWith(""));
 }
 
 [[noreturn]] void throwMountError(int error, const std::string& imagePath, const std::string& compression) {
@@ -347,7 +351,7 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
     const auto name = hintName(image);
     const auto share = [&](unsigned number) {
         const auto device = openBound(number, image);
-        return device && mountDevice(*device, target);
+        return device && mountDevice(*device, target, options.label);
     };
     auto registry = openRegistry(options.registryDir);
     const auto known = Hint::devices(registry, name);
@@ -360,7 +364,7 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
         return;
     }
     const auto device = bindToFreeDevice(imageFd);
-    if (!mountDevice(device, target)) {
+    if (!mountDevice(device, target, options.label)) {
         throwMountError(errno, imagePath, superblock.compression);
     }
     // A file that was changed meanwhile has another name in the registry; what this one would lead to is not known.

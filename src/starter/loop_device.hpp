@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace sarus::starter {
@@ -10,6 +11,8 @@ struct LoopMountOptions {
     std::string registryDir = "/run/sarus/loop";
     /// How long another starter may hold the lock of a hint before the next one is tried, and at last a device of our own used.
     std::chrono::milliseconds lockTimeout{2000};
+    /// The SELinux label of all files of the image. Mounts with another one do not share a device.
+    std::optional<std::string> label = std::nullopt;
 };
 
 /// Mounts a squashfs image through the kernel: read-only, nosuid, nodev, on the directory `target`.

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "starter/helper_process.hpp"
+#include "starter/selinux.hpp"
 
 namespace sarus::starter {
 
@@ -46,9 +47,10 @@ std::string layers(const OverlayDirectories& directories) {
     return cat("lowerdir=", directories.lower, ",upperdir=", directories.upper, ",workdir=", directories.work);
 }
 
-void mountKernelOverlay(const OverlayDirectories& directories, const Credentials& credentials) {
+void mountKernelOverlay(const OverlayDirectories& directories, const std::optional<std::string>& label,
+                        const Credentials& credentials) {
     constexpr unsigned long flags = MS_NOSUID | MS_NODEV;
-    const auto options = layers(directories) + (credentials.privileged() ? "" : ",userxattr");
+    const auto options = withMountLabel(layers(directories) + (credentials.privileged() ? "" : ",userxattr"), label);
     const auto strict = options + ",redirect_dir=nofollow,metacopy=off";
     const auto* const target = directories.target.c_str();
     if (::mount("overlay", target, "overlay", flags, strict.c_str()) == 0 ||
@@ -96,7 +98,8 @@ Child mountFuseOverlay(const OverlayDirectories& directories, const std::string&
     throw Error(cat("Failed to mount the overlay of the root filesystem with ", program, ": ", helper.endAndGetOutput()));
 }
 
-Child mountOverlay(const OverlayDirectories& directories, const Credentials& credentials) {
+Child mountOverlay(const OverlayDirectories& directories, const std::optional<std::string>& label,
+                   const Credentials& credentials) {
     if (!credentials.privileged() && !hasUserXattrs(cat(directories.base, '/', directories.upper))) {
         if (::access(fuseOverlayProgram, X_OK) == 0 && ::access("/dev/fuse", R_OK | W_OK) == 0) {
             return mountFuseOverlay(directories, fuseOverlayProgram, credentials);
@@ -106,7 +109,7 @@ Child mountOverlay(const OverlayDirectories& directories, const Credentials& cre
                 "fuse-overlayfs cannot be used");
     }
     const WorkingDirectory here(directories.base);
-    mountKernelOverlay(directories, credentials);
+    mountKernelOverlay(directories, label, credentials);
     return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/subprocess.hpp"
@@ -19,8 +20,10 @@ struct OverlayDirectories {
 /// Mounts the overlay on `target`, nosuid and nodev. Redirects and metadata-only copies that an image claims to have are not
 /// followed. Rootless: attributes are kept in user.* xattrs. Where the upper filesystem has none (tmpfs before Linux 6.6)
 /// fuse-overlayfs does it, if it and /dev/fuse can be used, and is returned; else the kernel does it with the limitation that
-/// directories of the image cannot be removed and created again. Changes the working directory to "/". Throws Error.
-Child mountOverlay(const OverlayDirectories& directories, const Credentials& credentials);
+/// directories of the image cannot be removed and created again. `label`: the SELinux label of all that is in it; the kernel does
+/// not take one from fuse-overlayfs. Changes the working directory to "/". Throws Error.
+Child mountOverlay(const OverlayDirectories& directories, const std::optional<std::string>& label,
+                   const Credentials& credentials);
 
 /// The fallback alone.
 Child mountFuseOverlay(const OverlayDirectories& directories, const std::string& program, const Credentials& credentials);

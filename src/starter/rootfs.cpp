@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -16,6 +17,7 @@
 #include "starter/bind_mount.hpp"
 #include "starter/etc_files.hpp"
 #include "starter/overlay.hpp"
+#include "starter/selinux.hpp"
 
 namespace sarus::starter {
 
@@ -71,17 +73,16 @@ UniqueFd ensureTopDirectory(int root, const char* name) {
 }
 
 /// The runtime adds the device nodes later.
-UniqueFd mountDev(int root, const std::string& type) {
+UniqueFd mountDev(int root, const std::string& type, const std::optional<std::string>& label) {
     const auto mountPoint = ensureTopDirectory(root, "dev");
-    mountFilesystem(type, descriptorPath(mountPoint.get()), type, MS_NOSUID | MS_STRICTATIME, "mode=755,size=65536k");
+    mountFilesystem(type, descriptorPath(mountPoint.get()), type, MS_NOSUID | MS_STRICTATIME,
+                    withMountLabel("mode=755,size=65536k", label));
     return ensureTopDirectory(root, "dev");
 }
 
-void bindInit(int dev, const std::string& initPath) {
+void bindInit(int dev, const std::string& initPath, const std::optional<std::string>& label) {
     try {
-        const auto source = openFile(initPath, O_PATH);
-        const auto target = createInRoot(dev, "init", EntryKind::file, {.fileMode = 0755});
-        bindMount(source.get(), target.get(), {.readonly = true});
+        bringProgram(openFile(initPath, O_PATH).get(), dev, "init", label);
     } catch (Error& error) {
         error.addContext("Failed to provide /dev/init in the container");
         throw;
@@ -98,6 +99,17 @@ void Rootfs::forgetHelper(pid_t pid) noexcept {
     }
 }
 
+void bringProgram(int program, int root, const std::string& path, const std::optional<std::string>& label) {
+    constexpr std::size_t largest = 64U << 20U;
+    const auto target = createInRoot(root, path, EntryKind::file, {.fileMode = 0755});
+    if (!label) {
+        bindMount(program, target.get(), {.readonly = true});
+        return;
+    }
+    const auto content = readAll(openFile(descriptorPath(program), O_RDONLY).get(), largest, path);
+    writeAll(openFile(descriptorPath(target.get()), O_WRONLY | O_TRUNC).get(), content, path);
+}
+
 Rootfs buildRootfs(const RootfsRequest& request) {
     const auto& plan = request.plan;
     const auto& credentials = request.credentials;
@@ -111,11 +123,12 @@ Rootfs buildRootfs(const RootfsRequest& request) {
                                .policy = request.config.imageMount,
                                .tempDir = request.config.tempDir,
                                .imageBuilderPath = request.imageBuilderPath,
+                               .label = request.config.selinuxMountLabel,
                                .target = cat(request.bundleDir, '/', lowerName)},
                               credentials);
     rootfs.overlayHelper = mountOverlay(
         {.base = request.bundleDir, .lower = lowerName, .upper = upperName, .work = workName, .target = rootfs.folder},
-        credentials);
+        request.config.selinuxMountLabel, credentials);
 
     // A mount of /tmp or / would otherwise carry the container itself along, and the second one both of them, and so on. The
     // overlay clones its layers, so not before it is there.
@@ -123,12 +136,12 @@ Rootfs buildRootfs(const RootfsRequest& request) {
                "Failed to make the bundle unbindable");
 
     rootfs.root = openFile(cat(request.bundleDir, '/', rootfs.folder), O_PATH | O_DIRECTORY | O_NOFOLLOW);
-    const auto dev = mountDev(rootfs.root.get(), ramFilesystem(request));
+    const auto dev = mountDev(rootfs.root.get(), ramFilesystem(request), request.config.selinuxMountLabel);
     ensureTopDirectory(rootfs.root.get(), "proc");
     ensureTopDirectory(rootfs.root.get(), "sys");
     writeEtcFiles(rootfs.root.get(), request.config, credentials, request.account);
     if (plan.initPath) {
-        bindInit(dev.get(), *plan.initPath);
+        bindInit(dev.get(), *plan.initPath, request.config.selinuxMountLabel);
     }
 
     const ContainerTree tree(credentials, request.config, rootfs.root.get(), dev.get());

@@ -68,6 +68,11 @@ private:
     Child overlayHelper;
 };
 
+/// Makes a program of the node (an open descriptor) appear in the container: bound read-only. With `label`, the SELinux label of
+/// the container's files, which a bound file cannot get, it is a copy. `path` is resolved with the directory `root` as its limit;
+/// it lies below /dev of the container.
+void bringProgram(int program, int root, const std::string& path, const std::optional<std::string>& label);
+
 /// Builds the container's root filesystem below `bundleDir` (reference documentation, "Root filesystem" and "Bind mounts"): a ram
 /// filesystem; the image and a writable overlay on it, nosuid and nodev; /dev; the files in /etc; init; the plan's mounts and
 /// devices in their order; the working directory.

@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "starter/helper_process.hpp"
+#include "starter/selinux.hpp"
 #include "starter/squashfs_superblock.hpp"
 
 namespace sarus::starter {
@@ -36,11 +37,11 @@ std::vector<std::string> installedPrograms() {
     return programs;
 }
 
-std::string mountOptions(int fuse, const Credentials& credentials) {
+std::string mountOptions(int fuse, const std::optional<std::string>& label, const Credentials& credentials) {
     auto options = cat("fd=", fuse, ",rootmode=40000,default_permissions,user_id=", credentials.ownerUid(),
                        ",group_id=", credentials.ownerGid());
     // The overlay looks at its lower layer as root, whom FUSE would lock out. Nobody else gets into this mount namespace.
-    return credentials.privileged() ? options + ",allow_other" : options;
+    return credentials.privileged() ? withMountLabel(options + ",allow_other", label) : options;
 }
 
 HelperProcess::Setup serverSetup(const std::string& program, int imageFd, int fuse, const Credentials& credentials) {
@@ -53,12 +54,12 @@ HelperProcess::Setup serverSetup(const std::string& program, int imageFd, int fu
 }
 
 /// One attempt with one program. False if the mount is not served; `output` says what the program said.
-bool serve(const std::string& program, int imageFd, UniqueFd fuse, const std::string& target, const Credentials& credentials,
-           Child& server, std::string& output) {
+bool serve(const std::string& program, int imageFd, UniqueFd fuse, const std::string& options, const std::string& target,
+           const Credentials& credentials, Child& server, std::string& output) {
     HelperProcess helper(serverSetup(program, imageFd, fuse.get(), credentials), credentials);
     // The helper has a mount namespace of its own by now, in which this mount does not appear.
     constexpr unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
-    if (::mount("squashfuse", target.c_str(), "fuse.squashfuse", flags, mountOptions(fuse.get(), credentials).c_str()) != 0) {
+    if (::mount("squashfuse", target.c_str(), "fuse.squashfuse", flags, options.c_str()) != 0) {
         throwErrno(cat("Failed to mount squashfuse on ", printable(target)));
     }
     helper.release();
@@ -77,7 +78,7 @@ bool serve(const std::string& program, int imageFd, UniqueFd fuse, const std::st
 }  // namespace
 
 FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target,
-                                 const Credentials& credentials) {
+                                 const std::optional<std::string>& label, const Credentials& credentials) {
     const auto superblock = readSquashfsSuperblock(imageFd, imagePath);
     FuseMount result;
     const auto programs = installedPrograms();
@@ -92,8 +93,9 @@ FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, cons
             result.whyNot = cat("/dev/fuse cannot be used: ", std::strerror(errno));
             return result;
         }
+        const auto options = mountOptions(fuse.get(), label, credentials);
         try {
-            result.mounted = serve(program, imageFd, std::move(fuse), target, credentials, result.server, output);
+            result.mounted = serve(program, imageFd, std::move(fuse), options, target, credentials, result.server, output);
         } catch (const Error& error) {
             if (error.errnum() != EPERM && error.errnum() != ENODEV) {
                 throw;

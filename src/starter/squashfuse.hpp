@@ -18,9 +18,10 @@ struct FuseMount {
 /// runs with the caller's rights and no_new_privs, in a session (no signals of the terminal) and a mount namespace of its own (it
 /// does not keep the container's namespace alive), and is killed with this process. Ready when the function returns.
 ///
+/// `label`: the SELinux label of all files; in a user namespace FUSE cannot have one, and the kernel gives that of its policy.
 /// Rootless: every file appears to belong to the caller, the only id that the user namespace knows.
 /// A node which lacks squashfuse or a usable /dev/fuse gives `whyNot`; a bad image gives an Error with squashfuse's own words.
 FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target,
-                                 const Credentials& credentials);
+                                 const std::optional<std::string>& label, const Credentials& credentials);
 
 }  // namespace sarus::starter

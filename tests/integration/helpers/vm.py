@@ -1,15 +1,15 @@
 """Virtual machines with Debian's kernel: what the kernel of the node does not offer (cgroups of version 2 alone, AppArmor, SELinux).
 
-A machine has a read-only root file system that the test makes, everything written to it goes to memory, and its first process runs a script
+A machine has a read-only root file system that the test makes, everything written to it goes to memory, and its first process runs scripts
 of the test. Nothing is installed on the node: the packages of the kernel and of programs for the machine are downloaded and unpacked.
 """
 
 import gzip
-import os
 import pathlib
 import re
 import shutil
 import subprocess
+import time
 
 from . import system
 
@@ -53,11 +53,13 @@ ip link set lo up
 check() {
     name=$1
     shift
-    "$@" >/tmp/output 2>&1 </dev/null
-    status=$?
+    # A pipe: the policy of SELinux may not let a container write to a file.
+    { "$@" 2>&1; echo $? >/tmp/status; } </dev/null | cat >/tmp/output
+    status=$(cat /tmp/status)
     { echo "<<<$name"; cat /tmp/output; echo; echo ">>>$status"; } >/dev/ttyS1
 }
-. /vm/checks
+. /vm/common.sh
+. "/vm/$checks.sh"
 echo "<<<end
 >>>0" >/dev/ttyS1
 sync
@@ -169,22 +171,43 @@ class Root:
         target.chmod(mode)
 
 
-def run(root, checks, kernel, initramfs, directory, options=""):
-    """Boots a machine, runs the shell script `checks` in it, and returns {name: (exit status, output)} of its checks."""
+def _read_results(directory):
+    """{name: (exit status, output)} of the checks of a machine."""
+    text = (directory / "results").read_text(errors="replace")
+    found = {}
+    for name, output, status in re.findall(r"<<<(\S+)\r?\n(.*?)\r?\n?>>>(\d+)", text, re.S):
+        found[name] = int(status), output.replace("\r", "").replace("\0", "").strip()
+    if "end" not in found:
+        console = (directory / "console").read_text(errors="replace")
+        raise RuntimeError(f"the machine did not end its checks:\n{text[-4000:]}\n{console[-4000:]}")
+    return found
+
+
+def run(root, machines, kernel, initramfs, directory):
+    """Boots machines side by side. `machines`: {name: options of the kernel}; each runs the shell script /vm/NAME.sh of the root file
+    system, after /vm/common.sh. Returns {name of the machine: {name of the check: (exit status, output)}}."""
     directory.mkdir(parents=True, exist_ok=True)
     root.write("/vm/start", START, 0o755)
-    root.write("/vm/checks", checks)
-    disk, console, results = directory / "disk", directory / "console", directory / "results"
+    disk = directory / "disk"
     subprocess.run([system.program("mksquashfs"), str(root.directory), str(disk), "-noappend", "-no-progress", "-noI", "-noD", "-noF", "-noX"],
                    check=True, capture_output=True)
-    subprocess.run([system.program("qemu-system-x86_64"), "-accel", "tcg", "-m", "1024", "-smp", str(min(2, os.cpu_count() or 1)), "-nodefaults",
-                    "-display", "none", "-no-reboot", "-serial", f"file:{console}", "-serial", f"file:{results}",
-                    "-kernel", str(kernel), "-initrd", str(initramfs), "-append", f"console=ttyS0 panic=-1 {options}",
-                    "-drive", f"file={disk},format=raw,if=virtio,readonly=on"],
-                   check=True, capture_output=True, timeout=300)
-    found = {}
-    for name, output, status in re.findall(r"<<<(\S+)\r?\n(.*?)\r?\n?>>>(\d+)", results.read_text(errors="replace"), re.S):
-        found[name] = int(status), output.replace("\r", "").strip()
-    if "end" not in found:
-        raise RuntimeError(f"the machine did not end its checks:\n{results.read_text(errors='replace')}\n{console.read_text(errors='replace')[-4000:]}")
-    return found
+    running = []
+    try:
+        for name, options in machines.items():
+            (directory / name).mkdir()
+            with (directory / name / "qemu").open("wb") as messages:
+                running.append(subprocess.Popen(
+                    [system.program("qemu-system-x86_64"), "-accel", "tcg", "-m", "1024", "-smp", "2", "-nodefaults", "-display", "none",
+                     "-no-reboot", "-serial", f"file:{directory}/{name}/console", "-serial", f"file:{directory}/{name}/results",
+                     "-kernel", str(kernel), "-initrd", str(initramfs), "-append", f"console=ttyS0 panic=-1 checks={name} {options}",
+                     "-drive", f"file={disk},format=raw,if=virtio,readonly=on"], stdin=subprocess.DEVNULL, stdout=messages, stderr=messages))
+        deadline = time.monotonic() + 400
+        for process in running:
+            process.wait(timeout=max(0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        pass  # what the machine has written tells how far it came
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return {name: _read_results(directory / name) for name in machines}

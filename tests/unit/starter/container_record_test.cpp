@@ -34,6 +34,19 @@ TEST(ContainerRecord, IsReadWhileItsContainerLives) {
     EXPECT_EQ(status.st_mode & 0777, 0600U);
 }
 
+TEST(ContainerRecord, KnowsWhatConfinesTheContainer) {
+    const test::TemporaryDirectory directory;
+    auto confined = sample;
+    confined.apparmorProfile = "profile";
+    confined.selinuxLabel = "u:r:t:s0";
+    const auto file = RecordFile::create(directory.path(), "n", confined);
+    const auto free = RecordFile::create(directory.path(), "free", sample);
+    EXPECT_EQ(readRecord(directory.path(), "n")->apparmorProfile, "profile");
+    EXPECT_EQ(readRecord(directory.path(), "n")->selinuxLabel, "u:r:t:s0");
+    EXPECT_EQ(readRecord(directory.path(), "free")->apparmorProfile, std::nullopt);
+    EXPECT_EQ(readRecord(directory.path(), "free")->selinuxLabel, std::nullopt);
+}
+
 TEST(ContainerRecord, GoesWithItsOwner) {
     const test::TemporaryDirectory directory;
     { const auto file = RecordFile::create(directory.path(), "n", sample); }

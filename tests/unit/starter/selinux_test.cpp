@@ -1,0 +1,52 @@
+#include "starter/selinux.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+
+namespace sarus::starter {
+namespace {
+
+std::string complaintAbout(const engine::SiteConfig& config) {
+    try {
+        checkSelinuxLabels(config);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(SelinuxLabels, ArePartOfTheOptionsOfAMount) {
+    EXPECT_EQ(withMountLabel("mode=755", std::nullopt), "mode=755");
+    EXPECT_EQ(withMountLabel("mode=755", "u:r:t:s0:c1,c2"), "mode=755,context=\"u:r:t:s0:c1,c2\"");
+    EXPECT_EQ(withMountLabel("", "u:r:t:s0"), "context=\"u:r:t:s0\"");
+}
+
+TEST(SelinuxLabels, AreNotNeeded) {
+    EXPECT_EQ(complaintAbout({}), "");
+}
+
+TEST(SelinuxLabels, CannotBeUsedWithoutSelinux) {
+    const std::string problem =
+        ::access("/sys/fs/selinux/context", F_OK) == 0 ? "is not valid" : "SELinux is not enabled on this node";
+    engine::SiteConfig config;
+    config.selinuxLabel = "no:such:label";
+    EXPECT_THAT(complaintAbout(config), testing::AllOf(testing::HasSubstr("'no:such:label' (`selinuxLabel` in sarus.json)"),
+                                                       testing::HasSubstr(problem)));
+    config.selinuxLabel.reset();
+    config.selinuxMountLabel = "no:such:mount-label";
+    EXPECT_THAT(complaintAbout(config),
+                testing::AllOf(testing::HasSubstr("'no:such:mount-label' (`selinuxMountLabel` in sarus.json)"),
+                               testing::HasSubstr(problem)));
+}
+
+TEST(SelinuxLabels, CannotAddOptionsToAMount) {
+    engine::SiteConfig config;
+    config.selinuxMountLabel = "u:r:t:s0\",size=1g,x=\"";
+    EXPECT_THAT(complaintAbout(config), testing::HasSubstr("has a quotation mark"));
+}
+
+}  // namespace
+}  // namespace sarus::starter
