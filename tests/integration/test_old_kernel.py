@@ -5,9 +5,15 @@ pidfd calls, LOOP_CONFIGURE): the rules of test_run.py which the kernel has a pa
 import subprocess
 
 import pytest
+import test_cdi
+import test_exec
+import test_hook_suite
 import test_run
 from helpers import system
-from test_run import shared, special, target  # noqa: F401  fixtures of the rules
+from test_cdi import cdi, cdi_engine  # noqa: F401  fixtures of the rules
+from test_exec import start  # noqa: F401
+from test_hook_suite import hooks, host, image, log, suite_engine, suite_image  # noqa: F401
+from test_run import shared, special, target  # noqa: F401
 
 pytestmark = pytest.mark.asroot
 
@@ -25,8 +31,16 @@ RULES = [
     "test_directory_of_the_image_is_a_link_out_of_it", "test_file_in_etc_is_a_link_out_of_the_image",
     "test_mount_destination_through_a_link_stays_inside", "test_device_appears_in_the_container",
 ]
-for rule in RULES:
-    globals()[rule] = getattr(test_run, rule)
+RULES_OF_EXEC = [
+    "test_a_command_sees_the_containers_files_and_processes", "test_identity_and_privileges_are_those_of_the_container",
+    "test_exit_status_is_the_commands", "test_no_descriptor_of_the_starter_reaches_the_command", "test_tty",
+    "test_a_signal_ends_the_command_and_not_the_container", "test_killing_the_exec_leaves_no_process", "test_the_command_ends_with_its_container",
+    "test_a_command_ends_with_its_first_process",
+]
+RULES_OF_HOOKS = ["test_documented_hooks_work_together"]
+for module, rules in ((test_run, RULES), (test_exec, RULES_OF_EXEC), (test_hook_suite, RULES_OF_HOOKS)):
+    for rule in rules:
+        globals()[rule] = getattr(module, rule)
 
 
 @pytest.fixture(scope="session")
@@ -83,3 +97,23 @@ def test_nested_mounts_of_the_source_are_read_only_and_nosuid_too(engine, load_i
     assert {"ro", "nosuid", "nodev"} <= flags["/mnt"] and {"ro", "nosuid", "nodev", "noexec"} <= flags["/mnt/a\\040b/inner"]
     assert result.returncode == 1 and "Read-only file system" in result.stderr
     assert system.eventually(lambda: not any(str(outer) in mount for mount in system.mounts()))
+
+
+def test_cdi_devices(cdi, load_image, plain_busybox):  # noqa: F811
+    test_cdi.test_a_device_brings_nodes_variables_mounts_and_hooks(cdi, lambda made: load_image(made.engine, "busybox", plain_busybox))
+
+
+def test_image_is_loaded_listed_and_removed(user_engine, images, plain_busybox):
+    image = user_engine.load(images.archive(plain_busybox, "old-kernel"), "old-kernel")  # noqa: F811
+    assert "old-kernel" in user_engine.sarus("images").stdout
+    assert user_engine.sarus("images", "--verify").returncode == 0
+    assert user_engine.output(image, "echo", "works") == "works"
+    assert user_engine.sarus("rmi", image).returncode == 0
+    assert "old-kernel" not in user_engine.sarus("images").stdout
+
+
+def test_container_ends_with_its_main_process(engine, load_image, plain_busybox):
+    """Where the end of a process cannot be waited for."""
+    image = load_image(engine, "busybox", plain_busybox)  # noqa: F811
+    result = engine.run(image, "sh", "-c", "sleep 3333 & sleep 0.3; exit 3", check=False, timeout=20)
+    assert (result.returncode, result.stderr) == (3, "")
