@@ -181,11 +181,13 @@ void checkLines(std::string_view text, std::string_view file) {
     }
 }
 
-/// TOML allows other characters than those of ASCII in strings and comments only; elsewhere they lead the library astray.
+/// TOML allows other characters than those of ASCII in strings and comments only; elsewhere they lead the library astray. A
+/// quotation mark begins a string only where a key or a value can begin; in the middle of a number the library sees none.
 void checkAscii(std::string_view text, std::string_view file) {
     char quote = '\0';
     bool triple = false;
     bool comment = false;
+    char previous = '\n';  // that is no blank
     std::size_t line = 1;
     const auto isTriple = [&](std::size_t at, char c) { return text.substr(at, 3) == std::string(3, c); };
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -198,9 +200,15 @@ void checkAscii(std::string_view text, std::string_view file) {
                 ++i;
             } else if (triple ? isTriple(i, quote) : c == quote || c == '\n') {
                 i += triple ? 2 : 0;
+                for (int own = 0; triple && own < 2 && text.substr(i + 1, 1).starts_with(quote); ++own) {
+                    ++i;  // one or two may belong to the text
+                }
                 quote = '\0';
             }
         } else if (c == '"' || c == '\'') {
+            if (std::string_view("\n=[{,.").find(previous) == std::string_view::npos) {
+                throw Error(cat(printable(file), ":", line, ": not valid TOML: an unexpected quotation mark"));
+            }
             quote = c;
             triple = isTriple(i, c);
             i += triple ? 2 : 0;
@@ -208,6 +216,9 @@ void checkAscii(std::string_view text, std::string_view file) {
             throw Error(cat(printable(file), ":", line, ": not valid TOML: a character outside of quotes is not ASCII"));
         } else {
             comment = c == '#';
+        }
+        if (c != ' ' && c != '\t' && c != '\r') {
+            previous = c;
         }
     }
 }

@@ -88,7 +88,9 @@ XattrSet SquashfsReader::xattrs(const sqfs_inode_generic_t& inode) {
     XattrSet set;
     sqfs_u32 index = 0;
     image.check(sqfs_inode_get_xattr_index(&inode, &index), doing);
-    if (index == 0xFFFFFFFFU) {
+    // Without a table the kernel ignores what an inode says of its attributes, and the library looks behind a null pointer.
+    const bool hasTable = (super.flags & SQFS_FLAG_NO_XATTRS) == 0 && super.xattr_id_table_start != ~std::uint64_t{0};
+    if (index == 0xFFFFFFFFU || !hasTable) {
         return set;
     }
     sqfs_xattr_id_t description{};

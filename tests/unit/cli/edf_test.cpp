@@ -92,6 +92,11 @@ TEST(EdfFile, AViolationIsOneLineWithFileLineAndKey) {
     EXPECT_EQ(parseFailure("\n[\x0Env]\n"), "x.toml:2: not valid TOML: it holds a control character");
     EXPECT_EQ(parseFailure("\ne \u00F4i"), "x.toml:2: not valid TOML: a character outside of quotes is not ASCII");
     EXPECT_EQ(parseFailure("# \u00F4\nimage = \"\u00F4\"\nworkdir = '''\u00F4\n'\u00F4'''"), "no error");
+    EXPECT_EQ(parseFailure("a = 1\ndevices = [0\"/dev\u0299\"]"), "x.toml:2: not valid TOML: an unexpected quotation mark");
+    EXPECT_EQ(
+        parseFailure(
+            "image = 'a' # \"\nworkdir = \"\"\"b\"\"\"\"\nmounts = [ 'a:/b',\n\"c:/d\"]\n[\"annotations\".'x']\n\"k\" = ''"),
+        "no error");
     EXPECT_EQ(parseFailure("image = 1"), "x.toml:1: image: expected a string, found an integer");
     EXPECT_EQ(parseFailure("mounts = '/a:/b'"), "x.toml:1: mounts: expected a list of strings, found a string");
     EXPECT_EQ(parseFailure("devices = [\n'a',\n1]"), "x.toml:3: devices[1]: expected a string, found an integer");
