@@ -11,8 +11,8 @@
 #include "fuzz_files.hpp"
 #include "image/build/unpacker.hpp"
 
-/// Sizes that no memory holds are refused by malloc, as without a sanitizer; libsquashfs reports that. So are those which only the
-/// sanitizer makes real: it writes to all that it gives.
+/// Sizes that no memory holds are refused by malloc, as without a sanitizer; libsquashfs reports that. So are those which only
+/// the sanitizer makes real: it writes to all that it gives.
 extern "C" const char* __asan_default_options() {
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
