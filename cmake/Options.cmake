@@ -1,10 +1,10 @@
 # What can be chosen when the project is configured, and the compiler settings that follow from it.
 
 option(ENABLE_UNIT_TESTS "Build the test programs and register all tests with CTest" ON)
-option(ENABLE_TESTS_WITH_VALGRIND "Run each unit test under valgrind" OFF)
+option(ENABLE_TESTS_WITH_VALGRIND "Run the unit tests that need no root under valgrind" OFF)
 option(ENABLE_FUZZERS "Build the fuzzers of tests/fuzz with libFuzzer (clang only)" OFF)
 option(SARUS_SKIPS_FAIL "Count a skipped test as failed, as the continuous integration does" OFF)
-option(ENABLE_SSH "Install the parts that serve SSH connections into containers" ON)
+option(ENABLE_SSH "Accepted for compatibility, without effect as long as the SSH hook is not part of this package" ON)
 set(SARUS_SANITIZERS "" CACHE STRING "Sanitizers to build with, for example address,undefined (links dynamically)")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

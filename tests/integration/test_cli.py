@@ -474,3 +474,13 @@ def test_program_without_any_argument_prints_the_help(setuid_engine, succeed):
 def test_starter_without_any_argument_refuses(setuid_engine):
     result = run_without_arguments(setuid_engine, setuid_engine.prefix / "libexec/sarus-starter")
     assert result.returncode == 1 and result.stderr != ""
+
+
+def test_commands_without_privileges_ask_for_no_security(make_setuid_prefix, setuid_engine):
+    """What runs as the user has nothing to protect from him; what takes privileges looks first."""
+    prefix = make_setuid_prefix("open-to-all")
+    (prefix / "bin" / "sarus").chmod(0o777)
+    engine = setuid_engine.variant(prefix=prefix)
+    assert engine.sarus("images").returncode == 0
+    result = engine.sarus("ps")
+    assert result.returncode == 1 and f"{prefix}/bin/sarus" in result.stderr

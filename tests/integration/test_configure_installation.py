@@ -108,6 +108,7 @@ def test_repository_directories_from_the_environment(prefix):
     assert result.returncode == 0, result.stderr
     configuration = json.loads((prefix / "etc/sarus.json").read_text())
     assert configuration["localRepositoryBaseDir"] == "/users"
+    assert configuration["userMounts"] == {"notAllowedPrefixesOfPath": ["/etc", "/var", "/opt/sarus"], "notAllowedPaths": ["/opt"]}
     assert configuration["centralizedRepositoryDir"] == "/sarus & | x"
     assert "Setting local repository base directory to: /users" in result.stdout
 

@@ -296,9 +296,19 @@ def test_readonly_bind_mount(engine, busybox, shared):
     assert result.returncode == 1 and "Read-only file system" in result.stderr
 
 
-def test_file_can_be_mounted_on_a_file(engine, busybox, shared):
-    assert engine.output(busybox, "cat", "/etc/os-release", options=[f"--mount=type=bind,src={shared}/file,dst=/etc/os-release"]) == "content"
+def test_file_can_be_mounted_on_a_file(engine, images, load_image, shared):
+    image = load_image(engine, "with-file", images.busybox(extra=lambda layer: layer.file("settings/file", "of the image")))
+    assert engine.output(image, "cat", "/settings/file", options=[f"--mount=type=bind,src={shared}/file,dst=/settings/file"]) == "content"
 
+
+def test_users_cannot_mount_over_what_the_installation_protects(user_engine, load_image, plain_busybox, workspace):
+    """The template brings the documented lists."""
+    image = load_image(user_engine, "busybox", plain_busybox)
+    for destination in ("/etc/os-release", "/var/lib/x", "/opt/sarus", "/opt"):
+        result = user_engine.run(image, "true", options=[f"--mount=type=bind,src={workspace},dst={destination}"], check=False)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert re.search(r"^Invalid mount request '.*': (destination cannot be a subdirectory of|'/opt' is not allowed as mount destination)", result.stderr)
+    assert user_engine.output(image, "ls", "/opt/x", options=[f"--mount=type=bind,src={workspace},dst=/opt/x"]) != ""
 
 def test_later_mounts_are_visible_over_earlier_ones(engine, busybox, shared, workspace):
     options = [f"--mount=type=bind,src={workspace},dst=/mnt", f"--mount=type=bind,src={shared},dst=/mnt/images"]
