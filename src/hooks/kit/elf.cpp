@@ -164,6 +164,7 @@ private:
         Tables tables;
         const std::size_t entrySize = file.is64Bit ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
         const auto count = std::min<std::uint64_t>(dynamic.size / entrySize, kMaxDynamicEntries);
+        source.expect(dynamic.offset, dynamic.size);
         for (std::uint64_t i = 0; i < count; ++i) {
             char bytes[sizeof(Elf64_Dyn)];
             if (dynamic.offset > UINT64_MAX - i * entrySize || !source.read(dynamic.offset + i * entrySize, bytes, entrySize)) {
@@ -329,7 +330,7 @@ private:
 
 }  // namespace
 
-std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t size) const {
+std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t size, std::size_t enough) const {
     if (descriptor < 0) {
         if (offset >= memory.size()) {
             return 0;
@@ -340,7 +341,7 @@ std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t si
         return 0;
     }
     std::size_t done = 0;
-    while (done < size) {
+    while (done < enough) {
         const auto count = ::pread(descriptor, out + done, size - done, static_cast<off_t>(offset + done));
         if (count < 0 && errno == EINTR) {
             continue;
@@ -353,42 +354,53 @@ std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t si
     return done;
 }
 
-bool ByteSource::fill(std::uint64_t offset) {
-    windowStart = offset;
-    windowSize = readSome(offset, window.data(), windowLimit);
-    return windowSize > 0;
+std::string_view ByteSource::bytesFrom(std::uint64_t offset, std::size_t enough) {
+    if (offset < headSize && headSize - offset >= enough) {
+        return std::string_view(head.data(), headSize).substr(static_cast<std::size_t>(offset));
+    }
+    if (offset == 0) {
+        headSize = readSome(0, head.data(), head.size(), enough);
+        return {head.data(), headSize};
+    }
+    const bool isInside = offset >= windowStart && offset - windowStart < windowSize;
+    if (!isInside || windowSize - (offset - windowStart) < enough) {
+        const auto expected = offset == expectedStart ? expectedSize : 0;
+        windowStart = offset;
+        windowSize = readSome(offset, window.data(), std::max({windowLimit, enough, expected}), enough);
+    }
+    return std::string_view(window.data(), windowSize).substr(static_cast<std::size_t>(offset - windowStart));
+}
+
+void ByteSource::expect(std::uint64_t offset, std::uint64_t size) {
+    expectedStart = offset;
+    expectedSize = static_cast<std::size_t>(std::min<std::uint64_t>(size, kWindow));
 }
 
 bool ByteSource::read(std::uint64_t offset, void* out, std::size_t size) {
-    if (size > windowLimit) {
-        return readSome(offset, static_cast<char*>(out), size) == size;
+    if (size > kWindow) {
+        return readSome(offset, static_cast<char*>(out), size, size) == size;
     }
-    const bool inside = offset >= windowStart && offset - windowStart < windowSize && windowSize - (offset - windowStart) >= size;
-    if (!inside && (!fill(offset) || windowSize < size)) {
+    const auto bytes = bytesFrom(offset, size);
+    if (bytes.size() < size) {
         return false;
     }
-    std::memcpy(out, window.data() + (offset - windowStart), size);
+    std::memcpy(out, bytes.data(), size);
     return true;
 }
 
 std::optional<std::string> ByteSource::readString(std::uint64_t offset, std::size_t limit) {
     std::string text;
-    while (text.size() < limit) {
-        const auto position = offset + text.size();
-        if (position < offset) {
+    while (text.size() < limit && text.size() <= UINT64_MAX - offset) {
+        auto bytes = bytesFrom(offset + text.size(), 1);
+        if (bytes.empty()) {
             return std::nullopt;
         }
-        const bool inside = position >= windowStart && position - windowStart < windowSize;
-        if (!inside && !fill(position)) {
-            return std::nullopt;
+        bytes = bytes.substr(0, limit - text.size());
+        const auto end = bytes.find('\0');
+        text.append(bytes.substr(0, end));
+        if (end != std::string_view::npos) {
+            return text;
         }
-        const auto start = static_cast<std::size_t>(position - windowStart);
-        const auto length = std::min(windowSize - start, limit - text.size());
-        const auto* end = static_cast<const char*>(std::memchr(window.data() + start, '\0', length));
-        if (end != nullptr) {
-            return text.append(window.data() + start, static_cast<std::size_t>(end - (window.data() + start)));
-        }
-        text.append(window.data() + start, length);
     }
     return std::nullopt;
 }
@@ -398,8 +410,8 @@ std::optional<ElfFile> readElf(ByteSource& source, ElfDetail detail) {
 }
 
 std::optional<ElfFile> readElf(int fd, ElfDetail detail) {
-    // The headers, the dynamic section or a name: for the SONAME alone, no more is copied of each than is likely to be needed.
-    constexpr std::size_t enoughForSoname = 896;
+    // Of the strings, only one is needed.
+    constexpr std::size_t enoughForSoname = 64;
     ByteSource source(fd, detail == ElfDetail::soname ? enoughForSoname : ByteSource::kWindow);
     return readElf(source, detail);
 }

@@ -10,34 +10,43 @@
 
 namespace sarus::hooks {
 
-/// Random access to the bytes of an open file (not owned) or of a text in memory, with a small window of what was read
-/// last. Files are read with pread(2) and never mapped, so that a file which is truncated meanwhile cannot end the program.
+/// Random access to the bytes of an open file (not owned) or of a text in memory, with the beginning of the file, once it was
+/// asked for, and a small window of what else was read last. Files are read with pread(2) and never mapped, so that a file which
+/// is truncated meanwhile cannot end the program.
 class ByteSource {
 public:
     static constexpr std::size_t kWindow = 4096;
 
-    /// `atOnce`: how much is read at once, at most kWindow.
+    /// `atOnce`: how much is read at once behind the beginning, at most kWindow.
     explicit ByteSource(int fd, std::size_t atOnce = kWindow) noexcept
         : descriptor(fd), windowLimit(atOnce < kWindow ? atOnce : kWindow) {}
     explicit ByteSource(std::string_view text) noexcept : memory(text) {}
     ByteSource(const ByteSource&) = delete;
     ByteSource& operator=(const ByteSource&) = delete;
 
+    /// What will be read next, up to kWindow bytes of which are then read at once; they need not be there.
+    void expect(std::uint64_t offset, std::uint64_t size);
     /// Copies `size` bytes from `offset`; false if the file has not that many there, or cannot be read.
     bool read(std::uint64_t offset, void* out, std::size_t size);
     /// The characters from `offset` to the next NUL; nullopt if there is none within `limit` bytes.
     std::optional<std::string> readString(std::uint64_t offset, std::size_t limit);
 
 private:
-    std::size_t readSome(std::uint64_t offset, char* out, std::size_t size) const;
-    bool fill(std::uint64_t offset);
+    /// Copies what there is, up to `size` bytes; does not ask again once it has `enough`.
+    std::size_t readSome(std::uint64_t offset, char* out, std::size_t size, std::size_t enough) const;
+    /// What is at hand from `offset` on, of which at least `enough` bytes if the file has them.
+    std::string_view bytesFrom(std::uint64_t offset, std::size_t enough);
 
     int descriptor = -1;
     std::string_view memory;
     std::size_t windowLimit = kWindow;
+    std::array<char, kWindow> head;  // filled as far as headSize says
+    std::size_t headSize = 0;
     std::array<char, kWindow> window;  // filled as far as windowSize says
     std::uint64_t windowStart = 0;
     std::size_t windowSize = 0;
+    std::uint64_t expectedStart = 0;
+    std::size_t expectedSize = 0;
 };
 
 /// Machines (e_machine of the ELF header) which containers are built for.
