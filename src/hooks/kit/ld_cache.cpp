@@ -20,7 +20,16 @@ constexpr std::size_t kNewEntry = 24;
 constexpr std::uint32_t kExtensionMagic = 0xeaa42174;
 constexpr std::uint32_t kGeneratorSection = 0;
 constexpr std::uint32_t kHwcapsSection = 1;
-constexpr std::uint32_t kStampSection = 0x73726b31;  // ours; the dynamic linker skips what it does not know
+
+/// The sections of ours; the dynamic linker skips what it does not know.
+struct NoteSection {
+    std::uint32_t tag;
+    std::size_t limit;
+    std::string_view LdCacheNotes::*note;
+};
+constexpr NoteSection kNoteSections[] = {{0x73726b31, 1U << 20U, &LdCacheNotes::stamp},
+                                         {0x73726b32, 4U << 20U, &LdCacheNotes::libraries}};
+
 constexpr std::uint64_t kHwcapsBit = std::uint64_t{1} << 62U;
 constexpr std::uint64_t kIsaLevelMask = std::uint64_t{0x3ff} << 32U;
 constexpr std::size_t kMaxText = 4096;
@@ -186,16 +195,17 @@ LdCache LdCache::parse(std::string_view bytes) {
     return LdCacheParser(bytes).parse();
 }
 
-std::optional<std::string> readLdCacheStamp(ByteSource& cache, std::uint64_t size) {
+std::optional<std::string> readLdCacheNote(ByteSource& cache, std::uint64_t size, std::string_view LdCacheNotes::*note) {
     constexpr std::uint32_t maxSections = 64;
-    constexpr std::uint32_t maxStamp = 1U << 20U;
+    const auto& wanted = *std::find_if(std::begin(kNoteSections), std::end(kNoteSections),
+                                       [note](const auto& known) { return known.note == note; });
     const auto number = [](const char* bytes) {
         std::uint32_t value = 0;
         std::memcpy(&value, bytes, sizeof value);
         return value;
     };
     char header[kNewHeader];
-    // Caches of the other byte order are written without a stamp.
+    // Caches of the other byte order are written without notes.
     if (!cache.read(0, header, sizeof header) || std::memcmp(header, kNewMagic.data(), kNewMagic.size()) != 0 ||
         static_cast<unsigned char>(header[28]) != kLittleEndian) {
         return std::nullopt;
@@ -212,11 +222,11 @@ std::optional<std::string> readLdCacheStamp(ByteSource& cache, std::uint64_t siz
         if (!cache.read(offset, section, sizeof section)) {
             return std::nullopt;
         }
-        if (number(section) == kStampSection) {
+        if (number(section) == wanted.tag) {
             const auto length = number(section + 12);
-            std::string stamp(length <= std::min<std::uint64_t>(maxStamp, size) ? length : 0, '\0');
-            return !stamp.empty() && cache.read(number(section + 8), stamp.data(), stamp.size()) ? std::optional(std::move(stamp))
-                                                                                                 : std::nullopt;
+            std::string content(length <= std::min<std::uint64_t>(wanted.limit, size) ? length : 0, '\0');
+            const bool isThere = !content.empty() && cache.read(number(section + 8), content.data(), content.size());
+            return isThere ? std::optional(std::move(content)) : std::nullopt;
         }
     }
     return std::nullopt;
@@ -335,7 +345,7 @@ void padTo4(std::string& out) {
 }
 
 /// Appends the extension directory with its sections; `hwcaps` are the offsets of the subdirectories' names.
-void appendExtensions(std::string& out, const std::vector<std::uint32_t>& hwcaps, std::string_view stamp, bool bigEndian) {
+void appendExtensions(std::string& out, const std::vector<std::uint32_t>& hwcaps, const LdCacheNotes& notes, bool bigEndian) {
     constexpr std::string_view generator = "sarus";
     std::string names;
     for (const auto offset : hwcaps) {
@@ -345,8 +355,10 @@ void appendExtensions(std::string& out, const std::vector<std::uint32_t>& hwcaps
     if (!hwcaps.empty()) {
         sections.emplace_back(kHwcapsSection, names);
     }
-    if (!stamp.empty()) {
-        sections.emplace_back(kStampSection, stamp);
+    for (const auto& known : kNoteSections) {
+        if (!(notes.*known.note).empty()) {
+            sections.emplace_back(known.tag, notes.*known.note);
+        }
     }
     put32(out, kExtensionMagic, bigEndian);
     put32(out, static_cast<std::uint32_t>(sections.size()), bigEndian);
@@ -366,7 +378,7 @@ void appendExtensions(std::string& out, const std::vector<std::uint32_t>& hwcaps
 
 }  // namespace
 
-std::string serializeLdCache(const std::vector<LdCacheRecord>& records, std::string_view stamp, bool bigEndian) {
+std::string serializeLdCache(const std::vector<LdCacheRecord>& records, const LdCacheNotes& notes, bool bigEndian) {
     // The dynamic linker merges the names of the subdirectories with its own sorted list, so they must be sorted.
     std::map<std::string_view, std::uint32_t> subdirectories;
     for (const auto& record : records) {
@@ -414,7 +426,7 @@ std::string serializeLdCache(const std::vector<LdCacheRecord>& records, std::str
     out += entries;
     out += strings.content();
     padTo4(out);
-    appendExtensions(out, hwcaps, stamp, bigEndian);
+    appendExtensions(out, hwcaps, notes, bigEndian);
     return out;
 }
 

@@ -65,9 +65,14 @@ private:
     std::string_view generatorText;
 };
 
-/// What the writer of a cache of `size` bytes left for itself (see serializeLdCache), read without the entries; nullopt if there
-/// is nothing, or not where it should be. At most 1 MiB.
-std::optional<std::string> readLdCacheStamp(ByteSource& cache, std::uint64_t size);
+/// What the writer of a cache leaves for itself in extension sections of ours, which the dynamic linker and ldconfig ignore.
+struct LdCacheNotes {
+    std::string_view stamp{};      ///< of what the cache was made from (cache_stamp.hpp); at most 1 MiB
+    std::string_view libraries{};  ///< what was learnt from the files (library_table.hpp); at most 4 MiB
+};
+
+/// One of the notes in a cache of `size` bytes, read without the entries; nullopt if there is none, or not where it should be.
+std::optional<std::string> readLdCacheNote(ByteSource& cache, std::uint64_t size, std::string_view LdCacheNotes::*note);
 
 /// One library for a new cache.
 struct LdCacheRecord {
@@ -79,9 +84,8 @@ struct LdCacheRecord {
 };
 
 /// The bytes of a cache in the new format, which every glibc since 2.2 reads. The records may come in any order; among
-/// records of one name the earlier is preferred. `stamp` is put in an extension section of ours, which the dynamic
-/// linker and ldconfig ignore.
-std::string serializeLdCache(const std::vector<LdCacheRecord>& records, std::string_view stamp = {}, bool bigEndian = false);
+/// records of one name the earlier is preferred.
+std::string serializeLdCache(const std::vector<LdCacheRecord>& records, const LdCacheNotes& notes = {}, bool bigEndian = false);
 
 /// The order of names in a cache, negative if `left` comes before: digits compare as numbers (glibc, "_dl_cache_libcmp").
 /// The cache holds the names in descending order.

@@ -6,222 +6,219 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/elf.hpp"
+#include "hooks/kit/library_files.hpp"
 
 namespace sarus::hooks {
 
 namespace {
 
 constexpr std::size_t kMaxLibraries = 100000;
+/// So many directories are open at once, besides those which the caller opened.
+constexpr std::size_t kMaxOpenFolders = 64;
+constexpr std::size_t kMaxWaitingFiles = 20000;
 
 struct CloseDir {
     void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
 
-std::unique_ptr<DIR, CloseDir> listDirectory(int fd) {
-    UniqueFd copy(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    std::unique_ptr<DIR, CloseDir> stream(copy ? ::fdopendir(copy.get()) : nullptr);
+/// A directory that is scanned: a library directory, or a subdirectory of its glibc-hwcaps.
+struct Place {
+    LibraryFolder folder;
+    std::string hwcapsSubdirectory{};
+    UniqueFd ownFd{};  ///< of a subdirectory
+    const std::vector<std::string>* otherNames = nullptr;
+
+    bool isNamed(std::string_view path) const {
+        return path == folder.path ||
+               (otherNames != nullptr && std::find(otherNames->begin(), otherNames->end(), path) != otherNames->end());
+    }
+};
+
+/// The names in a directory, without hidden ones.
+std::vector<std::string> listNames(int directory) {
+    std::vector<std::string> names;
+    UniqueFd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::unique_ptr<DIR, CloseDir> stream(copy ? ::fdopendir(copy.get()) : nullptr);
     if (stream) {
         copy.release();  // now the stream's
     }
-    return stream;
-}
-
-/// One directory that is scanned: a library directory, or a subdirectory of its glibc-hwcaps.
-struct ScanPlace {
-    std::string path;
-    int fd;
-    std::string hwcapsSubdirectory;
-    std::vector<std::string> otherNames{};
-
-    bool isNamed(std::string_view directory) const {
-        return directory == path || std::find(otherNames.begin(), otherNames.end(), directory) != otherNames.end();
-    }
-};
-
-bool isLibraryName(std::string_view name) {
-    const bool start =
-        name.starts_with("lib") || name.starts_with("ld-") || name.starts_with("ld.so.") || name.starts_with("ld64.so.");
-    // Package managers write these beside the real files while they work.
-    const bool temporary =
-        name.ends_with(".dpkg-new") || name.ends_with(".dpkg-tmp") || name.find(".#prelink#") != std::string_view::npos;
-    return start && name.find(".so") != std::string_view::npos && !temporary;
-}
-
-/// What counts of an ELF library.
-struct Library {
-    std::string soname;  ///< empty if it has none
-    std::uint32_t flags = 0;
-};
-
-std::optional<Library> readLibrary(int fd) {
-    try {
-        auto elf = readElf(fd, ElfDetail::soname);
-        const auto flags = elf && elf->isDynamic ? ldCacheFlags(*elf) : std::nullopt;
-        // A SONAME with a slash cannot be the name of a file in the directory.
-        if (!flags || (elf->soname && elf->soname->find('/') != std::string::npos)) {
-            return std::nullopt;
+    while (const dirent* entry = stream ? ::readdir(stream.get()) : nullptr) {
+        if (entry->d_name[0] != '.') {
+            names.emplace_back(entry->d_name);
         }
-        return Library{std::move(elf->soname).value_or(""), *flags};
-    } catch (const Error&) {
-        return std::nullopt;  // the dynamic linker could not use it either
     }
+    return names;
 }
 
-std::optional<Library> readLibrary(int directory, const std::string& name) {
-    const UniqueFd fd(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    return fd ? readLibrary(fd.get()) : std::nullopt;
-}
-
-/// Scans one directory after the other; remembers the files that were reached through symbolic links.
+/// Scans directories, a number of them at a time; remembers the files that were reached through symbolic links.
 class Scanner {
 public:
-    Scanner(int rootFd, const std::vector<LibraryDirectory>& directories) : root(rootFd) {
+    Scanner(int rootFd, const std::vector<LibraryDirectory>& directories, std::string_view oldNotes)
+        : root(rootFd), known(LibraryTable::parse(oldNotes)) {
+        reader.emplace(clock);
+        struct stat status {};
+        rootDevice = ::fstat(root, &status) == 0 ? status.st_dev : 0;
         for (const auto& directory : directories) {
             scanned.insert(directory.path);
             scanned.insert(directory.otherNames.begin(), directory.otherNames.end());
         }
     }
 
-    void scanWithHwcaps(const LibraryDirectory& directory) {
+    void addWithHwcaps(const LibraryDirectory& directory) {
         constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-        if (const UniqueFd hwcaps(::openat(directory.fd.get(), "glibc-hwcaps", flags)); hwcaps) {
+        if (const UniqueFd list(::openat(directory.fd.get(), "glibc-hwcaps", flags)); list) {
             const auto path = cat(directory.path, "/glibc-hwcaps");
             result.examined.push_back(path);
-            const auto stream = listDirectory(hwcaps.get());
-            while (const dirent* entry = stream ? ::readdir(stream.get()) : nullptr) {
-                const std::string name = entry->d_name;
-                if (const UniqueFd fd(name.starts_with('.') ? -1 : ::openat(hwcaps.get(), name.c_str(), flags)); fd) {
-                    scan({cat(path, '/', name), fd.get(), name});
+            for (const auto& name : listNames(list.get())) {
+                if (UniqueFd fd(::openat(list.get(), name.c_str(), flags)); fd) {
+                    const int number = fd.get();
+                    add({{cat(path, '/', name), number}, name, std::move(fd)});
                 }
             }
         }
-        scan({directory.path, directory.fd.get(), {}, directory.otherNames});
+        add({{directory.path, directory.fd.get()}, {}, {}, &directory.otherNames});
     }
 
     LibraryScan finish() && {
+        scanAdded();
         // Behind the directories, because each of those is followed by the names of its entries.
         result.examined.insert(result.examined.end(), elsewhere.begin(), elsewhere.end());
+        result.notes = std::move(notes).finish();
         return std::move(result);
     }
 
 private:
-    struct Names {
-        std::vector<std::string> files;
-        std::vector<std::string> links;
-    };
-    using Libraries = std::unordered_map<std::string, Library>;
+    using FilesByName = std::unordered_map<std::string_view, const LibraryFile*>;
 
-    void scan(const ScanPlace& place) {
-        result.examined.push_back(place.path);
-        const auto [files, links] = list(place);
-        Libraries libraries;
-        libraries.reserve(files.size());
-        for (const auto& name : files) {
-            auto library = readLibrary(place.fd, name);
+    /// A library that was found under a name.
+    struct Found {
+        const std::string* name;
+        const Library* library;
+        bool isLink;
+    };
+
+    void add(Place place) {
+        struct stat status {};
+        if (::fstat(place.folder.fd, &status) == 0) {
+            place.folder.device = status.st_dev;
+            // Inode numbers mean nothing on what may be another filesystem at the next time.
+            place.folder.known = status.st_dev == rootDevice ? &known.directory(place.folder.path) : nullptr;
+        }
+        places.push_back(std::move(place));
+        reader->add(places.back().folder);
+        waiting += places.back().folder.files.size();
+        if (places.size() >= kMaxOpenFolders || waiting >= kMaxWaitingFiles) {
+            scanAdded();
+        }
+    }
+
+    void scanAdded() {
+        reader->finish();
+        for (const auto& place : places) {
+            appendPlace(place);
+        }
+        reader.emplace(clock);
+        places.clear();
+        waiting = 0;
+    }
+
+    void appendPlace(const Place& place) {
+        const auto& folder = place.folder;
+        result.examined.push_back(folder.path);
+        if (folder.known != nullptr) {
+            notes.beginDirectory(folder.path);
+        }
+        FilesByName byName;
+        byName.reserve(folder.files.size());
+        std::vector<Found> found;
+        found.reserve(folder.files.size());
+        for (const auto& file : folder.files) {
+            byName.emplace(file.name, &file);
+            if (file.isLink) {
+                continue;
+            }
+            const auto* library = file.library ? &*file.library : nullptr;
             // A file which is overwritten keeps its directory's times. That matters only if it gets another SONAME, which is not
             // to be expected where its name has the SONAME in it.
-            if (!library || library->soname.empty() || !name.starts_with(library->soname)) {
-                result.examined.push_back(name);
+            if (library == nullptr || library->soname.empty() || !file.name.starts_with(library->soname)) {
+                result.examined.push_back(file.name);
             }
-            if (library) {
-                libraries.emplace(name, std::move(*library));
+            if (library != nullptr) {
+                found.push_back({&file.name, library, false});
             }
-        }
-        Libraries linked;
-        linked.reserve(links.size());
-        for (const auto& name : links) {
-            if (auto library = followLink(place, name, libraries)) {
-                linked.emplace(name, std::move(*library));
+            if (folder.known != nullptr && file.state) {
+                notes.add(file.name, *file.state, library);
             }
         }
-        appendRecords(place, libraries, linked);
+        for (const auto& file : folder.files) {
+            if (const auto* library = file.isLink ? followLink(place, file, byName) : nullptr) {
+                found.push_back({&file.name, library, true});
+            }
+        }
+        appendRecords(place, found);
         if (result.records.size() > kMaxLibraries) {
             throw Error("The container has more than 100000 libraries in its library directories");
         }
     }
 
-    static Names list(const ScanPlace& place) {
-        Names names;
-        const auto stream = listDirectory(place.fd);
-        while (const dirent* entry = stream ? ::readdir(stream.get()) : nullptr) {
-            if (!isLibraryName(entry->d_name)) {
-                continue;
-            }
-            auto type = entry->d_type;
-            if (type == DT_UNKNOWN) {
-                struct stat status {};
-                if (::fstatat(place.fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-                    type = static_cast<unsigned char>(IFTODT(status.st_mode));
-                }
-            }
-            if (type == DT_REG) {
-                names.files.emplace_back(entry->d_name);
-            } else if (type == DT_LNK) {
-                names.links.emplace_back(entry->d_name);
-            }
-        }
-        return names;
-    }
-
-    std::optional<Library> followLink(const ScanPlace& place, const std::string& name, const Libraries& libraries) {
+    /// The library to which a link leads; null if there is none.
+    const Library* followLink(const Place& place, const LibraryFile& link, const FilesByName& byName) {
         // Nearly all links lead to a file beside them, which has been read already.
-        std::string current = name;
-        for (int step = 0; step < 8; ++step) {
-            char target[PATH_MAX];
-            const auto length = ::readlinkat(place.fd, current.c_str(), target, sizeof target);
-            if (length <= 0) {
-                break;
-            }
-            current.assign(target, static_cast<std::size_t>(length));
-            if (const auto found = libraries.find(current); found != libraries.end()) {
-                return found->second;
-            }
+        std::string current = link.target;
+        for (int step = 0; step < 8 && !current.empty(); ++step) {
             const auto slash = current.rfind('/');
             if (slash != std::string::npos) {
                 if (!place.isNamed(std::string_view(current).substr(0, slash))) {
                     break;
                 }
                 current.erase(0, slash + 1);
-                if (const auto found = libraries.find(current); found != libraries.end()) {
-                    return found->second;
-                }
             }
+            const auto next = byName.find(current);
+            if (next != byName.end() && !next->second->isLink) {
+                return next->second->library ? &*next->second->library : nullptr;
+            }
+            current = next != byName.end() ? next->second->target : readLink(place.folder.fd, current);
         }
-        const auto path = cat(place.path, '/', name);
+        const auto path = cat(place.folder.path, '/', link.name);
         // What is in another scanned directory is known to change with that directory.
         if (!scanned.contains(current.substr(0, current.rfind('/')))) {
             elsewhere.push_back(path);
         }
+        return readElsewhere(path);
+    }
+
+    const Library* readElsewhere(const std::string& path) {
         const auto target = tryOpenInRoot(root, path);
         struct stat status {};
         if (!target || ::fstat(target.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-            return std::nullopt;
+            return nullptr;
         }
-        const std::pair key(status.st_dev, status.st_ino);
-        if (const auto found = known.find(key); found != known.end()) {
-            return found->second;
+        const auto [position, isNew] = outside.try_emplace(std::pair(status.st_dev, status.st_ino));
+        if (isNew) {
+            const UniqueFd fd(::open(descriptorPath(target.get()).c_str(), O_RDONLY | O_CLOEXEC));
+            position->second = fd ? readLibrary(fd.get()) : std::nullopt;
         }
-        const UniqueFd fd(::open(descriptorPath(target.get()).c_str(), O_RDONLY | O_CLOEXEC));
-        return known.emplace(key, fd ? readLibrary(fd.get()) : std::nullopt).first->second;
+        return position->second ? &*position->second : nullptr;
     }
 
     /// The name under which a file or link is asked for.
-    static const std::string& keyOf(const std::string& name, const Library& library, bool isLink) {
-        const bool developmentLink = isLink && name.ends_with(".so") && library.soname.starts_with(name);
-        return library.soname.empty() || developmentLink ? name : library.soname;
+    static const std::string& keyOf(const Found& found) {
+        const auto& soname = found.library->soname;
+        const bool isDevelopmentLink = found.isLink && found.name->ends_with(".so") && soname.starts_with(*found.name);
+        return soname.empty() || isDevelopmentLink ? *found.name : soname;
     }
 
     struct Key {
@@ -233,43 +230,46 @@ private:
         std::size_t operator()(const Key& key) const noexcept { return std::hash<std::string_view>{}(key.name) ^ key.flags; }
     };
 
-    void appendRecords(const ScanPlace& place, const Libraries& files, const Libraries& links) {
+    void appendRecords(const Place& place, const std::vector<Found>& all) {
         std::unordered_map<Key, std::string_view, KeyHash> best;
-        best.reserve(files.size() + links.size());
-        const auto consider = [&best](const std::string& name, const Library& library, bool isLink) {
-            const Key key{keyOf(name, library, isLink), library.flags};
-            const auto [position, isNew] = best.emplace(key, name);
+        best.reserve(all.size());
+        for (const auto& found : all) {
+            const Key key{keyOf(found), found.library->flags};
+            const auto [position, isNew] = best.emplace(key, *found.name);
             if (isNew || position->second == key.name) {
-                return;
+                continue;
             }
-            if (name == key.name || compareLibraryNames(name, position->second) > 0) {
-                position->second = name;
+            if (*found.name == key.name || compareLibraryNames(*found.name, position->second) > 0) {
+                position->second = *found.name;
             }
-        };
-        for (const auto& [name, library] : files) {
-            consider(name, library, false);
         }
-        for (const auto& [name, library] : links) {
-            consider(name, library, true);
-        }
+        result.records.reserve(result.records.size() + best.size());
         for (const auto& [key, name] : best) {
-            result.records.push_back({std::string(key.name), cat(place.path, '/', name), key.flags, place.hwcapsSubdirectory});
+            result.records.push_back(
+                {std::string(key.name), cat(place.folder.path, '/', name), key.flags, place.hwcapsSubdirectory});
         }
     }
 
     int root;
+    dev_t rootDevice = 0;
+    StampClock clock;
+    LibraryTable known;
+    LibraryList notes;
     std::set<std::string> scanned;  ///< all names of the directories
+    std::deque<Place> places;       ///< those which are being read; they stay where they are
+    std::size_t waiting = 0;        ///< how many files they have
     LibraryScan result;
     std::vector<std::string> elsewhere;  ///< links that lead out of their directory
-    std::map<std::pair<dev_t, ino_t>, std::optional<Library>> known;
+    std::map<std::pair<dev_t, ino_t>, std::optional<Library>> outside;
+    std::optional<LibraryReader> reader;  ///< last: it ends before what it works on
 };
 
 }  // namespace
 
-LibraryScan scanLibraries(int root, const std::vector<LibraryDirectory>& directories) {
-    Scanner scanner(root, directories);
+LibraryScan scanLibraries(int root, const std::vector<LibraryDirectory>& directories, std::string_view oldNotes) {
+    Scanner scanner(root, directories, oldNotes);
     for (const auto& directory : directories) {
-        scanner.scanWithHwcaps(directory);
+        scanner.addWithHwcaps(directory);
     }
     return std::move(scanner).finish();
 }

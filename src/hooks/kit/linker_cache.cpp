@@ -31,40 +31,44 @@ std::optional<std::string> readCache(int root) {
     }
 }
 
-LinkerCacheResult describe(LinkerCacheUpdate update, const struct stat& status) {
-    return {update, CacheFile{static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec}};
-}
-
-/// The cache if it is ours and still right.
-std::optional<LinkerCacheResult> findCurrentCache(int root) {
-    const auto file = tryOpenFileInRoot(root, kCache);
-    struct stat status {};
-    if (!file || ::fstat(file.get(), &status) != 0) {
-        return std::nullopt;
+/// The cache that is there, whoever made it.
+class PresentCache {
+public:
+    explicit PresentCache(int root) : file(tryOpenFileInRoot(root, kCache)), source(file.get()) {
+        if (file && ::fstat(file.get(), &status) != 0) {
+            file.reset();
+        }
     }
-    ByteSource source(file.get());
-    const auto stamp = readLdCacheStamp(source, static_cast<std::uint64_t>(status.st_size));
-    return stamp && isStampCurrent(root, *stamp) ? std::optional(describe(LinkerCacheUpdate::unchanged, status)) : std::nullopt;
-}
 
-LinkerCacheResult existingCache(int root) {
-    const auto file = tryOpenFileInRoot(root, kCache);
+    LinkerCacheResult describe(LinkerCacheUpdate update) const {
+        return {update, file ? std::optional(CacheFile{size(), status.st_mtim.tv_sec}) : std::nullopt};
+    }
+
+    /// Empty if the cache is not ours.
+    std::string note(std::string_view LdCacheNotes::*which) {
+        return (file ? readLdCacheNote(source, size(), which) : std::nullopt).value_or("");
+    }
+
+private:
+    std::uint64_t size() const { return static_cast<std::uint64_t>(status.st_size); }
+
+    UniqueFd file;
+    ByteSource source;
     struct stat status {};
-    return file && ::fstat(file.get(), &status) == 0 ? describe(LinkerCacheUpdate::notNeeded, status)
-                                                     : LinkerCacheResult{LinkerCacheUpdate::notNeeded, std::nullopt};
-}
+};
 
 }  // namespace
 
 LinkerCacheResult updateLinkerCache(int root) {
-    if (const auto current = findCurrentCache(root)) {
-        return *current;
+    PresentCache present(root);
+    if (isStampCurrent(root, present.note(&LdCacheNotes::stamp))) {
+        return present.describe(LinkerCacheUpdate::unchanged);
     }
     const StampClock clock;
     auto linkers = findDynamicLinkers(root);
     std::erase_if(linkers, [](const DynamicLinker& linker) { return linker.library != CLibrary::glibc; });
     if (linkers.empty() || !tryOpenDirectoryInRoot(root, "/etc")) {
-        return existingCache(root);
+        return present.describe(LinkerCacheUpdate::notNeeded);
     }
     // Programs for another dynamic linker make other directories matter.
     std::vector<std::string> names{"/lib", "/lib64"};
@@ -72,12 +76,12 @@ LinkerCacheResult updateLinkerCache(int root) {
         names.emplace_back(linker.path);
     }
     const auto directories = librarySearchDirectories(root, linkers, &names);
-    auto scan = scanLibraries(root, directories);
+    auto scan = scanLibraries(root, directories, present.note(&LdCacheNotes::libraries));
     std::set<std::string_view> known(scan.examined.begin(), scan.examined.end());
     std::copy_if(names.begin(), names.end(), std::back_inserter(scan.examined),
                  [&known](const std::string& name) { return known.insert(name).second; });
     const auto stamp = makeCacheStamp(root, scan.examined, clock);
-    const auto content = serializeLdCache(scan.records, stamp.value_or(""));
+    const auto content = serializeLdCache(scan.records, {stamp ? std::string_view(*stamp) : std::string_view(), scan.notes});
     replaceFileInRoot(root, kCache, content, 0644);
     return {LinkerCacheUpdate::written, CacheFile{content.size(), ::time(nullptr)}};
 }

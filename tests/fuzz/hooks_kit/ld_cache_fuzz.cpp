@@ -19,17 +19,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         return result;
     };
-    const auto stampOf = [](std::string_view text) {
+    const auto noteOf = [](std::string_view text, std::string_view LdCacheNotes::*note) {
         ByteSource source(text);
-        return readLdCacheStamp(source, text.size());
+        return readLdCacheNote(source, text.size(), note);
     };
-    stampOf(bytes);  // which is read from what may be no cache otherwise
+    noteOf(bytes, &LdCacheNotes::stamp);  // which is read from what may be no cache otherwise
     try {
         const auto cache = LdCache::parse(bytes);
         const auto first = records(cache);
-        const auto stamp = stampOf(bytes).value_or("a stamp");
-        const auto written = serializeLdCache(first, stamp);
-        if (records(LdCache::parse(written)).size() != first.size() || stampOf(written) != stamp) {
+        const auto stamp = noteOf(bytes, &LdCacheNotes::stamp).value_or("a stamp");
+        const auto libraries = noteOf(bytes, &LdCacheNotes::libraries).value_or("libraries");
+        const auto written = serializeLdCache(first, {stamp, libraries});
+        if (records(LdCache::parse(written)).size() != first.size() || noteOf(written, &LdCacheNotes::stamp) != stamp ||
+            noteOf(written, &LdCacheNotes::libraries) != libraries) {
             std::abort();
         }
     } catch (const sarus::Error&) {

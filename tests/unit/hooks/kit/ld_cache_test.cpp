@@ -37,9 +37,9 @@ std::vector<std::string> shown(const LdCache& cache) {
     return lines;
 }
 
-std::optional<std::string> stampOf(std::string_view bytes) {
+std::optional<std::string> noteOf(std::string_view bytes, std::string_view LdCacheNotes::*note) {
     ByteSource source(bytes);
-    return readLdCacheStamp(source, bytes.size());
+    return readLdCacheNote(source, bytes.size(), note);
 }
 
 std::string sample(bool bigEndian = false) {
@@ -50,7 +50,7 @@ std::string sample(bool bigEndian = false) {
                              {"liba.so.2", "/v3/liba.so.2", ld_cache_flags::x86_64, "x86-64-v3"},
                              {"liba.so.2", "/v2/liba.so.2", ld_cache_flags::x86_64, "x86-64-v2"},
                              {"liba.so.2", "/lib32/liba.so.2.real", ld_cache_flags::elfLibc6, ""}},
-                            "the stamp", bigEndian);
+                            {"the stamp", "the libraries"}, bigEndian);
 }
 
 TEST(LdCache, readsWhatItWroteInTheOrderOfTheDynamicLinker) {
@@ -64,14 +64,16 @@ TEST(LdCache, readsWhatItWroteInTheOrderOfTheDynamicLinker) {
         EXPECT_EQ(cache.entries()[0].flags, ld_cache_flags::x86_64);
         EXPECT_EQ(cache.entries()[6].flags, ld_cache_flags::elfLibc6);
         EXPECT_EQ(cache.generator(), "sarus");
-        EXPECT_EQ(stampOf(bytes), bigEndian ? std::nullopt : std::optional<std::string>("the stamp"));
+        EXPECT_EQ(noteOf(bytes, &LdCacheNotes::stamp), bigEndian ? std::nullopt : std::optional<std::string>("the stamp"));
+        EXPECT_EQ(noteOf(bytes, &LdCacheNotes::libraries),
+                  bigEndian ? std::nullopt : std::optional<std::string>("the libraries"));
     }
 }
 
 TEST(LdCache, readsTheOldFormat) {
     const auto cache = LdCache::parse(oldCache());
     EXPECT_THAT(shown(cache), ElementsAre("libm.so.6 => /lib/libm.so.6", "libc.so.6 => /lib/libc.so.6"));
-    EXPECT_EQ(stampOf(oldCache()), std::nullopt);
+    EXPECT_EQ(noteOf(oldCache(), &LdCacheNotes::stamp), std::nullopt);
 }
 
 TEST(LdCache, prefersTheNewFormatWhereBothAreInOneFile) {

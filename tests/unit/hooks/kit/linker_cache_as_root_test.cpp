@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "hooks/kit/hook_context.hpp"
 #include "hooks/kit/library_directories.hpp"
+#include "hooks/kit/library_table.hpp"
 #include "hooks/kit/linker_cache.hpp"
 #include "hooks/kit/namespaces.hpp"
 #include "hooks/kit/root_fixture.hpp"
@@ -117,6 +118,26 @@ TEST(LinkerCacheAsRoot, isWrittenAgainAfterAMountOverALibraryOrADirectory) {
     EXPECT_TRUE(isMadeAgainWith("opt/directory", "usr/lib", "liby.so.1"));
     EXPECT_EQ(update(root.fd()), LinkerCacheUpdate::written);
     EXPECT_TRUE(isMadeAgainWith("opt/host/libx.so.2", "usr/lib/lib with spaces.so.1", "libx.so.2"));
+}
+
+TEST(LinkerCacheAsRoot, remembersNothingOfMountedFilesystems) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libkept.so.1", "libkept.so.1");
+    createDirectories(root / "opt");
+    root.write("etc/ld.so.conf", "/opt\n");
+    EXPECT_TRUE(inOwnMountNamespace([&] {
+        checkErrno(::mount("none", (root / "opt").c_str(), "tmpfs", 0, nullptr), "mount tmpfs");
+        root.library("opt/libmounted.so.1", "libmounted.so.1");
+        ::usleep(40'000);  // older than the tick of the clock
+        const auto inside = openFile(root.path(), O_PATH | O_DIRECTORY);
+        updateLinkerCache(inside.get());
+        const auto bytes = readFile(root / "etc/ld.so.cache");
+        ByteSource source{std::string_view(bytes)};
+        const auto table = LibraryTable::parse(readLdCacheNote(source, bytes.size(), &LdCacheNotes::libraries).value_or(""));
+        return bytes.find("/opt/libmounted.so.1") != std::string::npos && table.directory("/usr/lib").knows("libkept.so.1") &&
+               !table.directory("/opt").knows("libmounted.so.1");
+    }));
 }
 
 TEST(LinkerCacheAsRoot, failsClearlyOnAReadOnlyRoot) {

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "hooks/kit/cache_stamp.hpp"
 #include "hooks/kit/library_scan.hpp"
+#include "hooks/kit/library_table.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
 namespace sarus::hooks {
@@ -17,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 std::vector<std::string> namesOf(const std::vector<LibraryDirectory>& directories) {
     std::vector<std::string> names;
@@ -191,11 +193,25 @@ void settle() {
     ::usleep(40'000);
 }
 
-/// Whether the cache is made again, and then kept.
+/// The lines of the cache that is there.
+std::vector<std::string> cachedLibrariesOf(const test::Root& root) {
+    const auto bytes = readFile(root / "etc/ld.so.cache");
+    const auto cache = LdCache::parse(bytes);
+    std::vector<std::string> lines;
+    for (const auto& entry : cache.entries()) {
+        lines.push_back(cat(entry.name, " => ", entry.path));
+    }
+    return lines;
+}
+
+/// Whether the cache is made again, lists what a scan finds that knows nothing from earlier, and is then kept.
 testing::AssertionResult isMadeAgain(const test::Root& root) {
     settle();
     if (updateLinkerCache(root.fd()).update != LinkerCacheUpdate::written) {
         return testing::AssertionFailure() << "the old cache was kept";
+    }
+    if (!testing::Value(cachedLibrariesOf(root), UnorderedElementsAreArray(librariesOf(root)))) {
+        return testing::AssertionFailure() << "the new cache has other libraries than there are";
     }
     if (updateLinkerCache(root.fd()).update != LinkerCacheUpdate::unchanged) {
         return testing::AssertionFailure() << "the new cache was not kept";
@@ -214,6 +230,13 @@ TEST(LinkerCache, isWrittenOnceAndAgainOnlyAfterAChange) {
     EXPECT_TRUE(isMadeAgain(root)) << "a library was removed";
     root.library("usr/lib/libx.so.1", "libx.so.2");
     EXPECT_TRUE(isMadeAgain(root)) << "a library was replaced";
+    root.library("usr/lib/libl.so.1.0", "libl.so.1");
+    root.library("usr/lib/libl.so.2.0", "libl.so.2");
+    root.link("usr/lib/libl.so", "libl.so.1.0");
+    EXPECT_TRUE(isMadeAgain(root)) << "a link appeared";
+    ASSERT_EQ(::unlink((root / "usr/lib/libl.so").c_str()), 0);
+    root.link("usr/lib/libl.so", "libl.so.2.0");
+    EXPECT_TRUE(isMadeAgain(root)) << "a link leads to another library";
     root.library("opt/z/libz.so.1", "libz.so.1");
     root.write("etc/ld.so.conf", "include ld.so.conf.d/*.conf\n/opt/z\n/opt/later\n");
     EXPECT_TRUE(isMadeAgain(root)) << "a directory was configured";
@@ -256,6 +279,46 @@ TEST(LinkerCache, isMadeAgainAfterAFileWasOverwrittenThatAnotherNameLeadsTo) {
     EXPECT_THAT(librariesOf(root), Contains("libplugin.so.4 => /usr/lib/libplugin.so"));
     overwrite("opt/alternative/libblas.so.3", "libblas.so.4");
     EXPECT_TRUE(isMadeAgain(root)) << "where a link leads to";
+}
+
+TEST(LinkerCache, noticesAtTheNextChangeThatALibraryWasOverwrittenWithOneOfTheSameSizeAndTime) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1.2", "libx.so.1");
+    EXPECT_TRUE(isMadeAgain(root));
+    struct stat before {};
+    ASSERT_EQ(::stat((root / "usr/lib/libx.so.1.2").c_str(), &before), 0);
+    root.library("new", "libx.so.9");
+    {
+        const auto file = openFile(root / "usr/lib/libx.so.1.2", O_WRONLY);
+        writeAll(file.get(), readFile(root / "new"), "the library");
+        const timespec times[] = {before.st_atim, before.st_mtim};
+        ASSERT_EQ(::futimens(file.get(), times), 0);
+    }
+    struct stat after {};
+    ASSERT_EQ(::stat((root / "usr/lib/libx.so.1.2").c_str(), &after), 0);
+    ASSERT_EQ(after.st_ino, before.st_ino);
+    ASSERT_EQ(after.st_size, before.st_size);
+    root.library("usr/lib/libanother.so.1", "libanother.so.1");
+    EXPECT_TRUE(isMadeAgain(root));
+    EXPECT_THAT(cachedLibrariesOf(root), Contains("libx.so.9 => /usr/lib/libx.so.1.2"));
+}
+
+TEST(LinkerCache, survivesFalseNotesOfLibraries) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    const auto expected = librariesOf(root);
+    LibraryList list;
+    list.beginDirectory("/usr/lib");
+    const Library library{"libfalse.so.1", 3};
+    list.add("libx.so.1", {1, 2, 3, 4, true}, &library);
+    const auto notes = std::move(list).finish();
+    for (std::size_t size = 0; size <= notes.size(); ++size) {
+        root.write("etc/ld.so.cache", serializeLdCache({}, {{}, std::string_view(notes).substr(0, size)}));
+        ASSERT_EQ(updateLinkerCache(root.fd()).update, LinkerCacheUpdate::written);
+        EXPECT_THAT(cachedLibrariesOf(root), UnorderedElementsAreArray(expected)) << size;
+    }
 }
 
 TEST(LinkerCache, whichIsYoungerThanTheClocksTickIsNotTrusted) {
@@ -308,7 +371,7 @@ TEST(LinkerCache, survivesFalseStamps) {
     for (const auto& stamp : {std::string("2"), version, version + '\0', version + std::string("/lib\0", 5), std::string(3, '\0'),
                               version + std::string("..\0\0-\n", 6), version + std::string("/lib\0..\0\0", 9),
                               version + std::string("/\0../../../../../../etc/passwd\0\0", 33)}) {
-        root.write("etc/ld.so.cache", serializeLdCache({}, stamp));
+        root.write("etc/ld.so.cache", serializeLdCache({}, {stamp}));
         const bool isBelieved = stamp == version + '\0' || stamp == version + std::string("..\0\0-\n", 6);
         EXPECT_EQ(updateLinkerCache(root.fd()).update, isBelieved ? LinkerCacheUpdate::unchanged : LinkerCacheUpdate::written);
     }

@@ -1,0 +1,190 @@
+#include "hooks/kit/library_files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <string_view>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+#include "hooks/kit/elf.hpp"
+#include "hooks/kit/ld_cache.hpp"
+
+namespace sarus::hooks {
+
+namespace {
+
+bool isLibraryName(std::string_view name) {
+    const bool start =
+        name.starts_with("lib") || name.starts_with("ld-") || name.starts_with("ld.so.") || name.starts_with("ld64.so.");
+    // Package managers write these beside the real files while they work.
+    const bool temporary =
+        name.ends_with(".dpkg-new") || name.ends_with(".dpkg-tmp") || name.find(".#prelink#") != std::string_view::npos;
+    return start && name.find(".so") != std::string_view::npos && !temporary;
+}
+
+/// The state of a file, if a later change of the file will be seen by it.
+std::optional<FileState> settledState(const struct stat& status, dev_t device, const StampClock& clock) {
+    return clock.isBeforeWork(status.st_ctim.tv_sec, status.st_ctim.tv_nsec) ? std::optional(fileStateOf(status, device))
+                                                                             : std::nullopt;
+}
+
+void readFile(const LibraryFolder& folder, LibraryFile& file, const StampClock& clock) {
+    struct stat status {};
+    if (folder.known != nullptr && folder.known->knows(file.name) &&
+        ::fstatat(folder.fd, file.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        file.state = settledState(status, folder.device, clock);
+        const auto* entry = file.state ? folder.known->find(file.name, *file.state) : nullptr;
+        if (entry != nullptr) {
+            file.library = entry->library;
+            return;
+        }
+    }
+    const UniqueFd fd(::openat(folder.fd, file.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    // The state is that from before the file is read: if it changes meanwhile, it will not be taken for known.
+    if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        file.state.reset();
+        return;
+    }
+    file.state = settledState(status, folder.device, clock);
+    file.library = readLibrary(fd.get());
+}
+
+/// Besides the one that is there.
+std::size_t suitableThreads() {
+    constexpr std::size_t most = 3;
+    cpu_set_t processors;
+    const bool isKnown = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
+    return isKnown ? std::min<std::size_t>(static_cast<std::size_t>(std::max(CPU_COUNT(&processors), 1)) - 1, most) : most;
+}
+
+}  // namespace
+
+std::string readLink(int directory, const std::string& name) {
+    char target[PATH_MAX];
+    const auto length = ::readlinkat(directory, name.c_str(), target, sizeof target);
+    return {target, static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+}
+
+std::optional<Library> readLibrary(int fd) {
+    try {
+        auto elf = readElf(fd, ElfDetail::soname);
+        const auto flags = elf && elf->isDynamic ? ldCacheFlags(*elf) : std::nullopt;
+        // A SONAME with a slash cannot be the name of a file in the directory.
+        if (!flags || (elf->soname && elf->soname->find('/') != std::string::npos)) {
+            return std::nullopt;
+        }
+        return Library{std::move(elf->soname).value_or(""), *flags};
+    } catch (const Error&) {
+        return std::nullopt;  // the dynamic linker could not use it either
+    }
+}
+
+void LibraryReader::add(LibraryFolder& folder) {
+    const UniqueFd list(::openat(folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    // Not readdir(3): a few names at a time let the threads begin early.
+    alignas(dirent64) std::array<char, 4096> buffer;
+    ssize_t size = 0;
+    while (list && (size = ::getdents64(list.get(), buffer.data(), buffer.size())) > 0) {
+        for (std::size_t offset = 0; offset < static_cast<std::size_t>(size);) {
+            const auto* entry = reinterpret_cast<const dirent64*>(buffer.data() + offset);
+            offset += entry->d_reclen;
+            addEntry(folder, entry->d_name, entry->d_type);
+        }
+    }
+}
+
+void LibraryReader::addEntry(LibraryFolder& folder, const char* name, unsigned char type) {
+    if (!isLibraryName(name)) {
+        return;
+    }
+    struct stat status {};
+    if (type == DT_UNKNOWN && ::fstatat(folder.fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        type = static_cast<unsigned char>(IFTODT(status.st_mode));
+    }
+    if (type == DT_REG || type == DT_LNK) {
+        folder.files.push_back({name, type == DT_LNK});
+        addFile(folder, folder.files.back());
+    }
+}
+
+void LibraryReader::addFile(const LibraryFolder& folder, LibraryFile& file) {
+    // In units of what a link costs, about a microsecond.
+    constexpr std::size_t costOfReading = 5;
+    constexpr std::size_t costOfPortion = 80;
+    const bool isOpened = !file.isLink && (folder.known == nullptr || !folder.known->knows(file.name));
+    next.emplace_back(&folder, &file);
+    costOfNext += isOpened ? costOfReading : 1;
+    if (costOfNext >= costOfPortion) {
+        handOver();
+    }
+}
+
+void LibraryReader::handOver() {
+    // So much work for each thread makes up for its start.
+    constexpr std::size_t portionsOfThread = 2;
+    {
+        const std::scoped_lock lock(mutex);
+        portions.push_back(std::exchange(next, {}));
+    }
+    changed.notify_one();
+    costOfNext = 0;
+    if (++handedOver == portionsOfThread) {
+        mostThreads = suitableThreads();
+    }
+    if (threads.size() < mostThreads && handedOver % portionsOfThread == 0) {
+        try {
+            // It shares the table of descriptors, although one of its own would be quicker: directories are opened meanwhile.
+            threads.emplace_back([this] { work(); });
+        } catch (const std::system_error&) {
+            mostThreads = 0;  // no more than the limits of the container allow
+        }
+    }
+}
+
+void LibraryReader::complete() {
+    {
+        const std::scoped_lock lock(mutex);
+        isComplete = true;
+    }
+    changed.notify_all();
+}
+
+std::optional<LibraryReader::Portion> LibraryReader::take() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return isComplete || !portions.empty(); });
+    if (portions.empty()) {
+        return std::nullopt;
+    }
+    auto portion = std::move(portions.front());
+    portions.pop_front();
+    return portion;
+}
+
+void LibraryReader::work() {
+    while (const auto portion = take()) {
+        for (const auto& [folder, file] : *portion) {
+            if (file->isLink) {
+                file->target = readLink(folder->fd, file->name);
+            } else {
+                readFile(*folder, *file, clock);
+            }
+        }
+    }
+}
+
+void LibraryReader::finish() {
+    handOver();
+    complete();
+    work();
+    threads.clear();
+}
+
+}  // namespace sarus::hooks

@@ -1,0 +1,224 @@
+#include "hooks/kit/library_table.hpp"
+
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "base/text.hpp"
+#include "hooks/kit/library_directories.hpp"
+#include "hooks/kit/library_scan.hpp"
+#include "hooks/kit/linker_cache.hpp"
+#include "hooks/kit/root_fixture.hpp"
+
+namespace sarus::hooks {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Not;
+
+const FileState kState{1234, 5678, 1'700'000'000'123'456'789, 1'700'000'001'000'000'001, true};
+
+LibraryTable tableOf(const std::string& directory, const std::string& name, const FileState& state, const Library& library) {
+    LibraryList list;
+    list.beginDirectory(directory);
+    list.add(name, state, &library);
+    return LibraryTable::parse(std::move(list).finish());
+}
+
+TEST(LibraryTable, readsWhatItWrote) {
+    LibraryList list;
+    list.beginDirectory("/lib");
+    const Library prefix{"libx.so.1", 0x303};
+    const Library other{"libother name.so", 0x3};
+    list.add("libx.so.1.2", kState, &prefix);
+    list.add("liby.so", kState, &other);
+    list.beginDirectory("/opt/x");
+    list.add("libscript.so", kState, nullptr);
+    const auto table = LibraryTable::parse(std::move(list).finish());
+    const auto& lib = table.directory("/lib");
+    ASSERT_NE(lib.find("libx.so.1.2", kState), nullptr);
+    EXPECT_EQ(lib.find("libx.so.1.2", kState)->library, prefix);
+    EXPECT_EQ(lib.find("liby.so", kState)->library, other);
+    ASSERT_NE(table.directory("/opt/x").find("libscript.so", kState), nullptr);
+    EXPECT_FALSE(table.directory("/opt/x").find("libscript.so", kState)->library);
+    EXPECT_EQ(lib.find("libscript.so", kState), nullptr) << "which is in another directory";
+    EXPECT_EQ(table.directory("/usr/lib").find("liby.so", kState), nullptr);
+}
+
+TEST(LibraryTable, knowsNoFileThatChanged) {
+    const auto table = tableOf("/lib", "libx.so", kState, {"libx.so", 3});
+    const auto& known = table.directory("/lib");
+    ASSERT_NE(known.find("libx.so", kState), nullptr);
+    for (auto member : {&FileState::inode, &FileState::size, &FileState::modified, &FileState::changed}) {
+        auto state = kState;
+        ++(state.*member);
+        EXPECT_EQ(known.find("libx.so", state), nullptr);
+    }
+    auto mounted = kState;
+    mounted.isOnDevice = false;
+    EXPECT_EQ(known.find("libx.so", mounted), nullptr);
+}
+
+TEST(LibraryTable, takesTheStateFromWhatTheKernelTells) {
+    struct stat status {};
+    status.st_ino = 1234;
+    status.st_size = 5678;
+    status.st_mtim = {1'700'000'000, 123'456'789};
+    status.st_ctim = {1'700'000'001, 1};
+    status.st_dev = 7;
+    EXPECT_EQ(fileStateOf(status, 7), kState);
+    EXPECT_NE(fileStateOf(status, 8), kState);
+}
+
+TEST(LibraryTable, survivesDamagedLists) {
+    LibraryList list;
+    list.beginDirectory("/lib");
+    const Library library{"libanother.so.1", 3};
+    list.add("libx.so", kState, &library);
+    list.add("liby.so", kState, &library);
+    const auto text = std::move(list).finish();
+    for (std::size_t size = 0; size < text.size(); ++size) {
+        const auto table = LibraryTable::parse(text.substr(0, size));
+        EXPECT_EQ(table.directory("/lib").find("liby.so", kState), nullptr) << size;
+    }
+    for (std::size_t position = 0; position < text.size(); ++position) {
+        auto changed = text;
+        changed[position] = '\xff';  // among them, lengths that lead far out of the list
+        LibraryTable::parse(changed);
+    }
+    EXPECT_EQ(LibraryTable::parse(text.substr(2)).directory("/lib").find("libx.so", kState), nullptr) << "no list";
+    // A file before any directory.
+    EXPECT_EQ(LibraryTable::parse(text.substr(0, 2) + text.substr(11)).directory("/lib").find("libx.so", kState), nullptr);
+}
+
+TEST(LibraryTable, refusesSonamesThatNoFileCanHave) {
+    for (const auto& soname : {std::string("../libx.so"), std::string("a/b"), std::string("x\0y", 3)}) {
+        const auto table = tableOf("/lib", "libx.so", kState, {soname, 3});
+        EXPECT_EQ(table.directory("/lib").find("libx.so", kState), nullptr) << soname;
+    }
+}
+
+TEST(LibraryTable, isNotWrittenIfItWouldBeTooLarge) {
+    LibraryList list;
+    list.beginDirectory("/lib");
+    const Library library{std::string(4000, 'x'), 3};
+    for (int i = 0; i < 1100; ++i) {
+        list.add(cat("lib", i, ".so"), kState, &library);
+    }
+    EXPECT_EQ(std::move(list).finish(), "");
+    LibraryList another;
+    another.beginDirectory(std::string(100'000, 'x'));
+    EXPECT_EQ(std::move(another).finish(), "");
+}
+
+std::vector<std::string> linesOf(const LibraryScan& scan) {
+    std::vector<std::string> lines;
+    for (const auto& record : scan.records) {
+        lines.push_back(cat(record.name, " => ", record.path, ' ', record.flags, record.hwcapsSubdirectory));
+    }
+    std::sort(lines.begin(), lines.end());
+    return lines;
+}
+
+LibraryScan scan(const test::Root& root, std::string_view notes = {}) {
+    return scanLibraries(root.fd(), librarySearchDirectories(root.fd(), findDynamicLinkers(root.fd())), notes);
+}
+
+/// Lets the times of what a test made be so old that they cannot be those of a later change, too.
+void settle() {
+    ::usleep(40'000);
+}
+
+FileState stateOf(const test::Root& root, const std::string& path) {
+    struct stat file {};
+    struct stat directory {};
+    checkErrno(::lstat((root / path).c_str(), &file), path);
+    checkErrno(::stat((root / path.substr(0, path.rfind('/'))).c_str(), &directory), path);
+    return fileStateOf(file, directory.st_dev);
+}
+
+TEST(LibraryScan, doesNotReadAgainWhatIsAsItWas) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    const auto state = stateOf(root, "usr/lib/libx.so.1");
+    const auto scanWith = [&](const FileState& noted) {
+        LibraryList list;
+        list.beginDirectory("/usr/lib");
+        const Library library{"libnoted.so.5", ld_cache_flags::x86_64};
+        list.add("libx.so.1", noted, &library);
+        return linesOf(scan(root, std::move(list).finish()));
+    };
+    settle();
+    EXPECT_THAT(scanWith(state), Contains("libnoted.so.5 => /usr/lib/libx.so.1 771")) << "what the notes say is believed";
+    auto other = state;
+    ++other.changed;
+    EXPECT_THAT(scanWith(other), Contains("libx.so.1 => /usr/lib/libx.so.1 771"));
+    EXPECT_THAT(scanWith(other), Not(Contains("libnoted.so.5 => /usr/lib/libx.so.1 771")));
+}
+
+TEST(LibraryScan, notesNothingThatIsYoungerThanTheClocksTick) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libold.so.1", "libold.so.1");
+    settle();
+    root.library("usr/lib/libnew.so.1", "libnew.so.1");
+    const auto table = LibraryTable::parse(scan(root).notes);
+    EXPECT_NE(table.directory("/usr/lib").find("libold.so.1", stateOf(root, "usr/lib/libold.so.1")), nullptr);
+    EXPECT_FALSE(table.directory("/usr/lib").knows("libnew.so.1"));
+    // Nor is it believed, when notes of the same tick tell something else.
+    LibraryList list;
+    list.beginDirectory("/usr/lib");
+    const Library library{"libnoted.so.5", ld_cache_flags::x86_64};
+    root.library("usr/lib/libnew.so.1", "libnew.so.1");
+    list.add("libnew.so.1", stateOf(root, "usr/lib/libnew.so.1"), &library);
+    EXPECT_THAT(linesOf(scan(root, std::move(list).finish())), Contains("libnew.so.1 => /usr/lib/libnew.so.1 771"));
+}
+
+/// One of many libraries: not flushed to the disk.
+void writeLibrary(const std::string& path, const std::string& soname) {
+    test::ElfBuilder builder;
+    builder.soname = soname;
+    createDirectories(path.substr(0, path.rfind('/')));
+    const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL, 0755);
+    writeAll(file.get(), builder.build(), path);
+}
+
+TEST(LibraryScan, isTheSameWithOneProcessorAndWithSeveralForManyFilesAndDirectories) {
+    const test::Root root;
+    root.glibc();
+    std::vector<std::string> expected{"ld-linux-x86-64.so.2 => /lib64/ld-linux-x86-64.so.2 771"};
+    for (int i = 0; i < 300; ++i) {
+        const auto name = cat("libnumber", i, ".so.1");
+        writeLibrary(root / cat("usr/lib/", name, ".0"), name);
+        root.link(cat("usr/lib/", name), cat(name, ".0"));
+        expected.push_back(cat(name, " => /usr/lib/", name, " 771"));
+    }
+    for (int i = 0; i < 150; ++i) {
+        writeLibrary(root / cat("usr/lib/glibc-hwcaps/x", i, "/libx.so.1"), "libx.so.1");
+        expected.push_back(cat("libx.so.1 => /usr/lib/glibc-hwcaps/x", i, "/libx.so.1 771x", i));
+    }
+    std::sort(expected.begin(), expected.end());
+    settle();
+    const auto several = scan(root);
+    EXPECT_EQ(linesOf(several), expected);
+    EXPECT_EQ(linesOf(scan(root, several.notes)), expected);
+    cpu_set_t all;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t i = 0; CPU_COUNT(&one) == 0; ++i) {
+        if (CPU_ISSET(i, &all)) {
+            CPU_SET(i, &one);
+        }
+    }
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    const auto single = scan(root);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
+    EXPECT_EQ(linesOf(single), expected);
+    EXPECT_EQ(single.notes.size(), several.notes.size());
+    EXPECT_EQ(single.examined, several.examined);
+}
+
+}  // namespace
+}  // namespace sarus::hooks
