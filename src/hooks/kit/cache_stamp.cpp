@@ -19,8 +19,9 @@ namespace sarus::hooks {
 namespace {
 
 constexpr std::size_t kMaxPaths = 4000;
-/// Begins every stamp: another list of paths or another description needs another text here.
-constexpr std::string_view kFormat("2\0", 2);
+/// Begins every stamp: another list of paths or another description needs another text here. Groups follow: a path and the names
+/// of entries behind it, an empty text, and the description of what is there; each with a NUL at its end.
+constexpr std::string_view kFormat("3\0", 2);
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 /// A mount below the root filesystem, as /proc/self/mountinfo has it.
@@ -156,43 +157,64 @@ std::optional<std::string> makeCacheStamp(int root, const std::vector<std::strin
     try {
         Description description(root, &clock);
         std::string stamp(kFormat);
+        const auto endGroup = [&stamp, &description] {
+            stamp += '\0';
+            stamp += std::exchange(description.text, {});
+            stamp += '\0';
+        };
         for (const auto& path : paths) {
-            if (path.find('\0') != std::string::npos) {
+            if (path.empty() || path.find('\0') != std::string::npos) {
                 return std::nullopt;
+            }
+            if (path.front() == '/' && !description.text.empty()) {
+                endGroup();
             }
             description.add(path);
             stamp.append(path.c_str(), path.size() + 1);  // with its NUL
         }
-        stamp += '\0';
-        stamp += description.text;
+        endGroup();
         return description.hasRecentChange ? std::nullopt : std::optional(std::move(stamp));
     } catch (const Error&) {
         return std::nullopt;  // without /proc, or from another mount namespace: the cache cannot be known to be right later
     }
 }
 
-bool isStampCurrent(int root, std::string_view stamp) {
+StampCheck checkStamp(int root, std::string_view stamp) {
     if (!stamp.starts_with(kFormat)) {
-        return false;
+        return {};
     }
     stamp.remove_prefix(kFormat.size());
+    /// The text up to the next NUL; empty at the end, too.
+    const auto take = [&stamp] {
+        const auto text = stamp.substr(0, stamp.find('\0'));
+        stamp.remove_prefix(std::min(stamp.size(), text.size() + 1));
+        return text;
+    };
     try {
+        StampCheck check;
         Description description(root, nullptr);
-        for (std::size_t count = 0; count <= kMaxPaths; ++count) {
-            const auto end = stamp.find('\0');
-            if (end == std::string_view::npos) {
-                return false;
+        std::size_t count = 0;
+        while (!stamp.empty()) {
+            StampGroup group{take(), {}};
+            description.add(group.path);
+            for (auto name = take(); !name.empty(); name = take()) {
+                if (++count > kMaxPaths) {
+                    return {};
+                }
+                description.add(group.names.emplace_back(name));
             }
-            if (end == 0) {
-                return stamp.substr(1) == description.text;
+            if (++count > kMaxPaths) {
+                return {};
             }
-            description.add(stamp.substr(0, end));
-            stamp.remove_prefix(end + 1);
+            group.isUnchanged = take() == std::exchange(description.text, {});
+            check.groups.push_back(std::move(group));
         }
+        check.isCurrent = !check.groups.empty() && std::all_of(check.groups.begin(), check.groups.end(),
+                                                               [](const auto& group) { return group.isUnchanged; });
+        return check;
     } catch (const Error&) {
-        // As above: then the cache is made again.
+        return {};  // as above: then the cache is made again
     }
-    return false;
 }
 
 }  // namespace sarus::hooks

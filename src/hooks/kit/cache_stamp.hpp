@@ -30,7 +30,20 @@ private:
 /// The stamp; nullopt if the mounts cannot be told, if there are more than 4,000 paths, or if something changed too recently.
 std::optional<std::string> makeCacheStamp(int root, const std::vector<std::string>& paths, const StampClock& clock);
 
-/// Whether everything is still as the stamp says; false if it is none.
-bool isStampCurrent(int root, std::string_view stamp);
+/// A path of a stamp, with the names of entries behind it.
+struct StampGroup {
+    std::string_view path;
+    std::vector<std::string_view> names;
+    bool isUnchanged = false;
+};
+
+/// What is still as a stamp says; the texts are the stamp's.
+struct StampCheck {
+    bool isCurrent = false;  ///< everything
+    std::vector<StampGroup> groups;
+};
+
+/// Compares the stamp with what is there; nothing is current if it is none.
+StampCheck checkStamp(int root, std::string_view stamp);
 
 }  // namespace sarus::hooks

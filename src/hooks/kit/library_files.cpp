@@ -21,15 +21,6 @@ namespace sarus::hooks {
 
 namespace {
 
-bool isLibraryName(std::string_view name) {
-    const bool start =
-        name.starts_with("lib") || name.starts_with("ld-") || name.starts_with("ld.so.") || name.starts_with("ld64.so.");
-    // Package managers write these beside the real files while they work.
-    const bool temporary =
-        name.ends_with(".dpkg-new") || name.ends_with(".dpkg-tmp") || name.find(".#prelink#") != std::string_view::npos;
-    return start && name.find(".so") != std::string_view::npos && !temporary;
-}
-
 /// The state of a file, if a later change of the file will be seen by it.
 std::optional<FileState> settledState(const struct stat& status, dev_t device, const StampClock& clock) {
     return clock.isBeforeWork(status.st_ctim.tv_sec, status.st_ctim.tv_nsec) ? std::optional(fileStateOf(status, device))
@@ -66,6 +57,15 @@ std::size_t suitableThreads() {
 }
 
 }  // namespace
+
+bool isLibraryName(std::string_view name) {
+    const bool start =
+        name.starts_with("lib") || name.starts_with("ld-") || name.starts_with("ld.so.") || name.starts_with("ld64.so.");
+    // Package managers write these beside the real files while they work.
+    const bool temporary =
+        name.ends_with(".dpkg-new") || name.ends_with(".dpkg-tmp") || name.find(".#prelink#") != std::string_view::npos;
+    return start && name.find(".so") != std::string_view::npos && !temporary;
+}
 
 std::string readLink(int directory, const std::string& name) {
     char target[PATH_MAX];

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -75,6 +76,9 @@ private:
 
     std::vector<std::jthread> threads;
 };
+
+/// Whether a file of this name is looked at: `lib*.so*` and `ld-*.so*`, but not what package managers write while they work.
+bool isLibraryName(std::string_view name);
 
 /// What a symbolic link of the directory says; empty if it cannot be read.
 std::string readLink(int directory, const std::string& name);

@@ -40,6 +40,9 @@ struct Place {
     std::string hwcapsSubdirectory{};
     UniqueFd ownFd{};  ///< of a subdirectory
     const std::vector<std::string>* otherNames = nullptr;
+    bool isNoted = false;                            ///< whether what is learnt here is for the next scan, too
+    LibraryTable::Directory known{};                 ///< what the folder refers to
+    const EarlierScan::Folder* unchanged = nullptr;  ///< then nothing else is needed
 
     bool isNamed(std::string_view path) const {
         return path == folder.path ||
@@ -66,8 +69,8 @@ std::vector<std::string> listNames(int directory) {
 /// Scans directories, a number of them at a time; remembers the files that were reached through symbolic links.
 class Scanner {
 public:
-    Scanner(int rootFd, const std::vector<LibraryDirectory>& directories, std::string_view oldNotes)
-        : root(rootFd), known(LibraryTable::parse(oldNotes)) {
+    Scanner(int rootFd, const std::vector<LibraryDirectory>& directories, const EarlierScan& earlierScan)
+        : root(rootFd), earlier(earlierScan), table(LibraryTable::parse(earlierScan.notes)) {
         reader.emplace(clock);
         struct stat status {};
         rootDevice = ::fstat(root, &status) == 0 ? status.st_dev : 0;
@@ -110,72 +113,99 @@ private:
         bool isLink;
     };
 
-    void add(Place place) {
+    void add(Place added) {
+        auto& place = places.emplace_back(std::move(added));
         struct stat status {};
-        if (::fstat(place.folder.fd, &status) == 0) {
-            place.folder.device = status.st_dev;
-            // Inode numbers mean nothing on what may be another filesystem at the next time.
-            place.folder.known = status.st_dev == rootDevice ? &known.directory(place.folder.path) : nullptr;
+        // Inode numbers mean nothing on what may be another filesystem at the next time.
+        place.isNoted = ::fstat(place.folder.fd, &status) == 0 && status.st_dev == rootDevice;
+        place.folder.device = status.st_dev;
+        place.unchanged = place.isNoted ? findUnchanged(place.folder.path) : nullptr;
+        if (place.unchanged == nullptr) {
+            if (place.isNoted) {
+                place.known = table.directory(place.folder.path);
+                place.folder.known = &place.known;
+            }
+            reader->add(place.folder);
         }
-        places.push_back(std::move(place));
-        reader->add(places.back().folder);
-        waiting += places.back().folder.files.size();
+        waiting += place.folder.files.size();
         if (places.size() >= kMaxOpenFolders || waiting >= kMaxWaitingFiles) {
             scanAdded();
         }
     }
 
+    const EarlierScan::Folder* findUnchanged(const std::string& path) const {
+        const auto found = earlier.unchanged.find(path);
+        const auto* section = table.section(path);
+        const bool isUsable = found != earlier.unchanged.end() && section != nullptr && section->isSelfContained;
+        return isUsable ? &found->second : nullptr;
+    }
+
     void scanAdded() {
         reader->finish();
         for (const auto& place : places) {
-            appendPlace(place);
+            result.examined.push_back(place.folder.path);
+            if (place.unchanged != nullptr) {
+                appendUnchanged(place);
+            } else {
+                appendScanned(place);
+            }
+            if (result.records.size() > kMaxLibraries) {
+                throw Error("The container has more than 100000 libraries in its library directories");
+            }
         }
         reader.emplace(clock);
         places.clear();
         waiting = 0;
     }
 
-    void appendPlace(const Place& place) {
-        const auto& folder = place.folder;
-        result.examined.push_back(folder.path);
-        if (folder.known != nullptr) {
-            notes.beginDirectory(folder.path);
-        }
+    void appendUnchanged(const Place& place) {
+        const auto& [records, names, links] = *place.unchanged;
+        result.records.insert(result.records.end(), records.begin(), records.end());
+        result.examined.insert(result.examined.end(), names.begin(), names.end());
+        elsewhere.insert(links.begin(), links.end());
+        notes.beginDirectory(place.folder.path, true);
+        notes.addSection(table.section(place.folder.path)->bytes);
+    }
+
+    void appendScanned(const Place& place) {
+        const auto& files = place.folder.files;
         FilesByName byName;
-        byName.reserve(folder.files.size());
+        byName.reserve(files.size());
         std::vector<Found> found;
-        found.reserve(folder.files.size());
-        for (const auto& file : folder.files) {
+        found.reserve(files.size());
+        for (const auto& file : files) {
             byName.emplace(file.name, &file);
             if (file.isLink) {
                 continue;
             }
-            const auto* library = file.library ? &*file.library : nullptr;
             // A file which is overwritten keeps its directory's times. That matters only if it gets another SONAME, which is not
             // to be expected where its name has the SONAME in it.
-            if (library == nullptr || library->soname.empty() || !file.name.starts_with(library->soname)) {
+            if (!file.library || file.library->soname.empty() || !file.name.starts_with(file.library->soname)) {
                 result.examined.push_back(file.name);
             }
-            if (library != nullptr) {
-                found.push_back({&file.name, library, false});
-            }
-            if (folder.known != nullptr && file.state) {
-                notes.add(file.name, *file.state, library);
+            if (file.library) {
+                found.push_back({&file.name, &*file.library, false});
             }
         }
-        for (const auto& file : folder.files) {
-            if (const auto* library = file.isLink ? followLink(place, file, byName) : nullptr) {
+        bool isSelfContained = true;
+        for (const auto& file : files) {
+            if (const auto* library = file.isLink ? followLink(place, file, byName, isSelfContained) : nullptr) {
                 found.push_back({&file.name, library, true});
             }
         }
         appendRecords(place, found);
-        if (result.records.size() > kMaxLibraries) {
-            throw Error("The container has more than 100000 libraries in its library directories");
+        if (place.isNoted) {
+            notes.beginDirectory(place.folder.path, isSelfContained);
+            for (const auto& file : files) {
+                if (file.state) {
+                    notes.add(file.name, *file.state, file.library ? &*file.library : nullptr);
+                }
+            }
         }
     }
 
-    /// The library to which a link leads; null if there is none.
-    const Library* followLink(const Place& place, const LibraryFile& link, const FilesByName& byName) {
+    /// The library to which a link leads; null if there is none. Notes whether it leads to another directory that is scanned.
+    const Library* followLink(const Place& place, const LibraryFile& link, const FilesByName& byName, bool& isSelfContained) {
         // Nearly all links lead to a file beside them, which has been read already.
         std::string current = link.target;
         for (int step = 0; step < 8 && !current.empty(); ++step) {
@@ -194,8 +224,10 @@ private:
         }
         const auto path = cat(place.folder.path, '/', link.name);
         // What is in another scanned directory is known to change with that directory.
-        if (!scanned.contains(current.substr(0, current.rfind('/')))) {
-            elsewhere.push_back(path);
+        if (scanned.contains(current.substr(0, current.rfind('/')))) {
+            isSelfContained = false;
+        } else {
+            elsewhere.insert(path);
         }
         return readElsewhere(path);
     }
@@ -253,21 +285,22 @@ private:
     int root;
     dev_t rootDevice = 0;
     StampClock clock;
-    LibraryTable known;
+    const EarlierScan& earlier;
+    LibraryTable table;
     LibraryList notes;
     std::set<std::string> scanned;  ///< all names of the directories
     std::deque<Place> places;       ///< those which are being read; they stay where they are
     std::size_t waiting = 0;        ///< how many files they have
     LibraryScan result;
-    std::vector<std::string> elsewhere;  ///< links that lead out of their directory
+    std::set<std::string> elsewhere;  ///< links that lead out of all directories
     std::map<std::pair<dev_t, ino_t>, std::optional<Library>> outside;
     std::optional<LibraryReader> reader;  ///< last: it ends before what it works on
 };
 
 }  // namespace
 
-LibraryScan scanLibraries(int root, const std::vector<LibraryDirectory>& directories, std::string_view oldNotes) {
-    Scanner scanner(root, directories, oldNotes);
+LibraryScan scanLibraries(int root, const std::vector<LibraryDirectory>& directories, const EarlierScan& earlier) {
+    Scanner scanner(root, directories, earlier);
     for (const auto& directory : directories) {
         scanner.addWithHwcaps(directory);
     }

@@ -18,6 +18,7 @@ constexpr std::uint8_t kLibrary = 2;
 constexpr std::uint8_t kOnDevice = 4;
 /// The SONAME is the beginning of the name, as nearly always, and is not written out.
 constexpr std::uint8_t kSonameIsPrefix = 8;
+constexpr std::uint8_t kSelfContained = 16;
 
 template <typename Number>
 void put(std::string& out, Number number) {
@@ -33,6 +34,7 @@ public:
 
     bool hasMore() const { return isGood && !rest.empty(); }
     bool isSound() const { return isGood; }
+    std::string_view remaining() const { return rest; }
 
     template <typename Number>
     Number number() {
@@ -58,6 +60,35 @@ bool isFileName(std::string_view text) {
     return text.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
+/// One record, not yet copied. Its texts are empty if it is not sound.
+struct Record {
+    std::uint8_t bits = 0;
+    std::string_view name;
+    std::string_view soname{};
+    std::uint32_t flags = 0;
+    FileState state{};
+};
+
+Record readRecord(Reader& reader) {
+    Record record;
+    record.bits = reader.number<std::uint8_t>();
+    const auto nameLength = reader.number<std::uint16_t>();
+    const auto sonameLength = reader.number<std::uint16_t>();
+    if ((record.bits & kDirectory) != 0) {
+        record.name = reader.text(nameLength);
+        return record;
+    }
+    record.flags = reader.number<std::uint32_t>();
+    for (auto* number : {&record.state.inode, &record.state.size, &record.state.modified, &record.state.changed}) {
+        *number = reader.number<std::uint64_t>();
+    }
+    record.state.isOnDevice = (record.bits & kOnDevice) != 0;
+    record.name = reader.text(nameLength);
+    const bool isPrefix = (record.bits & kSonameIsPrefix) != 0;
+    record.soname = isPrefix ? record.name.substr(0, sonameLength) : reader.text(sonameLength);
+    return record;
+}
+
 std::uint64_t inNanoseconds(const timespec& time) {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(time.tv_nsec);
 }
@@ -79,50 +110,51 @@ LibraryTable LibraryTable::parse(std::string_view text) {
     if (!text.starts_with(kFormat)) {
         return table;
     }
-    Directory* directory = nullptr;
+    Section* section = nullptr;
+    const char* begin = nullptr;
     for (Reader reader(text.substr(kFormat.size())); reader.hasMore();) {
-        const auto bits = reader.number<std::uint8_t>();
-        const auto nameLength = reader.number<std::uint16_t>();
-        const auto sonameLength = reader.number<std::uint16_t>();
-        if ((bits & kDirectory) != 0) {
-            const auto path = reader.text(nameLength);
-            if (!reader.isSound()) {
-                break;
-            }
-            directory = &table.directories[std::string(path)];
-            continue;
-        }
-        Entry entry;
-        const auto flags = reader.number<std::uint32_t>();
-        for (auto* number : {&entry.state.inode, &entry.state.size, &entry.state.modified, &entry.state.changed}) {
-            *number = reader.number<std::uint64_t>();
-        }
-        entry.state.isOnDevice = (bits & kOnDevice) != 0;
-        const auto name = reader.text(nameLength);
-        const bool isPrefix = (bits & kSonameIsPrefix) != 0;
-        const auto soname = isPrefix ? name.substr(0, sonameLength) : reader.text(sonameLength);
-        if (!reader.isSound() || directory == nullptr || !isFileName(soname)) {
+        const auto record = readRecord(reader);
+        if (!reader.isSound()) {
             break;
         }
-        if ((bits & kLibrary) != 0) {
-            entry.library = Library{std::string(soname), flags};
+        if ((record.bits & kDirectory) != 0) {
+            section = &table.sections[std::string(record.name)];
+            section->isSelfContained = (record.bits & kSelfContained) != 0;
+            begin = reader.remaining().data();
+            section->bytes = {begin, 0};
+        } else if (section == nullptr || !isFileName(record.soname)) {
+            break;
+        } else {
+            section->bytes = {begin, static_cast<std::size_t>(reader.remaining().data() - begin)};
         }
-        directory->entries.insert_or_assign(std::string(name), std::move(entry));
     }
     return table;
 }
 
-const LibraryTable::Directory& LibraryTable::directory(const std::string& path) const {
-    static const Directory none;
-    const auto found = directories.find(path);
-    return found != directories.end() ? found->second : none;
+LibraryTable::Directory LibraryTable::directory(const std::string& path) const {
+    Directory directory;
+    const auto* known = section(path);
+    for (Reader reader(known != nullptr ? known->bytes : std::string_view()); reader.hasMore();) {
+        const auto record = readRecord(reader);
+        Entry entry{record.state, {}};
+        if ((record.bits & kLibrary) != 0) {
+            entry.library = Library{std::string(record.soname), record.flags};
+        }
+        directory.entries.insert_or_assign(std::string(record.name), std::move(entry));
+    }
+    return directory;
+}
+
+const LibraryTable::Section* LibraryTable::section(const std::string& path) const {
+    const auto found = sections.find(path);
+    return found != sections.end() ? &found->second : nullptr;
 }
 
 LibraryList::LibraryList() : text(kFormat) {}
 
-void LibraryList::beginDirectory(std::string_view path) {
+void LibraryList::beginDirectory(std::string_view path, bool isSelfContained) {
     isGood = isGood && path.size() <= UINT16_MAX;
-    put(text, kDirectory);
+    put(text, static_cast<std::uint8_t>(kDirectory | (isSelfContained ? kSelfContained : 0)));
     put(text, static_cast<std::uint16_t>(path.size()));
     put(text, std::uint16_t{0});
     text += path;
@@ -145,6 +177,10 @@ void LibraryList::add(std::string_view name, const FileState& state, const Libra
     }
     text += name;
     text += isPrefix ? std::string_view() : soname;
+}
+
+void LibraryList::addSection(std::string_view bytes) {
+    text += bytes;
 }
 
 std::string LibraryList::finish() && {

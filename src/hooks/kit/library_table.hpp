@@ -39,7 +39,7 @@ public:
         FileState state;
         std::optional<Library> library;  ///< empty: the file is no library for the cache
     };
-    /// The entries of one directory.
+    /// What is known of one directory.
     class Directory {
     public:
         /// What is known of the file; null if nothing, or if the file is not as it was. Valid as long as the table.
@@ -51,23 +51,33 @@ public:
         std::unordered_map<std::string, Entry> entries;
     };
 
-    /// Reads a list; what is no list, or the rest behind a damaged place, counts for nothing.
+    /// A directory as it was written.
+    struct Section {
+        bool isSelfContained = false;  ///< no link in it leads to another directory that is scanned
+        std::string_view bytes;        ///< the records of its files
+    };
+
+    /// Divides a list, which must stay; what is no list, or the rest behind a damaged place, counts for nothing.
     static LibraryTable parse(std::string_view text);
 
-    /// The directory that was scanned under this path; one without entries if there was none.
-    const Directory& directory(const std::string& path) const;
+    /// Reads the records of the directory that was scanned under this path; there are none if it was not.
+    Directory directory(const std::string& path) const;
+    /// Null if the directory was not scanned.
+    const Section* section(const std::string& path) const;
 
 private:
-    std::map<std::string, Directory> directories;
+    std::map<std::string, Section> sections;
 };
 
 /// Writes the list for LibraryTable::parse: a directory, then its files.
 class LibraryList {
 public:
     LibraryList();
-    void beginDirectory(std::string_view path);
+    void beginDirectory(std::string_view path, bool isSelfContained = false);
     /// `library` may be null: then the file is none.
     void add(std::string_view name, const FileState& state, const Library* library);
+    /// The files of a directory of another list.
+    void addSection(std::string_view bytes);
     /// The list; empty if it is larger than kMaxLibraryList, or has a name which is too long to be one.
     std::string finish() &&;
 

@@ -13,6 +13,7 @@
 #include "base/file_io.hpp"
 #include "hooks/kit/atomic_root_file.hpp"
 #include "hooks/kit/cache_stamp.hpp"
+#include "hooks/kit/library_files.hpp"
 #include "hooks/kit/library_scan.hpp"
 #include "hooks/kit/root_files.hpp"
 
@@ -49,6 +50,9 @@ public:
         return (file ? readLdCacheNote(source, size(), which) : std::nullopt).value_or("");
     }
 
+    /// Its bytes; throws Error if it is too large to be a cache.
+    std::string content() const { return readAll(file.get(), kMaxCacheSize, kCache); }
+
 private:
     std::uint64_t size() const { return static_cast<std::uint64_t>(status.st_size); }
 
@@ -57,11 +61,57 @@ private:
     struct stat status {};
 };
 
+/// Puts the records of the cache to the directories that are as they were.
+void addRecords(EarlierScan& scan, std::string_view content) {
+    const auto cache = LdCache::parse(content);
+    for (const auto& entry : cache.entries()) {
+        const auto found = scan.unchanged.find(entry.path.substr(0, entry.path.rfind('/')));
+        if (found != scan.unchanged.end()) {
+            found->second.records.push_back(
+                {std::string(entry.name), std::string(entry.path), entry.flags, std::string(entry.hwcapsSubdirectory)});
+        }
+    }
+}
+
+/// What the cache tells about the scan from which it was made.
+EarlierScan readEarlierScan(PresentCache& cache, const StampCheck& check) {
+    EarlierScan scan{cache.note(&LdCacheNotes::libraries), {}};
+    for (const auto& group : check.groups) {
+        if (group.isUnchanged) {
+            auto& names = scan.unchanged[std::string(group.path)].names;
+            names.assign(group.names.begin(), group.names.end());
+        }
+    }
+    // A link that leads elsewhere may mean another library although its directory is as it was.
+    for (const auto& group : check.groups) {
+        const auto slash = std::min(group.path.rfind('/'), group.path.size());
+        const auto folder = scan.unchanged.find(group.path.substr(0, slash));
+        if (folder == scan.unchanged.end() || !isLibraryName(group.path.substr(std::min(slash + 1, group.path.size())))) {
+            continue;
+        }
+        if (group.isUnchanged) {
+            folder->second.elsewhere.emplace_back(group.path);
+        } else {
+            scan.unchanged.erase(folder);
+        }
+    }
+    try {
+        if (!scan.unchanged.empty()) {
+            addRecords(scan, cache.content());
+        }
+    } catch (const Error&) {
+        scan.unchanged.clear();
+    }
+    return scan;
+}
+
 }  // namespace
 
 LinkerCacheResult updateLinkerCache(int root) {
     PresentCache present(root);
-    if (isStampCurrent(root, present.note(&LdCacheNotes::stamp))) {
+    const auto oldStamp = present.note(&LdCacheNotes::stamp);
+    const auto check = checkStamp(root, oldStamp);
+    if (check.isCurrent) {
         return present.describe(LinkerCacheUpdate::unchanged);
     }
     const StampClock clock;
@@ -76,7 +126,7 @@ LinkerCacheResult updateLinkerCache(int root) {
         names.emplace_back(linker.path);
     }
     const auto directories = librarySearchDirectories(root, linkers, &names);
-    auto scan = scanLibraries(root, directories, present.note(&LdCacheNotes::libraries));
+    auto scan = scanLibraries(root, directories, readEarlierScan(present, check));
     std::set<std::string_view> known(scan.examined.begin(), scan.examined.end());
     std::copy_if(names.begin(), names.end(), std::back_inserter(scan.examined),
                  [&known](const std::string& name) { return known.insert(name).second; });

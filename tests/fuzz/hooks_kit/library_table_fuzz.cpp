@@ -22,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     list.add(name, state, &library);
     const auto text = std::move(list).finish();
     const auto table = LibraryTable::parse(text);
-    const auto* entry = table.directory("/lib").find(name, state);
+    const auto known = table.directory("/lib");
+    const auto* entry = known.find(name, state);
     const bool isFileName = library.soname.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
     if (!text.empty() && (isFileName ? entry == nullptr || entry->library != library : entry != nullptr)) {
         std::abort();

@@ -18,45 +18,62 @@ using ::testing::Not;
 
 const FileState kState{1234, 5678, 1'700'000'000'123'456'789, 1'700'000'001'000'000'001, true};
 
-LibraryTable tableOf(const std::string& directory, const std::string& name, const FileState& state, const Library& library) {
+std::string listOf(const std::string& directory, const std::string& name, const FileState& state, const Library& library) {
     LibraryList list;
     list.beginDirectory(directory);
     list.add(name, state, &library);
-    return LibraryTable::parse(std::move(list).finish());
+    return std::move(list).finish();
+}
+
+/// Whether the list knows the file in /lib.
+bool isKnown(std::string_view list, const std::string& name, const FileState& state) {
+    return LibraryTable::parse(list).directory("/lib").find(name, state) != nullptr;
 }
 
 TEST(LibraryTable, readsWhatItWrote) {
     LibraryList list;
-    list.beginDirectory("/lib");
+    list.beginDirectory("/lib", true);
     const Library prefix{"libx.so.1", 0x303};
     const Library other{"libother name.so", 0x3};
     list.add("libx.so.1.2", kState, &prefix);
     list.add("liby.so", kState, &other);
     list.beginDirectory("/opt/x");
     list.add("libscript.so", kState, nullptr);
-    const auto table = LibraryTable::parse(std::move(list).finish());
-    const auto& lib = table.directory("/lib");
+    const auto text = std::move(list).finish();
+    const auto table = LibraryTable::parse(text);
+    const auto lib = table.directory("/lib");
     ASSERT_NE(lib.find("libx.so.1.2", kState), nullptr);
+    ASSERT_NE(lib.find("liby.so", kState), nullptr);
     EXPECT_EQ(lib.find("libx.so.1.2", kState)->library, prefix);
     EXPECT_EQ(lib.find("liby.so", kState)->library, other);
-    ASSERT_NE(table.directory("/opt/x").find("libscript.so", kState), nullptr);
-    EXPECT_FALSE(table.directory("/opt/x").find("libscript.so", kState)->library);
     EXPECT_EQ(lib.find("libscript.so", kState), nullptr) << "which is in another directory";
-    EXPECT_EQ(table.directory("/usr/lib").find("liby.so", kState), nullptr);
+    const auto opt = table.directory("/opt/x");
+    ASSERT_NE(opt.find("libscript.so", kState), nullptr);
+    EXPECT_FALSE(opt.find("libscript.so", kState)->library);
+    EXPECT_FALSE(table.directory("/usr/lib").knows("liby.so"));
+    ASSERT_TRUE(table.section("/lib") && table.section("/opt/x"));
+    EXPECT_TRUE(table.section("/lib")->isSelfContained);
+    EXPECT_FALSE(table.section("/opt/x")->isSelfContained);
+    EXPECT_FALSE(table.section("/usr/lib"));
+    LibraryList copy;
+    copy.beginDirectory("/lib", true);
+    copy.addSection(table.section("/lib")->bytes);
+    copy.beginDirectory("/opt/x");
+    copy.addSection(table.section("/opt/x")->bytes);
+    EXPECT_EQ(std::move(copy).finish(), text);
 }
 
 TEST(LibraryTable, knowsNoFileThatChanged) {
-    const auto table = tableOf("/lib", "libx.so", kState, {"libx.so", 3});
-    const auto& known = table.directory("/lib");
-    ASSERT_NE(known.find("libx.so", kState), nullptr);
+    const auto list = listOf("/lib", "libx.so", kState, {"libx.so", 3});
+    EXPECT_TRUE(isKnown(list, "libx.so", kState));
     for (auto member : {&FileState::inode, &FileState::size, &FileState::modified, &FileState::changed}) {
         auto state = kState;
         ++(state.*member);
-        EXPECT_EQ(known.find("libx.so", state), nullptr);
+        EXPECT_FALSE(isKnown(list, "libx.so", state));
     }
     auto mounted = kState;
     mounted.isOnDevice = false;
-    EXPECT_EQ(known.find("libx.so", mounted), nullptr);
+    EXPECT_FALSE(isKnown(list, "libx.so", mounted));
 }
 
 TEST(LibraryTable, takesTheStateFromWhatTheKernelTells) {
@@ -77,24 +94,22 @@ TEST(LibraryTable, survivesDamagedLists) {
     list.add("libx.so", kState, &library);
     list.add("liby.so", kState, &library);
     const auto text = std::move(list).finish();
+    EXPECT_TRUE(isKnown(text, "liby.so", kState));
     for (std::size_t size = 0; size < text.size(); ++size) {
-        const auto table = LibraryTable::parse(text.substr(0, size));
-        EXPECT_EQ(table.directory("/lib").find("liby.so", kState), nullptr) << size;
+        EXPECT_FALSE(isKnown(std::string_view(text).substr(0, size), "liby.so", kState)) << size;
     }
     for (std::size_t position = 0; position < text.size(); ++position) {
         auto changed = text;
         changed[position] = '\xff';  // among them, lengths that lead far out of the list
-        LibraryTable::parse(changed);
+        isKnown(changed, "libx.so", kState);
     }
-    EXPECT_EQ(LibraryTable::parse(text.substr(2)).directory("/lib").find("libx.so", kState), nullptr) << "no list";
-    // A file before any directory.
-    EXPECT_EQ(LibraryTable::parse(text.substr(0, 2) + text.substr(11)).directory("/lib").find("libx.so", kState), nullptr);
+    EXPECT_FALSE(isKnown(std::string_view(text).substr(2), "libx.so", kState)) << "no list";
+    EXPECT_FALSE(isKnown(text.substr(0, 2) + text.substr(11), "libx.so", kState)) << "a file before any directory";
 }
 
 TEST(LibraryTable, refusesSonamesThatNoFileCanHave) {
     for (const auto& soname : {std::string("../libx.so"), std::string("a/b"), std::string("x\0y", 3)}) {
-        const auto table = tableOf("/lib", "libx.so", kState, {soname, 3});
-        EXPECT_EQ(table.directory("/lib").find("libx.so", kState), nullptr) << soname;
+        EXPECT_FALSE(isKnown(listOf("/lib", "libx.so", kState, {soname, 3}), "libx.so", kState)) << soname;
     }
 }
 
@@ -120,8 +135,8 @@ std::vector<std::string> linesOf(const LibraryScan& scan) {
     return lines;
 }
 
-LibraryScan scan(const test::Root& root, std::string_view notes = {}) {
-    return scanLibraries(root.fd(), librarySearchDirectories(root.fd(), findDynamicLinkers(root.fd())), notes);
+LibraryScan scan(const test::Root& root, const std::string& notes = {}) {
+    return scanLibraries(root.fd(), librarySearchDirectories(root.fd(), findDynamicLinkers(root.fd())), {notes, {}});
 }
 
 /// Lets the times of what a test made be so old that they cannot be those of a later change, too.
@@ -163,9 +178,10 @@ TEST(LibraryScan, notesNothingThatIsYoungerThanTheClocksTick) {
     root.library("usr/lib/libold.so.1", "libold.so.1");
     settle();
     root.library("usr/lib/libnew.so.1", "libnew.so.1");
-    const auto table = LibraryTable::parse(scan(root).notes);
-    EXPECT_NE(table.directory("/usr/lib").find("libold.so.1", stateOf(root, "usr/lib/libold.so.1")), nullptr);
-    EXPECT_FALSE(table.directory("/usr/lib").knows("libnew.so.1"));
+    const auto notes = scan(root).notes;
+    const auto known = LibraryTable::parse(notes).directory("/usr/lib");
+    EXPECT_NE(known.find("libold.so.1", stateOf(root, "usr/lib/libold.so.1")), nullptr);
+    EXPECT_FALSE(known.knows("libnew.so.1"));
     // Nor is it believed, when notes of the same tick tell something else.
     LibraryList list;
     list.beginDirectory("/usr/lib");

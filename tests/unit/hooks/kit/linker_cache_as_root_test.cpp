@@ -134,7 +134,8 @@ TEST(LinkerCacheAsRoot, remembersNothingOfMountedFilesystems) {
         updateLinkerCache(inside.get());
         const auto bytes = readFile(root / "etc/ld.so.cache");
         ByteSource source{std::string_view(bytes)};
-        const auto table = LibraryTable::parse(readLdCacheNote(source, bytes.size(), &LdCacheNotes::libraries).value_or(""));
+        const auto notes = readLdCacheNote(source, bytes.size(), &LdCacheNotes::libraries).value_or("");
+        const auto table = LibraryTable::parse(notes);
         return bytes.find("/opt/libmounted.so.1") != std::string::npos && table.directory("/usr/lib").knows("libkept.so.1") &&
                !table.directory("/opt").knows("libmounted.so.1");
     }));

@@ -354,27 +354,90 @@ TEST(CacheStamp, looksAtNothingOutsideOfTheRoot) {
     settle();
     const auto own = makeCacheStamp(root.fd(), {"/"}, StampClock());
     ASSERT_TRUE(own);
-    const auto ownDescription = own->substr(own->rfind('\0') + 1);
+    const auto description = [](const std::string& stamp) {
+        const auto start = stamp.rfind('\0', stamp.size() - 2) + 1;
+        return stamp.substr(start, stamp.size() - 1 - start);
+    };
     for (const std::string path : {"..", "../..", "./..", "directory/../.."}) {
         const auto stamp = makeCacheStamp(root.fd(), {"/", path}, StampClock());
         ASSERT_TRUE(stamp);
-        EXPECT_TRUE(stamp->ends_with(ownDescription + "-\n")) << path;
+        EXPECT_EQ(description(*stamp), description(*own) + "-\n") << path;
     }
-    EXPECT_TRUE(makeCacheStamp(root.fd(), {"/up"}, StampClock())->ends_with('\0' + ownDescription)) << "the root is the limit";
+    EXPECT_EQ(description(*makeCacheStamp(root.fd(), {"/up"}, StampClock())), description(*own)) << "the root is the limit";
 }
 
 TEST(LinkerCache, survivesFalseStamps) {
     const test::Root root;
     root.glibc();
     root.library("usr/lib/libx.so.1", "libx.so.1");
-    const std::string version("2\0", 2);
-    for (const auto& stamp : {std::string("2"), version, version + '\0', version + std::string("/lib\0", 5), std::string(3, '\0'),
-                              version + std::string("..\0\0-\n", 6), version + std::string("/lib\0..\0\0", 9),
-                              version + std::string("/\0../../../../../../etc/passwd\0\0", 33)}) {
+    const std::string version("3\0", 2);
+    const auto right = version + std::string("..\0\0-\n\0", 7);
+    for (const auto& stamp :
+         {right, std::string("3"), version, version + '\0', version + std::string("/lib\0", 5), std::string(3, '\0'),
+          version + std::string("/lib\0..\0\0", 9), version + std::string("..\0\0-\n\0..\0\0-", 12),
+          version + std::string("/\0../../../../../../etc/passwd\0\0", 33), "2" + right.substr(1)}) {
         root.write("etc/ld.so.cache", serializeLdCache({}, {stamp}));
-        const bool isBelieved = stamp == version + '\0' || stamp == version + std::string("..\0\0-\n", 6);
-        EXPECT_EQ(updateLinkerCache(root.fd()).update, isBelieved ? LinkerCacheUpdate::unchanged : LinkerCacheUpdate::written);
+        EXPECT_EQ(updateLinkerCache(root.fd()).update,
+                  stamp == right ? LinkerCacheUpdate::unchanged : LinkerCacheUpdate::written);
     }
+}
+
+TEST(LinkerCache, keepsTheEntriesOfDirectoriesThatAreAsTheyWere) {
+    const test::Root root;
+    root.glibc();
+    root.write("etc/ld.so.conf", "/opt/a\n");
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    root.library("opt/a/liba.so.1", "liba.so.1");
+    EXPECT_TRUE(isMadeAgain(root));
+    // A cache that differs from the libraries shows where its entries come from.
+    const auto bytes = readFile(root / "etc/ld.so.cache");
+    ByteSource source{std::string_view(bytes)};
+    const auto stamp = readLdCacheNote(source, bytes.size(), &LdCacheNotes::stamp);
+    const auto libraries = readLdCacheNote(source, bytes.size(), &LdCacheNotes::libraries);
+    ASSERT_TRUE(stamp && libraries);
+    const auto falseCache = serializeLdCache({{"libfalse.so.1", "/usr/lib/libx.so.1", ld_cache_flags::x86_64, ""},
+                                              {"libfalse.so.2", "/opt/a/liba.so.1", ld_cache_flags::x86_64, ""}},
+                                             {*stamp, *libraries});
+    const auto update = [&] {
+        root.write("etc/ld.so.cache", falseCache);
+        EXPECT_EQ(updateLinkerCache(root.fd()).update, LinkerCacheUpdate::written);
+        return cachedLibrariesOf(root);
+    };
+    root.library("opt/a/libnew.so.1", "libnew.so.1");
+    const std::string linker = "ld-linux-x86-64.so.2 => /lib64/ld-linux-x86-64.so.2";
+    EXPECT_THAT(update(), UnorderedElementsAre("libfalse.so.1 => /usr/lib/libx.so.1", "liba.so.1 => /opt/a/liba.so.1",
+                                               "libnew.so.1 => /opt/a/libnew.so.1"))
+        << "the directory of the dynamic linker had no entry, and is as it was";
+    root.library("usr/lib/libmore.so.1", "libmore.so.1");
+    EXPECT_THAT(update(), Not(Contains("libfalse.so.1 => /usr/lib/libx.so.1")));
+    root.library("lib64/libmore.so.2", "libmore.so.2");
+    EXPECT_THAT(update(), Contains(linker));
+}
+
+TEST(LinkerCache, followsLinksAnewToDirectoriesThatChanged) {
+    const test::Root root;
+    root.glibc();
+    root.write("etc/ld.so.conf", "/opt/a\n/opt/b\n");
+    root.library("opt/b/libreal.so.1", "liblinked.so.1");
+    root.link("opt/a/liblinked.so.1", "/opt/b/libreal.so.1");
+    root.library("elsewhere/libouter.so.1", "libouter.so.1");
+    root.link("opt/b/libouter.so.1", "/elsewhere/libouter.so.1");
+    EXPECT_TRUE(isMadeAgain(root));
+    EXPECT_THAT(cachedLibrariesOf(root), Contains("liblinked.so.1 => /opt/a/liblinked.so.1"));
+    root.library("opt/b/libreal.so.1", "liblinked.so.2");
+    EXPECT_TRUE(isMadeAgain(root)) << "in a directory that is scanned";
+    EXPECT_THAT(cachedLibrariesOf(root), Contains("liblinked.so.2 => /opt/a/liblinked.so.1"));
+    root.library("opt/c", "libc.so.1");
+    root.library("usr/lib/libany.so.1", "libany.so.1");
+    EXPECT_TRUE(isMadeAgain(root)) << "in another";
+    root.library("elsewhere/libouter.so.1", "libouter.so.2");
+    EXPECT_TRUE(isMadeAgain(root)) << "in no directory that is scanned";
+    EXPECT_THAT(cachedLibrariesOf(root), Contains("libouter.so.2 => /opt/b/libouter.so.1"));
+    root.write("etc/ld.so.conf", "/opt/a\n");
+    EXPECT_TRUE(isMadeAgain(root)) << "the directory is not scanned any more";
+    root.library("opt/b/libreal.so.1", "liblinked.so.3");
+    EXPECT_TRUE(isMadeAgain(root));
+    EXPECT_THAT(cachedLibrariesOf(root), Contains("liblinked.so.3 => /opt/a/liblinked.so.1"));
 }
 
 TEST(LinkerCache, replacesASymbolicLinkInsteadOfWritingThroughIt) {
