@@ -141,8 +141,11 @@ void LibraryReader::handOver() {
     }
     if (threads.size() < mostThreads && handedOver % portionsOfThread == 0) {
         try {
-            // It shares the table of descriptors, although one of its own would be quicker: directories are opened meanwhile.
-            threads.emplace_back([this] { work(); });
+            threads.emplace_back([this] {
+                // A table of descriptors of its own, if possible: that of several threads is slower.
+                ::unshare(CLONE_FILES);
+                work();
+            });
         } catch (const std::system_error&) {
             mostThreads = 0;  // no more than the limits of the container allow
         }

@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kMaxLibraries = 100000;
 /// So many directories are open at once, besides those which the caller opened.
 constexpr std::size_t kMaxOpenFolders = 64;
-constexpr std::size_t kMaxWaitingFiles = 20000;
+constexpr std::size_t kMaxFilesAtOnce = 20000;
 
 struct CloseDir {
     void operator()(DIR* directory) const noexcept { ::closedir(directory); }
@@ -71,7 +71,6 @@ class Scanner {
 public:
     Scanner(int rootFd, const std::vector<LibraryDirectory>& directories, const EarlierScan& earlierScan)
         : root(rootFd), earlier(earlierScan), table(LibraryTable::parse(earlierScan.notes)) {
-        reader.emplace(clock);
         struct stat status {};
         rootDevice = ::fstat(root, &status) == 0 ? status.st_dev : 0;
         for (const auto& directory : directories) {
@@ -120,15 +119,11 @@ private:
         place.isNoted = ::fstat(place.folder.fd, &status) == 0 && status.st_dev == rootDevice;
         place.folder.device = status.st_dev;
         place.unchanged = place.isNoted ? findUnchanged(place.folder.path) : nullptr;
-        if (place.unchanged == nullptr) {
-            if (place.isNoted) {
-                place.known = table.directory(place.folder.path);
-                place.folder.known = &place.known;
-            }
-            reader->add(place.folder);
+        if (place.unchanged == nullptr && place.isNoted) {
+            place.known = table.directory(place.folder.path);
+            place.folder.known = &place.known;
         }
-        waiting += place.folder.files.size();
-        if (places.size() >= kMaxOpenFolders || waiting >= kMaxWaitingFiles) {
+        if (places.size() == kMaxOpenFolders) {
             scanAdded();
         }
     }
@@ -141,21 +136,41 @@ private:
     }
 
     void scanAdded() {
-        reader->finish();
-        for (const auto& place : places) {
-            result.examined.push_back(place.folder.path);
-            if (place.unchanged != nullptr) {
-                appendUnchanged(place);
-            } else {
-                appendScanned(place);
-            }
-            if (result.records.size() > kMaxLibraries) {
-                throw Error("The container has more than 100000 libraries in its library directories");
+        while (!places.empty()) {
+            const auto count = readSome();
+            for (std::size_t i = 0; i < count; ++i) {
+                append(places.front());
+                places.pop_front();
             }
         }
-        reader.emplace(clock);
-        places.clear();
-        waiting = 0;
+    }
+
+    /// Reads the first places, not too many files at once; returns how many places.
+    std::size_t readSome() {
+        LibraryReader reader(clock);
+        std::size_t files = 0;
+        std::size_t count = 0;
+        for (; count < places.size() && files < kMaxFilesAtOnce; ++count) {
+            auto& place = places[count];
+            if (place.unchanged == nullptr) {
+                reader.add(place.folder);
+                files += place.folder.files.size();
+            }
+        }
+        reader.finish();
+        return count;
+    }
+
+    void append(const Place& place) {
+        result.examined.push_back(place.folder.path);
+        if (place.unchanged != nullptr) {
+            appendUnchanged(place);
+        } else {
+            appendScanned(place);
+        }
+        if (result.records.size() > kMaxLibraries) {
+            throw Error("The container has more than 100000 libraries in its library directories");
+        }
     }
 
     void appendUnchanged(const Place& place) {
@@ -289,12 +304,10 @@ private:
     LibraryTable table;
     LibraryList notes;
     std::set<std::string> scanned;  ///< all names of the directories
-    std::deque<Place> places;       ///< those which are being read; they stay where they are
-    std::size_t waiting = 0;        ///< how many files they have
+    std::deque<Place> places;       ///< which are open and not yet scanned
     LibraryScan result;
     std::set<std::string> elsewhere;  ///< links that lead out of all directories
     std::map<std::pair<dev_t, ino_t>, std::optional<Library>> outside;
-    std::optional<LibraryReader> reader;  ///< last: it ends before what it works on
 };
 
 }  // namespace
