@@ -127,6 +127,29 @@ std::string stringValue(const Json& value, const std::string& file, std::string_
     return value.get<std::string>();
 }
 
+bool boolean(const Json& value, const std::string& file, std::string_view key) {
+    if (!value.is_boolean()) {
+        wrongType(file, key, "true or false");
+    }
+    return value.get<bool>();
+}
+
+char ruleType(const Json& value, const std::string& file, std::string_view key) {
+    const auto type = stringValue(value, file, key);
+    if (type.size() > 1 || type.find_first_not_of("abc") != std::string::npos) {
+        wrongType(file, key, "'a', 'b' or 'c'");
+    }
+    return type.empty() ? 'a' : type.front();
+}
+
+/// -1 is how some programs write "all".
+std::optional<std::int64_t> ruleNumber(const Json& value, const std::string& file, std::string_view key) {
+    if (value.is_null() || value == -1) {
+        return std::nullopt;
+    }
+    return unsignedNumber<std::uint32_t>(value, file, key);
+}
+
 std::vector<std::string> strings(const Json& list, const std::string& file, std::string_view key) {
     std::vector<std::string> result;
     for (const auto& item : list) {
@@ -360,6 +383,37 @@ std::vector<BundleDevice> BundleConfig::devices() const {
             }
         }
         result.push_back(std::move(device));
+    }
+    return result;
+}
+
+std::vector<BundleDeviceRule> BundleConfig::deviceRules() const {
+    std::vector<BundleDeviceRule> result;
+    const Json* list = tree->findArray({"linux", "resources", "devices"});
+    if (list == nullptr) {
+        return result;
+    }
+    for (const auto& item : *list) {
+        BundleDeviceRule rule{.allow = false, .type = 'a', .major = {}, .minor = {}, .access = "rwm"};
+        if (!item.is_object()) {
+            wrongType(tree->file, "an element of linux.resources.devices", "an object");
+        }
+        for (const auto& [key, value] : item.items()) {
+            const auto where = cat("linux.resources.devices[].", printable(key));
+            if (key == "allow") {
+                rule.allow = boolean(value, tree->file, where);
+            } else if (key == "type") {
+                rule.type = ruleType(value, tree->file, where);
+            } else if (key == "major" || key == "minor") {
+                (key == "major" ? rule.major : rule.minor) = ruleNumber(value, tree->file, where);
+            } else if (key == "access") {
+                rule.access = stringValue(value, tree->file, where);
+                if (rule.access.find_first_not_of("rwm") != std::string::npos) {
+                    wrongType(tree->file, where, "a combination of r, w and m");
+                }
+            }
+        }
+        result.push_back(std::move(rule));
     }
     return result;
 }

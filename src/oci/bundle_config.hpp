@@ -95,6 +95,8 @@ public:
     std::map<std::string, std::string> annotations() const;
     std::vector<BundleMount> mounts() const;
     std::vector<BundleDevice> devices() const;
+    /// Of `linux.resources.devices`, in order. An absent or empty type means all, an absent access "rwm".
+    std::vector<BundleDeviceRule> deviceRules() const;
     std::vector<BundleIdMapping> uidMappings() const;
     std::vector<BundleIdMapping> gidMappings() const;
     std::optional<std::string> cgroupsPath() const;

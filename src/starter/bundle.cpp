@@ -123,7 +123,7 @@ std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& lim
     return result;
 }
 
-void writeBundle(const BundleRequest& request) {
+std::vector<oci::BundleDeviceRule> writeBundle(const BundleRequest& request) {
     engine::RuntimeDialect dialect{
         .runtime = request.runtime.kind, .privileged = request.credentials.privileged(), .idMapHelper = {}};
     if (engine::needsIdMapHelper(request.plan, dialect)) {
@@ -133,7 +133,13 @@ void writeBundle(const BundleRequest& request) {
     const auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));
     const std::string path = cat(request.rootfs.bundleDir(), "/config.json");
     const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-    writeAll(file.get(), runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config)), path);
+    const auto text = runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config));
+    writeAll(file.get(), text, path);
+    const auto& hooks = request.plan.hooks;
+    const bool edited =
+        std::any_of(hooks.begin(), hooks.end(), [](const auto& planned) { return planned.stage == oci::kPrecreateStage; });
+    return edited ? oci::BundleConfig::parse(text, "config.json after the precreate hooks").deviceRules()
+                  : std::vector<oci::BundleDeviceRule>();
 }
 
 std::string missingCommand(std::string_view command) {

@@ -6,6 +6,7 @@
 
 #include "engine/container_plan.hpp"
 #include "engine/site_config.hpp"
+#include "oci/bundle_config.hpp"
 #include "oci/runtime_config.hpp"
 #include "starter/entry.hpp"
 #include "starter/rootfs.hpp"
@@ -31,7 +32,9 @@ struct BundleRequest {
 };
 
 /// Writes config.json (0600) beside the root filesystem, and brings the id-map helper into the container where it is needed.
-void writeBundle(const BundleRequest& request);
+/// Returns what the precreate hooks, if there are any, leave in `linux.resources.devices`: crun does not apply it by itself.
+/// Throws Error if a hook fails, or writes what is no configuration.
+std::vector<oci::BundleDeviceRule> writeBundle(const BundleRequest& request);
 
 /// What to say, in the words that runc uses, of a command which is not there.
 std::string missingCommand(std::string_view command);

@@ -88,6 +88,22 @@ void writeRules(int leaf, const std::vector<DevicePattern>& devices, const std::
     }
 }
 
+std::optional<unsigned> ruleNumber(const std::optional<std::int64_t>& number) {
+    return number ? std::optional(static_cast<unsigned>(*number)) : std::nullopt;
+}
+
+/// The patterns refer to the rules' texts.
+void addPatterns(const std::vector<oci::BundleDeviceRule>& rules, std::vector<DevicePattern>& patterns) {
+    for (const auto& rule : rules) {
+        for (const char type : {'c', 'b'}) {
+            if (rule.allow && !rule.access.empty() && (rule.type == type || rule.type == 'a')) {
+                patterns.push_back(
+                    {.type = type, .major = ruleNumber(rule.major), .minor = ruleNumber(rule.minor), .access = rule.access});
+            }
+        }
+    }
+}
+
 /// A line of /proc/self/mountinfo, if it is about the v1 hierarchy of `controller` ("": the v2 one).
 struct CgroupMount {
     std::string root;
@@ -232,7 +248,8 @@ std::optional<DeviceCgroup> DeviceCgroup::makeLeaf(const std::string& containerN
     return cgroup;
 }
 
-std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerName, const std::vector<DeviceRule>& rules) {
+std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerName, const std::vector<DeviceRule>& rules,
+                                                 const std::vector<oci::BundleDeviceRule>& more) {
     const bool unified = detectCgroupLayout() == CgroupLayout::unified;
     auto cgroup = makeLeaf(containerName, unified ? "" : "devices");
     if (!cgroup) {
@@ -242,6 +259,7 @@ std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerNam
     for (const auto& rule : rules) {
         devices.push_back({.type = rule.type, .major = rule.major, .minor = rule.minor, .access = rule.access});
     }
+    addPatterns(more, devices);
     if (unified) {
         devices.insert(devices.end(), usualDevices.begin(), usualDevices.end());
         attachDeviceProgram(cgroup->leaf.get(), devices);

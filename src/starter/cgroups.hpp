@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "oci/bundle_config.hpp"
 #include "starter/rootfs.hpp"
 
 namespace sarus::starter {
@@ -39,9 +40,11 @@ std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool m
 /// of the plan may be opened. The destructor removes it, if no process is left in it.
 class DeviceCgroup {
 public:
-    /// nullopt where neither hierarchy is mounted. Leaves which an interrupted start left behind are removed.
+    /// nullopt where neither hierarchy is mounted. Leaves which an interrupted start left behind are removed. Of `more` only
+    /// what allows something counts: everything else is forbidden anyway.
     /// Throws Error if a rule asks for more than the caller's own cgroup allows.
-    static std::optional<DeviceCgroup> create(const std::string& containerName, const std::vector<DeviceRule>& rules);
+    static std::optional<DeviceCgroup> create(const std::string& containerName, const std::vector<DeviceRule>& rules,
+                                              const std::vector<oci::BundleDeviceRule>& more = {});
 
     /// The leaf that runcCgroupsPath() names, where runc makes the rules: nobody else sweeps it meanwhile, and it goes away with
     /// the container even if runc has no time to remove it. nullopt unless the layout is unified.

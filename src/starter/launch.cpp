@@ -97,7 +97,8 @@ Rootfs makeRootfs(const Entry& entry, const engine::ContainerPlan& plan, const e
 }
 
 std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, const Credentials& credentials,
-                                             const RuntimeProgram& runtime, const Rootfs& rootfs) {
+                                             const RuntimeProgram& runtime, const Rootfs& rootfs,
+                                             const std::vector<oci::BundleDeviceRule>& rulesOfHooks) {
     if (!credentials.privileged()) {
         return std::nullopt;
     }
@@ -112,7 +113,7 @@ std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, 
         const auto more = findDeviceRulesOfHooks(plan);
         rules.insert(rules.end(), more.begin(), more.end());
     }
-    auto cgroup = DeviceCgroup::create(plan.name, rules);
+    auto cgroup = DeviceCgroup::create(plan.name, rules, rulesOfHooks);
     if (!cgroup) {
         logInfo(subsystem, "There is no device cgroup: devices are restricted by the job's own cgroup alone");
     }
@@ -283,13 +284,13 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     if (runtime.kind == engine::OciRuntime::crun && detectCgroupLayout() == CgroupLayout::hybrid) {
         hideUnifiedHierarchy();
     }
-    writeBundle({.limits = payloadLimits(entry, request),
-                 .plan = plan,
-                 .config = config,
-                 .credentials = credentials,
-                 .runtime = runtime,
-                 .rootfs = rootfs,
-                 .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap")});
+    const auto rulesOfHooks = writeBundle({.limits = payloadLimits(entry, request),
+                                           .plan = plan,
+                                           .config = config,
+                                           .credentials = credentials,
+                                           .runtime = runtime,
+                                           .rootfs = rootfs,
+                                           .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap")});
     timer.done("Writing the bundle");
 
     auto hookLog = plan.hooks.empty() ? std::nullopt : std::optional<HookLog>(rootfs.bundleDir());
@@ -305,7 +306,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     const auto log = openRuntimeLog(invocation, plan);
     const auto explain = [&] { explainEnd(plan, log); };
     return runContainer(
-        invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs), credentials, rootfs, std::move(record),
+        invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs, rulesOfHooks), credentials, rootfs, std::move(record),
         {.hookLog = hookLog ? &*hookLog : nullptr, .program = &pidFile, .hooksFollow = hasStage(plan, "poststop")}, explain,
         timer);
 }

@@ -106,3 +106,19 @@ def test_the_engine_gives_the_device_of_the_edits(hooks, image):  # noqa: F811
     hooks.add("10-pce", hooks.engine.prefix / "bin/pce_hook", ["precreate"], env=[f"PCE_INPUT={edits}"])
     assert hooks.engine.output(image, "sh", "-c", "head -c 3 /dev/of-the-site | od -An -tx1").split() == ["00"] * 3
     assert not os.path.exists("/dev/of-the-site")
+
+
+@pytest.mark.asroot
+@pytest.mark.parametrize("hooks_engine", ["setuid-crun", "setuid-runc"], indirect=True)
+@pytest.mark.parametrize("layout", ["--shared-root", "--unified"], ids=["as-mounted", "unified"])
+def test_a_device_of_the_edits_can_be_used_beside_one_of_the_user(hooks, image, layout):  # noqa: F811
+    """The rule that the hook writes holds in the cgroup which the user's device makes necessary, and nothing more than it."""
+    edits = hooks.program("edits.json", json.dumps({"containerEdits": [
+        {"deviceNodes": [{"path": "/dev/site", "hostPath": "/dev/fuse", "permissions": "rw"},
+                         {"path": "/dev/read-only", "hostPath": "/dev/loop-control", "permissions": "r"}]}]}))
+    hooks.add("10-pce", hooks.engine.prefix / "bin/pce_hook", ["precreate"], env=[f"PCE_INPUT={edits}"])
+    hooks.engine = hooks.engine.variant(sandbox=(layout,))
+    script = "(: <>/dev/site) && echo usable; (: </dev/read-only) && echo read; (: >/dev/read-only) && echo written; true"
+    result = hooks.engine.run(image, "sh", "-c", script, options=["--device=/dev/kmsg:r"])
+    assert result.stdout.split() == ["usable", "read"], result.stderr
+    assert "Operation not permitted" in result.stderr

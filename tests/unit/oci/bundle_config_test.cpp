@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace sarus::oci {
 namespace {
@@ -125,6 +126,25 @@ TEST(BundleConfig, createsWhatIsMissingOnTheWay) {
         R"("linux":{"devices":[{"path":"/dev/x","type":"c","major":1,"minor":2,"fileMode":384,"uid":0,"gid":0}],)"
         R"("resources":{"devices":[{"allow":true,"type":"c","major":1,"minor":2,"access":"rw"}]}},)"
         R"("hooks":{"createContainer":[{"path":"/h","args":["h","x"],"env":["E=1"],"timeout":5}]},"annotations":{"k":"v"}})");
+}
+
+TEST(BundleConfig, readsDeviceRules) {
+    const auto c = config(R"({"linux":{"resources":{"devices":[{"allow":false,"access":"rwm"},
+        {"allow":true,"type":"b","major":7,"minor":-1,"access":"r"},{"allow":true,"type":"c","major":10,"minor":229}]}}})");
+    const auto rules = c.deviceRules();
+    ASSERT_EQ(rules.size(), 3U);
+    EXPECT_TRUE(!rules[0].allow && rules[0].type == 'a' && !rules[0].major && rules[0].access == "rwm");
+    EXPECT_TRUE(rules[1].allow && rules[1].type == 'b' && rules[1].major == 7 && !rules[1].minor && rules[1].access == "r");
+    EXPECT_TRUE(rules[2].type == 'c' && rules[2].major == 10 && rules[2].minor == 229 && rules[2].access == "rwm");
+    EXPECT_TRUE(config("{}").deviceRules().empty());
+}
+
+TEST(BundleConfig, refusesBadDeviceRules) {
+    for (const auto* rule : {R"({"allow":1})", R"({"type":"u"})", R"({"type":"cb"})", R"({"major":-2})",
+                             R"({"minor":4294967296})", R"({"access":"x"})", R"("c")"}) {
+        const auto c = config(cat(R"({"linux":{"resources":{"devices":[)", rule, "]}}}"));
+        EXPECT_THROW(c.deviceRules(), Error) << rule;
+    }
 }
 
 TEST(BundleConfig, leavesOutTypeAndOptionsThatAreAbsentAndKeepsEmptyOnes) {
