@@ -158,9 +158,21 @@ CgroupLayout detectCgroupLayout() {
 }
 
 void hideUnifiedHierarchy() {
-    checkErrno(
-        ::mount("tmpfs", unifiedTree, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "size=4k,nr_inodes=2,mode=555"),
-        cat("Failed to hide ", unifiedTree, " from the OCI runtime"));
+    constexpr unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+    if (::mount("tmpfs", unifiedTree, "tmpfs", flags, "size=4k,nr_inodes=2,mode=555") != 0) {
+        throw Error::fromErrno(cat("Failed to hide ", unifiedTree, " from crun, which may not start beside it"), errno,
+                               "Set `runcPath` in sarus.json to runc");
+    }
+}
+
+std::string explainRefusedLayout(std::string_view runtimeLog, const std::string& runtimePath) {
+    if (runtimeLog.find("cgroups in hybrid mode not supported") == std::string_view::npos) {
+        return {};
+    }
+    return cat(
+        "The OCI runtime ", printable(runtimePath), " does not run on a node with both versions of cgroups where it sees ",
+        unifiedTree,
+        "\nSet `runcPath` in sarus.json to runc, or to crun under a name with \"crun\" in it, from which that tree is hidden");
 }
 
 std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::string_view controller) {

@@ -16,9 +16,12 @@ enum class CgroupLayout { none, legacy, hybrid, unified };
 
 CgroupLayout detectCgroupLayout();
 
-/// Mounts an empty read-only tmpfs over /sys/fs/cgroup/unified of this mount namespace: crun refuses to start where it sees the
-/// nearly empty v2 tree of a hybrid layout.
+/// Mounts an empty read-only tmpfs over /sys/fs/cgroup/unified of this mount namespace: crun before 1.9 refuses to start where it
+/// sees the nearly empty v2 tree of a hybrid layout. Throws Error.
 void hideUnifiedHierarchy();
+
+/// What to tell the user if the runtime's log says that it does not run beside a v2 tree: cause and cure, a line each. "" else.
+std::string explainRefusedLayout(std::string_view runtimeLog, const std::string& runtimePath);
 
 /// The path of this process in the v1 hierarchy of `controller` ("" for the v2 one) out of the text of /proc/self/cgroup.
 std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::string_view controller);

@@ -121,8 +121,8 @@ std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, 
 }
 
 /// The runtime's own log, opened before the starter gives up its rights; empty where it is not needed.
-UniqueFd openRuntimeLog(const RuntimeInvocation& invocation, const engine::ContainerPlan& plan) {
-    if (plan.hooks.empty() || !invocation.keepLog) {
+UniqueFd openRuntimeLog(const RuntimeInvocation& invocation) {
+    if (!invocation.keepLog) {
         return {};
     }
     return openFile(runtimeLogPath(invocation.bundleDir), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
@@ -132,12 +132,13 @@ bool hasStage(const engine::ContainerPlan& plan, std::string_view stage) {
     return std::any_of(plan.hooks.begin(), plan.hooks.end(), [&](const auto& planned) { return planned.stage == stage; });
 }
 
-void explainEnd(const engine::ContainerPlan& plan, const UniqueFd& runtimeLog) {
+void explainEnd(const engine::ContainerPlan& plan, const RuntimeProgram& runtime, const UniqueFd& runtimeLog) {
     constexpr std::size_t largestLog = 16U << 20U;
     const auto log = runtimeLog ? readAll(runtimeLog.get(), largestLog, "the log of the OCI runtime") : std::string();
-    const auto text = explainFailedHook(plan, log);
-    if (!text.empty()) {
-        printError(text);
+    for (const auto& text : {explainFailedHook(plan, log), explainRefusedLayout(log, runtime.path)}) {
+        if (!text.empty()) {
+            printError(text);
+        }
     }
     if (log.starts_with("executable file `")) {  // crun's words; with hooks, checkCommand() could not find it out
         printError(missingCommand(plan.args.front()));
@@ -294,17 +295,16 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     timer.done("Writing the bundle");
 
     auto hookLog = plan.hooks.empty() ? std::nullopt : std::optional<HookLog>(rootfs.bundleDir());
-    RuntimeInvocation invocation{
-        .program = runtime,
-        .runtimeRoot = directories.runtimeRoot,
-        .bundleDir = rootfs.bundleDir(),
-        .containerName = plan.name,
-        .terminal = plan.terminal,
-        .descriptors = plan.descriptors,
-        .keepLog = runtime.kind == engine::OciRuntime::crun ? !plan.hooks.empty() : logLevel() > LogLevel::debug};
+    RuntimeInvocation invocation{.program = runtime,
+                                 .runtimeRoot = directories.runtimeRoot,
+                                 .bundleDir = rootfs.bundleDir(),
+                                 .containerName = plan.name,
+                                 .terminal = plan.terminal,
+                                 .descriptors = plan.descriptors,
+                                 .keepLog = runtime.kind == engine::OciRuntime::crun || logLevel() > LogLevel::debug};
     PidFile pidFile(invocation);
-    const auto log = openRuntimeLog(invocation, plan);
-    const auto explain = [&] { explainEnd(plan, log); };
+    const auto log = openRuntimeLog(invocation);
+    const auto explain = [&] { explainEnd(plan, runtime, log); };
     return runContainer(
         invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs, rulesOfHooks), credentials, rootfs, std::move(record),
         {.hookLog = hookLog ? &*hookLog : nullptr, .program = &pidFile, .hooksFollow = hasStage(plan, "poststop")}, explain,

@@ -50,6 +50,41 @@ def test_usual_devices_work_beside_a_rule(place, image):
     assert place("setuid").output(image("setuid"), "sh", "-c", script, options=["--device=/dev/kmsg:r"]).split() == ["2", "2"]
 
 
+# An OCI runtime which sees both versions of cgroups, in crun's words; it writes them where crun does.
+REFUSING = """
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char** words) {
+    const char text[] = "cgroups in hybrid mode not supported, drop all controllers from cgroupv2\\n";
+    for (int i = 1; i + 1 < count; ++i) {
+        if (strcmp(words[i], "--log") == 0) {
+            int log = open(words[i + 1], O_WRONLY | O_APPEND);
+            if (log < 0 || write(log, text, sizeof text - 1) < 0) return 2;
+        }
+    }
+    return write(2, text, sizeof text - 1) < 0 ? 2 : 1;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+@pytest.mark.parametrize("name", ["crun", "oci-runtime"])
+def test_a_runtime_that_refuses_the_layout_is_named_with_the_cure(engines, image, make_setuid_prefix, make_rootless_prefix, opt, mode, name):
+    runtime = opt / f"refusing-{mode}" / name
+    runtime.parent.mkdir(exist_ok=True)
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(runtime)], input=REFUSING, check=True, text=True)
+    make = make_setuid_prefix if mode == "setuid" else make_rootless_prefix
+    engine = engines(mode, "crun")
+    engine = engine.variant(prefix=make(f"refused-{mode}-{name}", runcPath=str(runtime)), sandbox=("--shared-root", "--fuse"))
+    result = engine.run(image(mode), "true", check=False)
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == [
+        "cgroups in hybrid mode not supported, drop all controllers from cgroupv2",
+        f"The OCI runtime {runtime} does not run on a node with both versions of cgroups where it sees /sys/fs/cgroup/unified",
+        'Set `runcPath` in sarus.json to runc, or to crun under a name with "crun" in it, from which that tree is hidden']
+
+
 @contextlib.contextmanager
 def cgroup(hierarchy, limits=None):
     """A job's cgroup, as a workload manager makes it: (its folder, its path in the hierarchy)."""
