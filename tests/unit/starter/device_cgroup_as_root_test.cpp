@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/isolated_process.hpp"
 #include "starter/cgroups.hpp"
 
 namespace sarus::starter {
@@ -71,6 +72,21 @@ TEST_F(DeviceCgroupTest, ANameInUseIsAnError) {
     const auto first = DeviceCgroup::create(name, {});
     EXPECT_THROW(DeviceCgroup::create(name, {}), Error);
     EXPECT_TRUE(isDirectory(leaf));
+}
+
+TEST(HybridCgroups, AnErrorOfHidingTheTreeNamesTheCure) {
+    test::inChild([] {
+        test::failSystemCalls({SYS_mount}, EPERM);
+        try {
+            hideUnifiedHierarchy();
+            FAIL() << "hidden";
+        } catch (const Error& error) {
+            EXPECT_STREQ(
+                error.what(),
+                "Failed to hide /sys/fs/cgroup/unified from crun, which may not start beside it: Operation not permitted");
+            EXPECT_EQ(error.hint(), "Set `runcPath` in sarus.json to runc");
+        }
+    });
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 
 #include "base/error.hpp"
 #include "starter/image_mount.hpp"
-#include "starter/overlay.hpp"
 #include "starter/starter_sandbox.hpp"
 
 namespace sarus::starter {
@@ -310,31 +309,6 @@ TEST_F(UnpackedImageTest, IsLockedAsLongAsItIsUsed) {
         const auto lock = std::string(trim(list.out));
         const auto other = runAndCapture({.path = "/usr/bin/flock", .args = {"flock", "-n", "-x", lock, "true"}});
         EXPECT_FALSE(other.status.ok());
-    });
-}
-
-TEST(FuseOverlay, ServesWhereTheKernelCannot) {
-    const StarterSandbox sandbox;
-    createDirectories(sandbox / "userBundle/lower/dir");
-    replaceFile(sandbox / "userBundle/lower/dir/hello", "world", 0644);
-    for (const char* name : {"upper", "work", "target"}) {
-        createDirectories(sandbox / cat("userBundle/", name));
-    }
-    runAndCapture({.path = "/bin/chown", .args = {"chown", "-R", cat(userId, ':', groupId), sandbox / "userBundle"}});
-    inMountNamespace([&] {
-        allowFuse(sandbox);
-        asStarter(Caller::rootless, [&](Credentials& credentials) {
-            const auto server = mountFuseOverlay(
-                {.base = sandbox / "userBundle", .lower = "lower", .upper = "upper", .work = "work", .target = "target"},
-                "/usr/bin/fuse-overlayfs", credentials);
-            EXPECT_EQ(readFile(sandbox / "userBundle/target/dir/hello"), "world");
-            removeTree(sandbox / "userBundle/target/dir");
-            EXPECT_EQ(::mkdir((sandbox / "userBundle/target/dir").c_str(), 0755), 0);
-            EXPECT_TRUE(pathExists(sandbox / "userBundle/lower/dir/hello"));
-            struct statvfs status {};
-            ASSERT_EQ(::statvfs((sandbox / "userBundle/target").c_str(), &status), 0);
-            EXPECT_TRUE(status.f_flag & ST_NOSUID);
-        });
     });
 }
 

@@ -1,12 +1,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
+#include <linux/seccomp.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <thread>
 
@@ -345,6 +349,99 @@ TEST_F(LoopDevice, ACompressionThatTheKernelLacksIsNamed) {
         const auto error = errorOf([&] { mountOn("m1", sandbox / "lzma"); });
         EXPECT_NE(error.hint().find("compressed with lzma"), std::string::npos) << error.hint();
         EXPECT_NE(error.hint().find("mksquashfsOptions"), std::string::npos);
+    });
+}
+
+TEST_F(LoopDevice, TheReasonsOfARefusedMountAreTold) {
+    const auto zstd = sandbox.makeImage("zstd.squashfs", {"-comp", "zstd"});
+    const auto hintOf = [&](const std::string& path, int error) {
+        std::string hint;
+        failSystemCalls({SYS_mount}, error);
+        const auto refused = errorOf([&] { mountOn("m1", path); });
+        EXPECT_EQ(std::string(refused.what()).find(cat("Failed to mount image ", path, ": ")), 0U) << refused.what();
+        return refused.hint();
+    };
+    constexpr const char* damaged = "the image file is damaged: remove it with 'sarus rmi' and pull it again";
+    inMountNamespace([&] {
+        EXPECT_EQ(hintOf(image, ENODEV),
+                  "the kernel has no squashfs (modprobe squashfs); or set \"imageMount\" to \"fuse\" in sarus.json");
+    });
+    inMountNamespace([&] {
+        EXPECT_EQ(
+            hintOf(zstd, EINVAL),
+            "the image is damaged, or the kernel cannot read squashfs compressed with zstd: then set \"mksquashfsOptions\" to "
+            "\"-comp gzip\" in sarus.json and pull the image again");
+    });
+    inMountNamespace([&] { EXPECT_EQ(hintOf(image, EINVAL), damaged) << "gzip is what every kernel knows"; });
+    inMountNamespace([&] { EXPECT_EQ(hintOf(zstd, EIO), damaged); });
+    EXPECT_FALSE(backsAnyLoop(image) || backsAnyLoop(zstd)) << "the device is detached";
+}
+
+/// From now on mount(2) fails in this thread with EINVAL if its options name this one: as on kernels which do not know it.
+/// Returns what the calls asked for, complete when `stop` was called.
+class RefusedMountOption {
+public:
+    explicit RefusedMountOption(const std::string& option) {
+        std::vector<sock_filter> program{
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+        // The answering thread must not be under the filter.
+        answering = std::thread([this, option] { answer(option); });
+        EXPECT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        listener = static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter));
+        EXPECT_GE(listener.load(), 0);
+    }
+    RefusedMountOption(const RefusedMountOption&) = delete;
+    RefusedMountOption& operator=(const RefusedMountOption&) = delete;
+    ~RefusedMountOption() {
+        ended = true;
+        answering.join();
+    }
+
+    std::vector<std::string> asked;  ///< the options of each call
+
+private:
+    void answer(const std::string& option) {
+        while (!ended) {
+            pollfd ready{listener, POLLIN, 0};
+            if (listener < 0 || ::poll(&ready, 1, 1) != 1) {
+                std::this_thread::yield();
+                continue;
+            }
+            seccomp_notif call{};
+            if (::ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
+                continue;
+            }
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): an argument of the call, in this process
+            asked.emplace_back(reinterpret_cast<const char*>(call.data.args[4]));
+            const bool refused = asked.back().find(option) != std::string::npos;
+            // 1: SECCOMP_USER_NOTIF_FLAG_CONTINUE
+            seccomp_notif_resp response{.id = call.id, .val = 0, .error = refused ? -EINVAL : 0, .flags = refused ? 0U : 1U};
+            ::ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+        }
+    }
+
+    std::atomic<bool> ended = false;
+    std::atomic<int> listener = -1;
+    std::thread answering;
+};
+
+TEST_F(LoopDevice, KernelsThatCannotChooseDecompressorsMountWithTheirOwn) {
+    inMountNamespace([&] {
+        std::vector<std::string> asked;
+        {
+            RefusedMountOption refused("threads=");
+            mountOn("m1");
+            mountOn("m2");
+            asked = refused.asked;
+        }
+        EXPECT_EQ(asked, (std::vector<std::string>{"threads=percpu", "", "threads=percpu", ""}));
+        EXPECT_EQ(readFile(sandbox / "m1/hello"), "world");
+        EXPECT_EQ(deviceOf("m1"), deviceOf("m2"));
     });
 }
 
