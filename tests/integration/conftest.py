@@ -149,10 +149,14 @@ def engines(make_setuid_prefix, make_rootless_prefix, user, root):
         if (kind, runtime) not in prefixes:
             make = make_rootless_prefix if kind == "rootless" else make_setuid_prefix
             prefixes[kind, runtime] = make(f"sarus-{kind}-{runtime}", runtime)
-        return installation.Engine(prefixes[kind, runtime], root if mode == "root" else user, mode, runtime)
+        sandbox = FUSE[runtime] if kind == "rootless" else ()
+        return installation.Engine(prefixes[kind, runtime], root if mode == "root" else user, mode, runtime, sandbox)
 
     return engine
 
+
+# Whether /dev/fuse can be used differs between nodes, so it is never left to the node: with crun it can be used, with runc it cannot.
+FUSE = {"crun": ("--fuse",), "runc": ("--no-fuse",)}
 
 ENGINES = ["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc", "root-crun", "root-runc"]
 

@@ -27,7 +27,7 @@ def runtime(request):
 @pytest.fixture
 def place(engines, layout, runtime):
     """place(mode) -> an engine on a node with this layout."""
-    return lambda mode: engines(mode, runtime).variant(sandbox=(LAYOUTS[layout],))
+    return lambda mode: engines(mode, runtime).variant(sandbox=(LAYOUTS[layout], *engines(mode, runtime).sandbox))
 
 
 @pytest.fixture
@@ -127,7 +127,8 @@ def test_container_stays_in_the_cgroups_of_its_job(place, image, layout, mode, o
 @pytest.mark.parametrize("mode", ["setuid", "rootless"])
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
 def test_limit_of_the_job_holds_in_the_container(engines, image, runtime, mode):
-    engine = engines(mode, runtime).variant(sandbox=("--shared-root",))
+    engine = engines(mode, runtime)
+    engine = engine.variant(sandbox=("--shared-root", *engine.sandbox))
     with cgroup("pids", {"pids.max": "40"}) as job:
         script = "for i in $(seq 60); do sleep 1 & done; wait; echo all started"
         result = run_in([job], engine, "run", image(mode), "sh", "-c", script)

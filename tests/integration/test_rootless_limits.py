@@ -137,3 +137,37 @@ def test_a_directory_that_another_user_has_occupied_is_named_with_the_cure(engin
     finally:
         if aside.exists():
             aside.rename(taken)
+
+
+# Nodes without FUSE
+
+
+@pytest.fixture(params=["crun", "runc"])
+def without_fuse(request, engines):
+    return engines("rootless", request.param).variant(sandbox=("--no-fuse",))
+
+
+def test_without_fuse_an_image_is_unpacked_once_and_freed_by_prune(without_fuse, images, temp_dir):
+    """Told at the first start alone: later ones are as quick as with FUSE, and nothing is wrong with them."""
+    engine = without_fuse
+    name = f"unpacked-{engine.runtime}"
+    image = engine.load(images.archive(images.busybox(extra=lambda layer: layer.file("etc/which", name)), name), name)
+    cache = temp_dir / f"sarus-{engine.user.uid}" / "unpacked"
+    engine.sarus("prune")
+    first, second = (engine.run(image, "cat", "/etc/which") for _ in range(2))
+    assert (first.stdout, second.stdout) == (name, name)
+    warnings = first.stderr.splitlines()
+    assert len(warnings) == 1 and warnings[0].endswith(
+        f"[Rootfs] [WARN] FUSE cannot be used on this node: unpacking the image into {cache}, once"), first.stderr
+    assert second.stderr == ""
+    copy = [path for path in cache.iterdir() if path.is_dir()]
+    assert [(path / "etc/which").read_text() for path in copy] == [name]
+
+    process = engine.start("run", image, "sh", "-c", "echo ready; read line; cat /etc/which")
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    engine.sarus("prune")
+    assert process.communicate("go on\n", timeout=20)[0] == name, "a copy in use is kept"
+    pruned = engine.sarus("prune")
+    assert pruned.returncode == 0 and "unpacked" in pruned.stdout, pruned.stderr
+    assert list(cache.iterdir()) == []
+    assert "unpacking the image" in engine.run(image, "true").stderr

@@ -119,6 +119,24 @@ def test_keeps_the_callers_cpus_and_limits(engine, busybox):
     assert result.stdout.split()[1:] == [str(cpu), "777", "1234", "8"], result.stderr
 
 
+LIMITS = {"FSIZE": ("Max file size", 8192, 256 << 20), "AS": ("Max address space", 900 << 20, 4 << 30), "DATA": ("Max data size", 100 << 20, 2 << 30),
+          "CPU": ("Max cpu time", 7, 3000), "NOFILE": ("Max open files", 777, 1234), "CORE": ("Max core file size", 4096, 8192)}
+
+
+def test_limits_that_the_start_needs_raised_are_given_back(engine, busybox):
+    """Soft and hard ones, as the caller had them."""
+    def restrict():
+        for name, (_, soft, hard) in LIMITS.items():
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (soft, hard))
+
+    argv, identity = engine.command("run", busybox, "cat", "/proc/self/limits")
+    result = subprocess.run(argv, preexec_fn=restrict, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True,
+                            timeout=30, **identity)
+    assert result.returncode == 0, result.stderr
+    found = {line[:26].strip(): line[26:].split()[:2] for line in result.stdout.splitlines()}
+    assert {title: found[title] for title, _, _ in LIMITS.values()} == {title: [str(soft), str(hard)] for title, soft, hard in LIMITS.values()}
+
+
 # The root filesystem
 
 
