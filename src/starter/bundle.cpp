@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "oci/runtime_config.hpp"
 #include "starter/cgroups.hpp"
+#include "starter/foreign_program.hpp"
 #include "starter/hook_devices.hpp"
 #include "starter/hooks.hpp"
 
@@ -93,6 +94,16 @@ Candidate examine(int rootfs, const std::string& path) {
     return errno == EACCES ? Candidate::notExecutable : Candidate::unknown;
 }
 
+/// The header of an ELF file, as far as it tells what the file is for; empty if it cannot be read.
+std::string beginningOf(int rootfs, const std::string& path) {
+    const auto place = tryOpenInRoot(rootfs, path);
+    const UniqueFd file(place ? ::open(descriptorPath(place.get()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1);
+    std::string bytes(64, '\0');
+    const auto count = file ? ::pread(file.get(), bytes.data(), bytes.size(), 0) : -1;
+    bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    return bytes;
+}
+
 std::string joinPath(const std::string& directory, const std::string& name) {
     return name.starts_with('/') ? name : cat(directory, directory.ends_with('/') ? "" : "/", name);
 }
@@ -148,19 +159,27 @@ std::string missingCommand(std::string_view command) {
                isPath ? "\": no such file or directory" : "\": executable file not found in $PATH");
 }
 
-void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {
+std::string checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {
     if (mayBeProvidedByHooks(plan)) {
-        return;
+        return {};
     }
     const auto& command = plan.args.front();
+    std::string foreign;
+    const auto look = [&](const std::string& file) {
+        const auto found = examine(rootfs, file);
+        if (found == Candidate::executable) {
+            foreign = describeForeignProgram(command, beginningOf(rootfs, file));
+        }
+        return found;
+    };
     const auto result = credentials.asUser([&] {
         if (command.find('/') != std::string::npos) {
-            return examine(rootfs, joinPath(plan.workdir, command));
+            return look(joinPath(plan.workdir, command));
         }
         const auto path = searchPath(plan);
         auto best = path ? Candidate::missing : Candidate::unknown;
         for (const auto& directory : split(path.value_or(""), ':')) {
-            const auto found = examine(rootfs, joinPath(joinPath(plan.workdir, directory.empty() ? "." : directory), command));
+            const auto found = look(joinPath(joinPath(plan.workdir, directory.empty() ? "." : directory), command));
             if (found == Candidate::executable || found == Candidate::unknown) {
                 return found;
             }
@@ -174,6 +193,7 @@ void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentia
     if (result == Candidate::missing) {
         throw Error(missingCommand(command));
     }
+    return foreign;
 }
 
 }  // namespace sarus::starter

@@ -42,6 +42,8 @@ std::string missingCommand(std::string_view command);
 /// Looks for the payload's program as execvp(3) would, inside the container and with the caller's rights, and throws an Error in
 /// the words that runc uses if it is not there. What cannot be decided before the container is complete is left to the runtime:
 /// so is everything if a hook runs before the program, because it may be what provides it.
-void checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials);
+/// Returns what to tell the user should the start fail, because the program is for other processors; "" if it is not. Where the
+/// node has an emulator for them it does not fail.
+std::string checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials);
 
 }  // namespace sarus::starter

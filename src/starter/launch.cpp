@@ -132,10 +132,12 @@ bool hasStage(const engine::ContainerPlan& plan, std::string_view stage) {
     return std::any_of(plan.hooks.begin(), plan.hooks.end(), [&](const auto& planned) { return planned.stage == stage; });
 }
 
-void explainEnd(const engine::ContainerPlan& plan, const RuntimeProgram& runtime, const UniqueFd& runtimeLog) {
+/// `foreign`: what checkCommand() has returned.
+void explainEnd(const engine::ContainerPlan& plan, const RuntimeProgram& runtime, const UniqueFd& runtimeLog,
+                const std::string& foreign) {
     constexpr std::size_t largestLog = 16U << 20U;
     const auto log = runtimeLog ? readAll(runtimeLog.get(), largestLog, "the log of the OCI runtime") : std::string();
-    for (const auto& text : {explainFailedHook(plan, log), explainRefusedLayout(log, runtime.path)}) {
+    for (const auto& text : {explainFailedHook(plan, log), explainRefusedLayout(log, runtime.path), foreign}) {
         if (!text.empty()) {
             printError(text);
         }
@@ -147,8 +149,8 @@ void explainEnd(const engine::ContainerPlan& plan, const RuntimeProgram& runtime
 
 /// From the start of the runtime to the end of everything that belongs to the container.
 int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> deviceCgroup, const Credentials& credentials,
-                 Rootfs& rootfs, RecordFile record, const WatchedThings& watched, const std::function<void()>& explain,
-                 Timer& timer) {
+                 Rootfs& rootfs, RecordFile record, const WatchedThings& watched,
+                 const std::function<void(const ExitStatus&)>& explain, Timer& timer) {
     checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the container's subreaper");
     if (const int number = takePendingTermination(); number != 0) {
         return 128 + number;
@@ -165,7 +167,7 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     const auto end = watchRuntime(std::move(runtime), reaped, watched);
     timer.done("The container");
     if (!end.status.ok()) {
-        explain();
+        explain(end.status);
     }
     reapLeftovers(reaped, janitor.pid());  // before the janitor removes their cgroup
     janitor.finish();
@@ -281,7 +283,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     auto rootfs = makeRootfs(entry, plan, config, credentials, request, directories.bundleDir);
     ::close(request.imageFd);
     timer.done("Building the root filesystem");
-    checkCommand(plan, rootfs.rootFd(), credentials);
+    const auto foreign = checkCommand(plan, rootfs.rootFd(), credentials);
     if (runtime.kind == engine::OciRuntime::crun && detectCgroupLayout() == CgroupLayout::hybrid) {
         hideUnifiedHierarchy();
     }
@@ -304,7 +306,9 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                  .keepLog = runtime.kind == engine::OciRuntime::crun || logLevel() > LogLevel::debug};
     PidFile pidFile(invocation);
     const auto log = openRuntimeLog(invocation);
-    const auto explain = [&] { explainEnd(plan, runtime, log); };
+    const auto explain = [&](const ExitStatus& status) {
+        explainEnd(plan, runtime, log, status.code == 1 ? foreign : std::string());  // the status of a program that cannot be run
+    };
     return runContainer(
         invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs, rulesOfHooks), credentials, rootfs, std::move(record),
         {.hookLog = hookLog ? &*hookLog : nullptr, .program = &pidFile, .hooksFollow = hasStage(plan, "poststop")}, explain,

@@ -244,7 +244,7 @@ def test_exit_status_of_the_container_is_passed_on(setuid_engine, loaded):
 
 def test_command_that_does_not_exist_fails(setuid_engine, loaded):
     result = setuid_engine.sarus("run", loaded, "no-such-command")
-    assert result.returncode == 1 and "no-such-command" in result.stderr
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", 'exec: "no-such-command": executable file not found in $PATH\n')
 
 
 # Help and version

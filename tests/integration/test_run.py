@@ -398,9 +398,49 @@ def test_exit_status_of_a_killed_command(engine, busybox):
     assert engine.run(busybox, "sh", "-c", "kill -KILL $$", check=False).returncode == 137
 
 
+def refused(engine, image, command):
+    """What is said of a command that cannot be started."""
+    engine.run(image, "true")  # the first start on a node may have an image to unpack
+    result = engine.run(image, command, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    return result.stderr.splitlines()
+
+
 def test_missing_command(engine, busybox):
-    result = engine.run(busybox, "no-such-command", check=False)
-    assert result.returncode != 0 and "no-such-command" in result.stderr
+    assert refused(engine, busybox, "no-such-command") == ['exec: "no-such-command": executable file not found in $PATH']
+    assert refused(engine, busybox, "/no/such") == ['exec: "/no/such": no such file or directory']
+
+
+def test_command_that_is_not_executable(engine, special):
+    image = special("not-executable", extra=lambda layer: layer.file("opt/data", "text", mode=0o644).file("bin/data", "text", mode=0o644))
+    assert refused(engine, image, "/opt/data") == ['exec: "/opt/data": permission denied']
+    assert refused(engine, image, "data") == ['exec: "data": permission denied']
+    assert refused(engine, image, "/opt") == ['exec: "/opt": permission denied']
+
+
+def exec_format_error(engine, path):
+    """In the words of the program that tries last."""
+    if engine.runtime == "crun":
+        return f"exec container process `{path}`: Exec format error"
+    return f'exec: "{path}": Exec format error' if engine.rootless else f"exec {path}: exec format error"
+
+
+def test_program_for_other_processors(engine, special):
+    program = bytearray(pathlib.Path("/bin/busybox").read_bytes()[:8192])
+    program[18:20] = (0x1234).to_bytes(2, "little")  # e_machine: of no processor that there is, and of no emulator
+    image = special("foreign-program", extra=lambda layer: layer.file("opt/foreign", bytes(program), mode=0o755))
+    platform = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}[os.uname().machine]
+    assert refused(engine, image, "/opt/foreign") == [
+        exec_format_error(engine, "/opt/foreign"),
+        f'The program "/opt/foreign" is for other processors (number 4660 of ELF), and this node has {os.uname().machine}',
+        f"Get the image for this node: sarus pull --platform {platform}"]
+
+
+@pytest.mark.parametrize("text", ["", "echo not a script\n"], ids=["empty", "without-interpreter"])
+def test_file_that_is_no_program(engine, special, text):
+    """It is not given to a shell of the image, with any OCI runtime."""
+    image = special(f"no-program-{len(text)}", extra=lambda layer: layer.file("opt/text", text, mode=0o755))
+    assert refused(engine, image, "/opt/text") == [exec_format_error(engine, "/opt/text")]
 
 
 def test_host_process_namespace_by_default(engine, busybox):

@@ -38,8 +38,35 @@ bool isNumber(const char* text) {
     return *text != '\0' && text[::strspn(text, "0123456789")] == '\0';
 }
 
+/// execvp(3), but what is no program is not handed to the image's shell: no OCI runtime does that.
+void tryToExecute(char** command) {
+    if (::strchr(command[0], '/') != nullptr) {
+        ::execv(command[0], command);
+        return;
+    }
+    const char* directory = ::getenv("PATH");
+    directory = directory == nullptr ? "/bin:/usr/bin" : directory;
+    int error = ENOENT;
+    while (directory != nullptr) {
+        const auto length = static_cast<int>(::strcspn(directory, ":"));
+        char path[4096];
+        const int size = ::snprintf(path, sizeof path, "%.*s%s%s", length, directory, length == 0 ? "" : "/", command[0]);
+        if (size > 0 && static_cast<std::size_t>(size) < sizeof path) {
+            ::execv(path, command);
+        }
+        if (errno != ENOENT && errno != ENOTDIR) {
+            error = errno;
+        }
+        if (error != ENOENT && error != EACCES) {
+            break;
+        }
+        directory = directory[length] == ':' ? directory + length + 1 : nullptr;
+    }
+    errno = error;
+}
+
 [[noreturn]] void execute(char** command) {
-    ::execvp(command[0], command);
+    tryToExecute(command);
     if (errno == ENOENT && ::strchr(command[0], '/') == nullptr) {
         ::dprintf(STDERR_FILENO, "exec: \"%s\": executable file not found in $PATH\n", command[0]);
     } else {
