@@ -309,10 +309,14 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     const auto explain = [&](const ExitStatus& status) {
         explainEnd(plan, runtime, log, status.code == 1 ? foreign : std::string());  // the status of a program that cannot be run
     };
-    return runContainer(
-        invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs, rulesOfHooks), credentials, rootfs, std::move(record),
-        {.hookLog = hookLog ? &*hookLog : nullptr, .program = &pidFile, .hooksFollow = hasStage(plan, "poststop")}, explain,
-        timer);
+    const PlannedState planned{.privileged = credentials.privileged(), .seccomp = config.seccompProfile.has_value()};
+    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs, rulesOfHooks), credentials, rootfs,
+                        std::move(record),
+                        {.hookLog = hookLog ? &*hookLog : nullptr,
+                         .program = &pidFile,
+                         .hooksFollow = hasStage(plan, "poststop"),
+                         .planned = &planned},
+                        explain, timer);
 }
 
 }  // namespace sarus::starter

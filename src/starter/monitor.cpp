@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "base/text.hpp"
 #include "starter/credentials.hpp"
 #include "starter/process_tree.hpp"
+#include "starter/read_back.hpp"
 
 namespace sarus::starter {
 
@@ -49,15 +51,6 @@ void signalPayload(pid_t runtime, int number) {
             payload.signal(number);
         }
     }
-}
-
-std::string statusField(const std::string& status, std::string_view key) {
-    for (const auto& line : split(status, '\n')) {
-        if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ':') {
-            return splitWords(line.substr(key.size() + 1)).at(0);
-        }
-    }
-    return {};
 }
 
 /// True for what runs in a container: it can neither gain privileges nor leave its user namespace, which hooks are not in.
@@ -103,6 +96,9 @@ public:
             if (things.program != nullptr) {
                 noteStart();
             }
+            if (unread) {
+                readBack();
+            }
             if (isOver()) {
                 killLeftovers();
             }
@@ -125,7 +121,7 @@ private:
     /// Returns when something has happened, or when it is time to look.
     void wait(int signals) const {
         constexpr int lookMilliseconds = 20;
-        bool look = isOver() || (things.program != nullptr && !programNoted);
+        bool look = isOver() || unread || (things.program != nullptr && !programNoted);
         std::vector<pollfd> sources{{signals, POLLIN, 0}};
         if (things.hookLog != nullptr) {
             sources.push_back({things.hookLog->descriptor(), POLLIN, 0});
@@ -155,6 +151,21 @@ private:
         const auto found =
             std::find_if(children.begin(), children.end(), [&](const Process& child) { return child.pid() == start->pid; });
         leaders.emplace_back(found == children.end() ? Process(0) : *found);
+        if (things.planned != nullptr && found != children.end()) {
+            unread = *found;
+        }
+    }
+
+    /// Ends a program which is not confined as planned.
+    void readBack() {
+        const auto difference = findDifference(*unread, Process(runtime.pid()), *things.planned);
+        if (difference && !difference->empty()) {
+            end.difference = *difference;
+            unread->signal(SIGKILL);
+        }
+        if (difference) {
+            unread.reset();
+        }
     }
 
     /// crun goes on until the last process is gone that the program has left behind, and runc until nobody writes any more.
@@ -218,7 +229,8 @@ private:
     const WatchedThings& things;
     std::vector<Leader> leaders;
     bool programNoted = false;
-    std::uint64_t startedAt = 0;  ///< when the program was seen to run
+    std::optional<Process> unread;  ///< the program, as long as it is not known how it is confined
+    std::uint64_t startedAt = 0;    ///< when the program was seen to run
     RuntimeEnd end;
 };
 
@@ -240,6 +252,11 @@ RuntimeEnd watchRuntime(Child runtime, const std::function<void(pid_t)>& reaped,
 }
 
 int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {
+    if (!end.difference.empty()) {
+        throw Error(
+            cat("The OCI runtime ", printable(runtimePath), " did not confine the container as planned: ", end.difference),
+            "The container was ended. Set `runcPath` in sarus.json to a runtime which is known to work");
+    }
     if (end.status.signal == 0) {
         return end.status.code != 0 && !end.programStarted ? 1 : end.status.code;
     }
