@@ -169,7 +169,8 @@ def test_the_command_ends_with_its_container(start, options):
     process = container.engine.start("exec", container.name, "sh", "-c", "echo begun; sleep 6544")
     assert process.stdout.readline() == "begun\n"
     container.stop()
-    assert process.wait(timeout=10) == 137
+    # A file system in user space may end first: what the command reads of its own program is lost then.
+    assert process.wait(timeout=10) in ([137, 128 + signal.SIGBUS] if container.engine.rootless else [137])
     process.communicate()
     assert not [line for _, _, line in system.processes() if "6544" in line]
 

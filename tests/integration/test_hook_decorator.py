@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 
 import pytest
 from helpers import hook_bundle
@@ -245,8 +244,3 @@ def test_directory_can_be_named(make_bundle):
 @pytest.mark.parametrize("argument", ["--mode=move", "prestart", "--config-dir=relative"])
 def test_wrong_arguments_are_named(make_bundle, argument):
     assert argument.split("=")[-1] in refused(make_bundle(), arguments=[argument])
-
-
-def test_program_is_small_and_static(hook):
-    assert hook.stat().st_size < 3 << 20
-    assert "NEEDED" not in subprocess.run(["readelf", "-d", str(hook)], capture_output=True, text=True).stdout

@@ -121,17 +121,15 @@ def test_destination_swapped_during_the_start_stays_inside(setuid_engine, setuid
 
 
 def test_starter_and_runtime_are_closed_to_the_payload(user_engine, busybox):
+    """Without privileges they are processes of the same user; what shows is how many descriptors they have, not what those are."""
     script = """
     for pid in $PPID $(awk '/^PPid/{print $2}' /proc/$PPID/status); do
-        for file in root/. cwd/. fd mem environ maps; do
-            ls /proc/$pid/$file >/dev/null 2>&1 && [ $file != mem ] && [ $file != environ ] && [ $file != maps ] && echo OPEN $pid $file
-        done
-        for file in environ maps; do cat /proc/$pid/$file 2>/dev/null | grep -q . && echo READ $pid $file; done
+        for file in root/. cwd/.; do ls /proc/$pid/$file >/dev/null 2>&1 && echo OPEN $pid $file; done
+        for file in exe root cwd fd/0 fd/1 fd/2 fd/3 fd/4 fd/5 fd/6; do readlink /proc/$pid/$file 2>/dev/null && echo OPEN $pid $file; done
+        for file in environ maps mem auxv; do head -c 1 /proc/$pid/$file 2>/dev/null | grep -q . && echo READ $pid $file; done
     done
     echo done"""
-    assert user_engine.output(busybox, "sh", "-c", script).splitlines()[-1] == "done"
-    if not user_engine.rootless:
-        assert user_engine.output(busybox, "sh", "-c", script) == "done"
+    assert user_engine.output(busybox, "sh", "-c", script) == "done"
 
 
 @pytest.mark.parametrize("pid", ["host", "private"])
