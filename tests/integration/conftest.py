@@ -156,7 +156,7 @@ def engines(make_setuid_prefix, make_rootless_prefix, user, root):
 
 
 # Whether /dev/fuse can be used differs between nodes, so it is never left to the node: with crun it can be used, with runc it cannot.
-FUSE = {"crun": ("--fuse",), "runc": ("--no-fuse",)}
+FUSE = {"crun": ("--fuse",), "runc": ("--closed-fuse",)}
 
 ENGINES = ["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc", "root-crun", "root-runc"]
 

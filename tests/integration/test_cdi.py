@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import stat
 
 import pytest
 from helpers import installation
@@ -341,7 +340,7 @@ def test_owner_and_mode_of_the_file_where_there_are_privileges(cdi, image):
     shown = cdi.engine.output(image(cdi), "stat", "-c", "%a %u %t:%T", "/dev/given/v0", options=["--device=v.com/c=d"])
     numbers = f"{os.major(host.st_rdev):x}:{os.minor(host.st_rdev):x}"
     if cdi.engine.rootless:
-        assert shown == f"{stat.S_IMODE(host.st_mode):o} 65534 {numbers}"
+        assert shown == f"{'666' if '--fuse' in cdi.engine.sandbox else '600'} 65534 {numbers}"
     else:
         assert shown == f"606 0 {numbers}"
         # Allowed by the mode and by the rule for the device: EPERM comes from reading before a mount, not from opening.

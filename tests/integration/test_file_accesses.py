@@ -38,6 +38,8 @@ def trace(engine, image, directory, *options):
     file = directory / "trace"
     command = ["strace", "--follow-forks", "--decode-fds=path", "--user", engine.user.name, "--trace", "%file,%desc,flock",
                "--string-limit", "4096", "--output", str(file), engine.program, "run", *options, image, "true"]
+    if engine.sandbox:
+        command = [str(installation.SANDBOX), *engine.sandbox, "--", *command]
     result = subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     found = {"sarus": [], "sarus-starter": []}

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from helpers import system
+from helpers.installation import SANDBOX
 
 pytestmark = pytest.mark.asroot
 
@@ -230,8 +231,10 @@ def test_128_rootless_starts(rootless_engine, load_image, plain_busybox):
 
 def traced(engine, image, inject=()):
     """A start under strace as root, which leaves the set-user-ID bit its effect."""
-    argv, _ = engine.command("run", image, "true")
+    argv, _ = engine.variant(sandbox=()).command("run", image, "true")
     command = ["strace", "--follow-forks", "--quiet=all", "--user", engine.user.name, *inject, *argv]
+    if engine.sandbox:
+        command = [str(SANDBOX), *engine.sandbox, "--", *command]
     return subprocess.Popen(command, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
