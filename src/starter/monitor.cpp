@@ -191,6 +191,9 @@ private:
                 stop();
                 break;
             case SIGCONT:
+                if (std::exchange(stopped, false)) {
+                    ::kill(runtime.pid(), SIGCONT);
+                }
                 signalPayload(runtime.pid(), SIGCONT);
                 break;
             default:
@@ -201,7 +204,8 @@ private:
 
     void stop() {
         signalPayload(runtime.pid(), SIGSTOP);
-        ::kill(::getpid(), SIGSTOP);  // goes on with a SIGCONT, which is pending then
+        stopped = ::kill(runtime.pid(), SIGSTOP) == 0;  // runc would go on reading what is typed for others
+        ::kill(::getpid(), SIGSTOP);                    // goes on with a SIGCONT, which is pending then
     }
 
     /// True if the runtime has ended.
@@ -230,6 +234,7 @@ private:
     std::vector<Leader> leaders;
     bool programNoted = false;
     std::optional<Process> unread;  ///< the program, as long as it is not known how it is confined
+    bool stopped = false;           ///< the runtime, by stop()
     std::uint64_t startedAt = 0;    ///< when the program was seen to run
     RuntimeEnd end;
 };

@@ -132,6 +132,13 @@ StateDirectories rootlessDirectories(const Credentials& credentials, const engin
     return directories;
 }
 
+/// True for the terminal of this session while it is another job's turn to read from it. The container would get what is typed
+/// for that one, usually the shell: being in another session, it is not stopped when it reads.
+bool isInBackground(int terminal) {
+    const pid_t foreground = ::tcgetpgrp(terminal);
+    return foreground >= 0 && foreground != ::getpgrp();
+}
+
 /// The other side of the fork: only system calls on what was prepared before. It runs in the memory of the parent, which waits.
 class RuntimeProcess {
 public:
@@ -152,6 +159,11 @@ public:
             sources.emplace_back(
                 checkErrno(::fcntl(descriptor.from, F_DUPFD_CLOEXEC, free), cat("Failed to keep descriptor ", descriptor.from)));
             targets.push_back(descriptor.to);
+        }
+        if (!invocation.terminal && isInBackground(STDIN_FILENO)) {
+            const auto null = openFile("/dev/null", O_RDONLY);
+            sources.emplace_back(checkErrno(::fcntl(null.get(), F_DUPFD_CLOEXEC, free), "Failed to keep /dev/null"));
+            targets.push_back(STDIN_FILENO);
         }
         std::array<int, 2> ends{};
         checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
@@ -192,7 +204,7 @@ private:
             ::_exit(1);
         }
         if (!invocation.terminal) {
-            ::setpgid(0, 0);
+            ::setsid();
         }
         for (const int cgroup : invocation.cgroups) {
             if (::write(cgroup, "0", 1) != 1) {

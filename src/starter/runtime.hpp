@@ -73,8 +73,10 @@ std::string runtimeLogPath(const std::string& bundleDir);
 std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation);
 
 /// Starts the runtime with a clean environment, the standard streams and the preserved descriptors alone. It receives SIGHUP if
-/// this process ends, unless it runs a command in a container that runs already. Without a terminal it has a process group of its
-/// own, so that signals of the terminal reach it once, through the starter. Throws Error if it cannot be executed.
+/// this process ends, unless it runs a command in a container that runs already. Unless it makes a terminal for the container, it
+/// has a session of its own: signals of the caller's terminal reach it once, through the starter, and runc, which copies what is
+/// typed there, is not stopped for reading in the background. A start in the background has no input. Throws Error if it cannot be
+/// executed.
 Child startRuntime(const RuntimeInvocation& invocation);
 
 }  // namespace sarus::starter

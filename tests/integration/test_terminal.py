@@ -1,0 +1,141 @@
+"""Containers which are started from a terminal: what is typed reaches those who should get it, with and without the option --tty."""
+
+import itertools
+import os
+import shlex
+import signal
+import time
+
+import pytest
+from helpers.terminal import Terminal
+
+pytestmark = pytest.mark.asroot
+
+NUMBERS = itertools.count()
+STREAMS = {"stdin": ["stdin"], "stdout": ["stdout", "stderr"], "all": ["stdin", "stdout", "stderr"]}
+
+
+@pytest.fixture
+def terminal(engine):
+    """terminal(*arguments of sarus) -> Terminal."""
+    opened = []
+
+    def start(*arguments, streams=("stdin", "stdout", "stderr")):
+        argv, identity = engine.command(*arguments)
+        opened.append(Terminal(argv, identity, streams, env=engine.user.environment(), cwd=engine.user.home))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture(params=["run", "exec"])
+def begin(request, engine, busybox, terminal):
+    """begin(*command) -> Terminal on which `sarus run` or `sarus exec`, without --tty, runs the command."""
+    if request.param == "run":
+        yield lambda *command, **keywords: terminal("run", busybox, *command, **keywords)
+        return
+    name = f"terminal-{os.getpid()}-{next(NUMBERS)}"
+    container = engine.start("run", "--name", name, busybox, "sh", "-c", "echo ready; exec sleep 600")
+    assert container.stdout.readline() == "ready\n"
+    yield lambda *command, **keywords: terminal("exec", name, *command, **keywords)
+    container.kill()
+    container.communicate(timeout=15)
+
+
+@pytest.mark.parametrize("streams", STREAMS)
+def test_a_program_ends_whichever_stream_is_a_terminal(begin, streams):
+    session = begin("sh", "-c", "echo started; exit 3", streams=STREAMS[streams])
+    assert session.wait() == 3
+    assert ("started" in session.text) == (streams != "stdin")
+
+
+def test_what_is_typed_reaches_a_program_that_reads_lines(begin):
+    session = begin("sh", "-c", 'echo ready; while read -r line; do echo "got <$line>"; done; exit 4')
+    session.expect("ready")
+    for line in ("one", "a b"):
+        session.type(f"{line}\n")
+        session.expect(f"got <{line}>")
+    session.type("\x04")  # end of file
+    assert session.wait() == 4
+
+
+def test_interrupt_key_reaches_the_program_once(begin):
+    session = begin("sh", "-c", "trap 'echo caught; n=x$n' INT; echo ready; until [ \"$n\" ]; do sleep 0.1; done; sleep 0.5; echo \"<$n>\"; exit 7")
+    session.expect("ready")
+    session.type("\x03")
+    assert session.wait() == 7
+    assert "<x>" in session.text
+
+
+def test_sigterm_ends_it_within_a_second(begin):
+    session = begin("sh", "-c", "echo ready; exec sleep 600")
+    session.expect("ready")
+    start = time.monotonic()
+    session.process.send_signal(signal.SIGTERM)
+    assert session.wait() == 128 + signal.SIGTERM
+    assert time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize("options", [[], ["--init"]])
+def test_sighup_ends_a_container_with_a_terminal_of_its_own_within_a_second(terminal, busybox, options):
+    session = terminal("run", "-t", *options, busybox, "sh", "-c", "echo ready; exec sleep 600")
+    session.expect("ready")
+    start = time.monotonic()
+    session.process.send_signal(signal.SIGHUP)
+    assert session.wait() == 128 + signal.SIGHUP
+    assert time.monotonic() - start < 1
+
+
+class Shell(Terminal):
+    """An interactive shell with job control."""
+
+    def __init__(self, engine):
+        identity = engine.command("version")[1]
+        super().__init__(["bash", "--norc", "--noprofile", "-i"], identity, env=engine.user.environment(PS1="$ "), cwd=engine.user.home)
+        self.program = shlex.quote(engine.program)
+
+    def check_that_it_has_the_keyboard(self):
+        mark = f"mark-{next(NUMBERS)}-"
+        position = len(self.read())
+        self.type(f"echo {mark}$((40 + 2))\n")
+        return self.expect(f"{mark}42", after=position)
+
+
+@pytest.fixture
+def shell(engine):
+    opened = Shell(engine)
+    yield opened
+    opened.close()
+
+
+def test_stopped_container_leaves_the_keyboard_to_the_shell_and_goes_on(shell, busybox):
+    shell.type(f"{shell.program} run {busybox} sh -c 'echo rea\"\"dy; cat; echo e\"\"nd'\n")
+    shell.expect("ready")
+    shell.type("first\n")
+    shell.expect("first\nfirst\n")
+    shell.type("\x1a")
+    shell.expect("Stopped")
+    for _ in range(3):
+        shell.check_that_it_has_the_keyboard()
+    position = len(shell.read())
+    shell.type("fg\n")
+    shell.expect("sarus run", after=position)
+    shell.type("second\n")
+    shell.expect("second\nsecond\n", after=position)
+    shell.type("\x04")
+    shell.expect("end", after=position)
+    shell.check_that_it_has_the_keyboard()
+
+
+def test_container_in_the_background_takes_nothing_that_is_typed_for_the_shell(shell, busybox):
+    position = shell.check_that_it_has_the_keyboard()
+    shell.type(f"{shell.program} run {busybox} sh -c 'echo rea\"\"dy; cat; echo inp\"\"ut over; sleep 1; echo d\"\"one' &\n")
+    shell.expect("ready", after=position)
+    shell.expect("input over", after=position)
+    for _ in range(3):
+        shell.check_that_it_has_the_keyboard()
+    shell.expect("done", after=position)
+    shell.type("wait %1; echo status:$?\n")
+    shell.expect("status:0", after=position)
