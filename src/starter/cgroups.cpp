@@ -127,6 +127,13 @@ bool isMounted(std::string_view mountInfo, std::string_view controller) {
                        [&](const auto& line) { return parseCgroupMount(line, controller).has_value(); });
 }
 
+void removeUnused(int parent, const char* name) noexcept {
+    const UniqueFd leaf(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (leaf && ::flock(leaf.get(), LOCK_EX | LOCK_NB) == 0) {
+        ::unlinkat(parent, name, AT_REMOVEDIR);  // EBUSY: a process of the dead container is left
+    }
+}
+
 /// Removes leaves that nobody holds the lock of: their starter and its janitor were killed.
 void sweep(int parent) {
     const UniqueFd list(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -138,10 +145,7 @@ void sweep(int parent) {
         if (!std::string_view(static_cast<const char*>(entry->d_name)).starts_with(leafPrefix)) {
             continue;
         }
-        const UniqueFd leaf(::openat(parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (leaf && ::flock(leaf.get(), LOCK_EX | LOCK_NB) == 0) {
-            ::unlinkat(parent, entry->d_name, AT_REMOVEDIR);  // EBUSY: a process of the dead container is left
-        }
+        removeUnused(parent, entry->d_name);
     }
 }
 
@@ -230,6 +234,10 @@ std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool m
         }
     }
     return cgroups;
+}
+
+void removeUnusedCgroup(const std::string& directory) noexcept {
+    removeUnused(AT_FDCWD, directory.c_str());
 }
 
 std::string runcCgroupsPath(std::string_view containerName) {

@@ -38,6 +38,9 @@ std::string runcCgroupsPath(std::string_view containerName);
 /// outside of that cgroup its limits and device rules do not hold.
 std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool mustJoinAll);
 
+/// Removes a cgroup if there is no process in it and nobody holds its lock (DeviceCgroup).
+void removeUnusedCgroup(const std::string& directory) noexcept;
+
 /// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone or, where there is only version 2, in that without
 /// any controller: the limits of the caller's own cgroup hold for what is in it, in which nothing but the usual devices and those
 /// of the plan may be opened. The destructor removes it, if no process is left in it.
@@ -57,6 +60,7 @@ public:
     DeviceCgroup& operator=(DeviceCgroup&&) noexcept = default;
     ~DeviceCgroup() { remove(); }
 
+    const std::string& path() const noexcept { return shown; }
     /// cgroup.procs, opened for writing; -1 if the runtime moves its processes itself.
     int processes() const noexcept { return procs.get(); }
     /// Adds the numbers of the descriptors that remove() needs.

@@ -9,13 +9,18 @@
 #include <cerrno>
 #include <ctime>
 #include <memory>
+#include <set>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "oci/json_node.hpp"
 #include "oci/json_writer.hpp"
+#include "starter/cgroups.hpp"
+#include "starter/process_tree.hpp"
+#include "starter/running_container.hpp"
 
 namespace sarus::starter {
 
@@ -36,9 +41,10 @@ std::string_view nameOfRecord(std::string_view fileName) {
     return record ? fileName.substr(1, fileName.size() - suffix.size() - 1) : std::string_view();
 }
 
-/// Others than the owner of a record lock it only to see whether there is one, for less than this takes.
+/// Others than the owner of a record lock it only to see whether there is one, and to remove what is left of a dead container;
+/// that takes less than this.
 bool lockWithPatience(int fd) {
-    constexpr int attempts = 20;
+    constexpr int attempts = 200;
     constexpr timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
     for (int attempt = 0; attempt < attempts; ++attempt) {
         if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -100,18 +106,108 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
     return record;
 }
 
+/// What the runtimes keep of a container: each has a file of its own for it.
+std::optional<RuntimeState> readRuntimeState(const std::string& runtimeRoot, const std::string& containerName) {
+    for (const auto runtime : {engine::OciRuntime::crun, engine::OciRuntime::runc}) {
+        try {
+            if (const auto path = runtimeStateFile(runtime, runtimeRoot, containerName); pathExists(path)) {
+                return parseRuntimeState(readFile(path, largestRecord), runtime);
+            }
+        } catch (const Error&) {
+            return std::nullopt;  // it was killed while it wrote
+        }
+    }
+    return std::nullopt;
+}
+
+/// With the lock of its record: true if nothing is left of a container but what is read in `state`. That it was not killed with
+/// its starter and the janitor is possible: it may ignore SIGHUP.
+bool isDead(const std::optional<RuntimeState>& state) {
+    if (!state) {
+        return true;
+    }
+    const Process first(state->pid);
+    return first.started() != state->started || !first.isRunning();
+}
+
+/// With the lock of its record, whose text is `record`.
+void removeRemains(const std::string& runtimeRoot, const std::string& containerName, const std::optional<RuntimeState>& state,
+                   std::string_view record) {
+    auto cgroups = state ? state->cgroups : std::vector<std::string>();
+    if (const auto end = record.find('\n'); end != std::string_view::npos) {
+        cgroups.emplace_back(record.substr(end + 1));
+    }
+    for (const auto& cgroup : cgroups) {
+        removeUnusedCgroup(cgroup);
+    }
+    if (const auto directory = cat(runtimeRoot, '/', containerName); pathExists(directory)) {
+        removeTree(directory);
+    }
+}
+
+/// The text of a record is one line of JSON and, in another one, the directory of the container's cgroup.
+std::string_view jsonOf(std::string_view text) {
+    return text.substr(0, text.find('\n'));
+}
+
+/// The names of which there is a record or a runtime's state.
+std::set<std::string> knownNames(const std::string& runtimeRoot) {
+    std::set<std::string> names;
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(runtimeRoot.c_str()), &::closedir);
+    while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+        const std::string_view name(static_cast<const char*>(entry->d_name));
+        struct stat status {};
+        if (const auto container = nameOfRecord(name); !container.empty()) {
+            names.emplace(container);
+        } else if (!name.starts_with('.') &&
+                   ::fstatat(::dirfd(entries.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   S_ISDIR(status.st_mode)) {
+            names.emplace(name);
+        }
+    }
+    return names;
+}
+
+void sweep(const std::string& runtimeRoot, const std::string& containerName) {
+    const auto path = recordPath(runtimeRoot, containerName);
+    const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 ||
+        !hasName(file.get(), path)) {
+        return;
+    }
+    const auto state = readRuntimeState(runtimeRoot, containerName);
+    const auto text = readAll(file.get(), largestRecord, path);
+    if (isDead(state)) {
+        removeRemains(runtimeRoot, containerName, state, text);
+        ::unlink(path.c_str());
+    } else if (text.empty()) {  // made by this function
+        ::unlink(path.c_str());
+    }
+}
+
 }  // namespace
 
 RecordFile RecordFile::create(const std::string& runtimeRoot, const std::string& containerName, const ContainerRecord& record) {
     const auto path = recordPath(runtimeRoot, containerName);
+    const auto inUse = [&] {
+        return Error(cat("A container with the name '", printable(containerName), "' exists already"), "Choose another --name");
+    };
     UniqueFd file;
     do {  // until the locked file is the one that has the name: its former owner removes it
         file = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
         if (!lockWithPatience(file.get())) {
-            throw Error(cat("A container with the name '", printable(containerName), "' exists already"),
-                        "Choose another --name");
+            throw inUse();
         }
     } while (!hasName(file.get(), path));
+    if (pathExists(cat(runtimeRoot, '/', containerName))) {
+        const auto state = readRuntimeState(runtimeRoot, containerName);
+        if (!isDead(state)) {
+            throw inUse();
+        }
+        removeRemains(runtimeRoot, containerName, state, readAll(file.get(), largestRecord, printable(path)));
+        checkErrno(::lseek(file.get(), 0, SEEK_SET), cat("Failed to write ", printable(path)));
+    }
     RecordFile owned(std::move(file), path);
     checkErrno(::ftruncate(owned.fd.get(), 0), cat("Failed to empty ", printable(path)));
     writeAll(owned.fd.get(), serialize(record), printable(path));
@@ -125,19 +221,22 @@ void RecordFile::remove() noexcept {
     }
 }
 
-void sweepRecords(const std::string& runtimeRoot) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(runtimeRoot.c_str()), &::closedir);
-    while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
-        const auto container = nameOfRecord(static_cast<const char*>(entry->d_name));
-        if (container.empty()) {
-            continue;
-        }
-        const auto path = recordPath(runtimeRoot, std::string(container));
-        const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-        if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && hasName(file.get(), path)) {
-            ::unlink(path.c_str());
+void RecordFile::noteCgroup(const std::string& directory) {
+    writeAll(fd.get(), cat('\n', directory), printable(path));
+}
+
+void sweepDeadContainers(const std::string& runtimeRoot) {
+    for (const auto& name : knownNames(runtimeRoot)) {
+        try {
+            sweep(runtimeRoot, name);
+        } catch (const Error& error) {
+            logInfo("Runtime", cat("What is left of the container '", printable(name), "' stays for now: ", error.what()));
         }
     }
+}
+
+bool hasEnded(const std::string& runtimeRoot, const std::string& containerName) {
+    return isDead(readRuntimeState(runtimeRoot, containerName));
 }
 
 std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const std::string& containerName) {
@@ -149,7 +248,7 @@ std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const 
     if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
         return std::nullopt;  // nobody holds it: its starter and the janitor were killed
     }
-    return parse(readAll(file.get(), largestRecord, printable(path)), path);
+    return parse(std::string(jsonOf(readAll(file.get(), largestRecord, printable(path)))), path);
 }
 
 }  // namespace sarus::starter

@@ -20,10 +20,12 @@ struct ContainerRecord {
 };
 
 /// The record's file `.<name>.json`, beside the runtime's states. It is locked as long as its container lives, so that nobody
-/// takes what a killed starter left behind for a running container. The destructor removes the file.
+/// takes what a killed starter left behind for a running container: where no record is locked, nobody looks after the runtime's
+/// state. The destructor removes the file.
 class RecordFile {
 public:
-    /// Throws Error "A container with the name ... exists already" if a record of this name is locked.
+    /// Removes what a dead container of this name has left. Throws Error "A container with the name ... exists already" if a
+    /// record of this name is locked, or the runtime's state names a process that runs.
     static RecordFile create(const std::string& runtimeRoot, const std::string& containerName, const ContainerRecord& record);
 
     RecordFile(RecordFile&& other) noexcept : fd(std::move(other.fd)), path(std::exchange(other.path, {})) {}
@@ -31,6 +33,8 @@ public:
     ~RecordFile() { remove(); }
 
     int descriptor() const noexcept { return fd.get(); }
+    /// Notes, once, the cgroup that goes with the container.
+    void noteCgroup(const std::string& directory);
     void remove() noexcept;
     /// The other process of a fork owns the file from now on.
     void release() noexcept { path.clear(); }
@@ -42,8 +46,13 @@ private:
     std::string path;
 };
 
-/// Removes the records whose starters were killed together with their janitors. Starts at the same time are not disturbed.
-void sweepRecords(const std::string& runtimeRoot);
+/// Removes what is left of containers whose starters were killed together with their janitors and runtimes: records, the
+/// runtime's states, cgroups. Starts at the same time are not disturbed, nor is a container whose first process still runs. What
+/// cannot be removed stays.
+void sweepDeadContainers(const std::string& runtimeRoot);
+
+/// True if the runtime knows no first process of the container, or one that is gone.
+bool hasEnded(const std::string& runtimeRoot, const std::string& containerName);
 
 /// nullopt if there is no living container of that name. Throws Error for a file that is no record.
 std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const std::string& containerName);

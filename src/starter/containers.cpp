@@ -90,6 +90,7 @@ std::vector<ContainerEntry> callerContainers(const engine::SiteConfig& config, c
     const auto program = findRuntime(config.runcPath);
     std::vector<ContainerEntry> all;
     for (const auto& root : findRuntimeRoots(credentials, config, environmentOf(sessionDirectory))) {
+        sweepDeadContainers(root);
         const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
         if (!output.status.ok()) {
             fail("Failed to list the containers", output);
@@ -110,7 +111,10 @@ std::string rootOf(const engine::SiteConfig& config, const Credentials& credenti
                    const std::string& name) {
     engine::checkContainerName(name);
     auto root = findRuntimeRootOf(name, credentials, config, environmentOf(sessionDirectory));
-    if (!root) {
+    if (root) {
+        sweepDeadContainers(*root);
+    }
+    if (!root || !pathExists(cat(*root, '/', name))) {
         throw noSuchContainer(name);
     }
     return std::move(*root);
@@ -225,6 +229,9 @@ void killContainer(const engine::SiteConfig& config, const Credentials& credenti
     const int number = parseSignal(signal);
     const auto root = rootOf(config, credentials, sessionDirectory, name);
     const auto output = callRuntime(findRuntime(config.runcPath), {"--root", root, "kill", name, cat(number)});
+    if (!output.status.ok() && hasEnded(root, name)) {
+        throw Error(cat("The container '", printable(name), "' has ended"), "See 'sarus ps'");
+    }
     if (!output.status.ok()) {
         fail(cat("Failed to send a signal to the container '", printable(name), "'"), output);
     }

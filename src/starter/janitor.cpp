@@ -65,7 +65,7 @@ void endContainer(const Process& runtime, bool graceful) {
 [[noreturn]] void runJanitor(int control, const Process& runtime, const std::string& stateDirectory,
                              std::optional<DeviceCgroup>& deviceCgroup, std::optional<RecordFile>& record) {
     if (!stateDirectory.empty()) {
-        sweepRecords(stateDirectory.substr(0, stateDirectory.rfind('/')));  // here nobody has to wait for it
+        sweepDeadContainers(stateDirectory.substr(0, stateDirectory.rfind('/')));  // here nobody has to wait for it
     }
     char message = 0;
     ssize_t count = 0;

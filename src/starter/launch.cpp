@@ -158,6 +158,11 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     if (deviceCgroup && deviceCgroup->processes() >= 0) {
         invocation.cgroups.push_back(deviceCgroup->processes());
     }
+    if (deviceCgroup) {
+        record.noteCgroup(deviceCgroup->path());
+    }
+    // The container is there as long as this process or the janitor is.
+    const UniqueFd lock(checkErrno(::fcntl(record.descriptor(), F_DUPFD_CLOEXEC, 0), "Failed to keep the lock of the container"));
     auto runtime = startRuntime(invocation);
     timer.done("Starting the OCI runtime");
     auto janitor = Janitor::start(credentials, runtime.pid(), cat(invocation.runtimeRoot, '/', invocation.containerName),
@@ -274,7 +279,6 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     checkTerminal(plan);
     keepDescriptors(entry, plan, {requestFd, request.imageFd});
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
-    refuseNameInUse(directories.runtimeRoot, plan.name);
     paths.reset();  // directories which it holds open could not be unmounted as long as the container runs
     auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request, config));
     timer.done("Planning the container");

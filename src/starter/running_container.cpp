@@ -178,7 +178,19 @@ RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime
     if (pid == 0 || pid > INT_MAX) {
         throw Error("The OCI runtime's state of the container names no process");
     }
-    return {.pid = static_cast<pid_t>(pid), .started = state[keys.started].get<std::uint64_t>()};
+    RuntimeState result{.pid = static_cast<pid_t>(pid), .started = state[keys.started].get<std::uint64_t>()};
+    if (const auto cgroups = state.find("cgroup_paths"); cgroups != state.end() && cgroups->is_object()) {  // runc's alone
+        for (const auto& [controller, path] : cgroups->items()) {
+            if (path.is_string()) {
+                result.cgroups.push_back(path.get<std::string>());
+            }
+        }
+    }
+    return result;
+}
+
+std::string runtimeStateFile(engine::OciRuntime runtime, const std::string& runtimeRoot, const std::string& containerName) {
+    return cat(runtimeRoot, '/', containerName, '/', keysOf(runtime).file);
 }
 
 std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, pid_t pid, std::uint64_t started) {
@@ -200,7 +212,7 @@ std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, 
 
 std::optional<RunningContainer> RunningContainer::open(const Credentials& credentials, engine::OciRuntime runtime,
                                                        const std::string& runtimeRoot, const std::string& containerName) {
-    const auto stateFile = cat(runtimeRoot, '/', containerName, '/', keysOf(runtime).file);
+    const auto stateFile = runtimeStateFile(runtime, runtimeRoot, containerName);
     if (!pathExists(stateFile)) {
         return std::nullopt;
     }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/subprocess.hpp"
 #include "base/unique_fd.hpp"
@@ -18,8 +19,12 @@ namespace sarus::starter {
 /// What an OCI runtime has written about the first process of a container.
 struct RuntimeState {
     pid_t pid = 0;
-    std::uint64_t started = 0;  ///< as Process::started()
+    std::uint64_t started = 0;           ///< as Process::started()
+    std::vector<std::string> cgroups{};  ///< directories of those which the runtime made
 };
+
+/// The path of that file.
+std::string runtimeStateFile(engine::OciRuntime runtime, const std::string& runtimeRoot, const std::string& containerName);
 
 /// Reads the state file of a runtime (crun: `status`, runc: `state.json`). Throws Error.
 RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime);

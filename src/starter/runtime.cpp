@@ -311,12 +311,6 @@ std::optional<std::string> findRuntimeRootOf(const std::string& containerName, c
     return found == roots.end() ? std::nullopt : std::optional(*found);
 }
 
-void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName) {
-    if (pathExists(cat(runtimeRoot, '/', containerName))) {
-        throw Error(cat("A container with the name '", printable(containerName), "' exists already"), "Choose another --name");
-    }
-}
-
 std::string runtimeLogPath(const std::string& bundleDir) {
     return cat(bundleDir, "/runtime.log");
 }

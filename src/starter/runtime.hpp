@@ -48,9 +48,6 @@ std::vector<std::string> findRuntimeRoots(const Credentials& credentials, const 
 std::optional<std::string> findRuntimeRootOf(const std::string& containerName, const Credentials& credentials,
                                              const engine::SiteConfig& config, const std::vector<std::string>& callerEnvironment);
 
-/// Throws Error if the runtime knows a container of this name already.
-void refuseNameInUse(const std::string& runtimeRoot, const std::string& containerName);
-
 /// What a runtime is started with.
 struct RuntimeInvocation {
     RuntimeProgram program;
@@ -75,8 +72,8 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation);
 /// Starts the runtime with a clean environment, the standard streams and the preserved descriptors alone. It receives SIGHUP if
 /// this process ends, unless it runs a command in a container that runs already. Unless it makes a terminal for the container, it
 /// has a session of its own: signals of the caller's terminal reach it once, through the starter, and runc, which copies what is
-/// typed there, is not stopped for reading in the background. A start in the background has no input. Throws Error if it cannot be
-/// executed.
+/// typed there, is not stopped for reading in the background. A start in the background has no input. Throws Error if it cannot
+/// be executed.
 Child startRuntime(const RuntimeInvocation& invocation);
 
 }  // namespace sarus::starter

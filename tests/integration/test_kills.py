@@ -162,19 +162,72 @@ def runtime_root(engine, temp_dir):
     return temp_dir / f"sarus-{engine.user.uid}" / "state" if engine.rootless else pathlib.Path(f"/run/sarus/{engine.user.uid}")
 
 
-def test_everything_of_a_start_is_gone_when_the_whole_job_is_killed(killed_engine, image, temp_dir):
+def kill_whole_job(engine, image, *options):
     """As a workload manager ends a job: SIGKILL for all processes of its cgroup, in any order."""
-    process, others = start(killed_engine, image)
-    victims = [process.pid, *others.values(), *children(others[killed_engine.runtime]).values()]
+    process, others = start(engine, image, *options)
+    victims = [process.pid, *others.values(), *children(others[engine.runtime]).values()]
     for pid in sorted(victims, reverse=True):
         os.kill(pid, signal.SIGKILL)
     process.communicate(timeout=20)
     for pid, uid, command in system.processes():
-        if command == "sleep 3333" and uid == killed_engine.user.uid:
+        if command == "sleep 3333" and uid == engine.user.uid:
             os.kill(pid, signal.SIGKILL)  # the job's other processes get the signal too
-    assert any(file.name.startswith(".") for file in runtime_root(killed_engine, temp_dir).iterdir()), "nobody was left to remove the record"
+    check_gone(engine)
+
+
+def test_everything_of_a_start_is_gone_when_the_whole_job_is_killed(killed_engine, image, temp_dir):
+    root = runtime_root(killed_engine, temp_dir)
+    kill_whole_job(killed_engine, image, "--name=killed")
+    assert (root / "killed").exists() and (root / ".killed.json").exists(), "nobody was left to remove them"
     killed_engine.run(image, "true")
-    assert system.eventually(lambda: not any(file.name.startswith(".") for file in runtime_root(killed_engine, temp_dir).iterdir()))
+    assert system.eventually(lambda: not list(root.iterdir()))
+
+
+@pytest.mark.parametrize("action", ["ps", "kill", "run", "exec"])
+def test_container_of_a_killed_job_is_no_more(killed_engine, image, temp_dir, action):
+    kill_whole_job(killed_engine, image, "--name=killed")
+    if action == "ps":
+        result = killed_engine.sarus("ps")
+        assert result.returncode == 0 and "killed" not in result.stdout
+    elif action == "kill":
+        result = killed_engine.sarus("kill", "killed")
+        assert (result.returncode, result.stderr.splitlines()[0]) == (1, "There is no container with the name 'killed'")
+    elif action == "run":
+        assert killed_engine.output(image, "echo", "again", options=["--name=killed"]) == "again"
+    else:
+        result = killed_engine.sarus("exec", "killed", "true")
+        assert (result.returncode, result.stderr.splitlines()[0]) == (1, "There is no running container with the name 'killed'")
+        killed_engine.sarus("ps")
+    assert not list(runtime_root(killed_engine, temp_dir).iterdir())
+
+
+def test_containers_that_survive_their_starter_and_janitor_are_still_there(killed_engine, image):
+    """One that ignores the SIGHUP which it gets then."""
+    process = killed_engine.start("run", "--name=survivor", image, "sh", "-c", "trap '' HUP; echo ready; while :; do sleep 0.1; done")
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    os.kill(children(process.pid)["sarus-janitor"], signal.SIGKILL)
+    process.kill()
+    process.wait()
+    try:
+        assert "survivor" in killed_engine.sarus("ps").stdout
+        again = killed_engine.run(image, "true", options=["--name=survivor"], check=False)
+        assert again.returncode == 1 and "A container with the name 'survivor' exists already" in again.stderr
+        assert "survivor" in killed_engine.sarus("ps").stdout
+    finally:
+        assert killed_engine.sarus("kill", "--signal=KILL", "survivor").returncode == 0
+    process.communicate(timeout=20)
+    assert system.eventually(lambda: "survivor" not in killed_engine.sarus("ps").stdout)
+
+
+def test_killed_janitor_does_not_make_the_container_a_dead_one(killed_engine, image):
+    process, others = start(killed_engine, image, "--name=kept")
+    os.kill(others["sarus-janitor"], signal.SIGKILL)
+    assert "kept" in killed_engine.sarus("ps").stdout
+    assert killed_engine.sarus("exec", "kept", "true").returncode == 0
+    assert killed_engine.sarus("kill", "--signal=TERM", "kept").returncode == 0
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "kept" not in killed_engine.sarus("ps").stdout
 
 
 # Many starts at once

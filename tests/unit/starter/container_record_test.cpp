@@ -12,6 +12,7 @@
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
+#include "starter/process_tree.hpp"
 
 namespace sarus::starter {
 namespace {
@@ -86,7 +87,7 @@ TEST(ContainerRecord, SweepTakesWhatKilledStartersLeftAndNothingElse) {
     }
     ASSERT_EQ(::symlink("living", (directory / ".link.json").c_str()), 0);
     ASSERT_EQ(::mkfifo((directory / ".fifo.json").c_str(), 0600), 0);
-    sweepRecords(directory.path());
+    sweepDeadContainers(directory.path());
     EXPECT_FALSE(pathExists(directory / ".gone.json"));
     EXPECT_TRUE(readRecord(directory.path(), "living"));
     for (const char* name : {".json", "gone.json", ".gone"}) {
@@ -94,7 +95,61 @@ TEST(ContainerRecord, SweepTakesWhatKilledStartersLeftAndNothingElse) {
     }
     struct stat status {};
     EXPECT_EQ(::lstat((directory / ".link.json").c_str(), &status), 0);
-    sweepRecords(directory / "missing");
+    sweepDeadContainers(directory / "missing");
+}
+
+/// What crun leaves of a container with this first process.
+void makeState(const test::TemporaryDirectory& directory, const std::string& name, const Process& first) {
+    createDirectories(directory / name);
+    writeAll(openFile(cat(directory.path(), '/', name, "/status"), O_WRONLY | O_CREAT, 0600).get(),
+             cat(R"({"pid": )", first.pid(), R"(, "process-start-time": )", first.started() + (first.pid() == 1 ? 1 : 0), "}"),
+             name);
+}
+
+TEST(ContainerRecord, SweepTakesTheRuntimesStateOfTheDeadAlone) {
+    const test::TemporaryDirectory directory;
+    const Process alive(::getpid());
+    const Process anotherOfThisNumber(1);
+    makeState(directory, "dead", anotherOfThisNumber);
+    makeState(directory, "survivor", alive);
+    makeState(directory, "starting", anotherOfThisNumber);
+    createDirectories(directory / "empty");
+    createDirectories(directory / "torn");
+    writeAll(openFile(directory / "torn/state.json", O_WRONLY | O_CREAT, 0600).get(), "{\"init_pro", "state");
+    const auto starting = RecordFile::create(directory.path(), "other", sample);
+    makeState(directory, "other", anotherOfThisNumber);
+    sweepDeadContainers(directory.path());
+    for (const char* name : {"dead", "starting", "empty", "torn", ".dead.json", ".survivor.json"}) {
+        EXPECT_FALSE(pathExists(directory / name)) << name;
+    }
+    EXPECT_TRUE(pathExists(directory / "survivor"));
+    EXPECT_TRUE(pathExists(directory / "other"));
+    EXPECT_TRUE(hasEnded(directory.path(), "other"));
+    EXPECT_FALSE(hasEnded(directory.path(), "survivor"));
+}
+
+TEST(ContainerRecord, ANameIsFreeWhenItsContainerIsDead) {
+    const test::TemporaryDirectory directory;
+    makeState(directory, "dead", Process(1));
+    makeState(directory, "survivor", Process(::getpid()));
+    EXPECT_NO_THROW(RecordFile::create(directory.path(), "dead", sample));
+    EXPECT_FALSE(pathExists(directory / "dead"));
+    EXPECT_THROW(RecordFile::create(directory.path(), "survivor", sample), Error);
+    EXPECT_TRUE(pathExists(directory / "survivor"));
+}
+
+TEST(ContainerRecord, HoldsWhatItWasGivenBesideItsCgroup) {
+    const test::TemporaryDirectory directory;
+    auto file = RecordFile::create(directory.path(), "n", sample);
+    createDirectories(directory / "cgroup");
+    file.noteCgroup(directory / "cgroup");
+    ASSERT_TRUE(readRecord(directory.path(), "n"));
+    EXPECT_EQ(readRecord(directory.path(), "n")->image, "a:1");
+    file.release();
+    { const auto closed = std::move(file); }
+    EXPECT_TRUE(pathExists(directory / ".n.json"));
+    sweepDeadContainers(directory.path());
+    EXPECT_FALSE(pathExists(directory / "cgroup"));
 }
 
 TEST(ContainerRecord, StartsAreNotDisturbedBySweeps) {
@@ -102,12 +157,13 @@ TEST(ContainerRecord, StartsAreNotDisturbedBySweeps) {
     const pid_t sweeper = ::fork();
     if (sweeper == 0) {
         for (;;) {
-            sweepRecords(directory.path());
+            sweepDeadContainers(directory.path());
         }
     }
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 200; ++i) {
         // A stale one of the same name is what both want to lock.
         writeAll(openFile(directory / ".n.json", O_WRONLY | O_CREAT, 0600).get(), "{}", "stale");
+        createDirectories(directory / "n");
         const auto file = RecordFile::create(directory.path(), "n", sample);
         EXPECT_TRUE(readRecord(directory.path(), "n"));
         ASSERT_TRUE(pathExists(directory / ".n.json"));

@@ -83,12 +83,6 @@ TEST_F(FoundRuntime, AMissingOneNamesThePackage) {
     }
 }
 
-TEST_F(FoundRuntime, ANameThatTheRuntimeKnowsIsRefused) {
-    createDirectories(directory / "taken");
-    EXPECT_NO_THROW(refuseNameInUse(directory.path(), "free"));
-    EXPECT_THROW(refuseNameInUse(directory.path(), "taken"), Error);
-}
-
 /// Stands for a runtime: reports how it was started.
 class StartedRuntime : public FoundRuntime {
 protected:
