@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <tuple>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "base/text.hpp"
@@ -12,32 +11,32 @@ namespace sarus::engine {
 
 namespace {
 
-/// Orders numbers by value, and before everything that is not a number.
-struct DeviceId {
-    explicit DeviceId(std::string_view token) : number(parseNumber(token).value_or(UINT64_MAX)), text(token) {}
-
-    bool operator<(const DeviceId& other) const { return std::tie(number, text) < std::tie(other.number, other.text); }
-    bool operator==(const DeviceId& other) const { return number == other.number && text == other.text; }
-
-    std::uint64_t number;
-    std::string text;
-};
+/// The numbers of a comma-separated list; none if anything else is in it.
+std::optional<std::vector<std::uint64_t>> parseIndices(std::string_view list) {
+    std::vector<std::uint64_t> indices;
+    for (const auto& token : split(list, ',')) {
+        const auto number = parseNumber(trim(token));
+        if (!number) {
+            return std::nullopt;
+        }
+        indices.push_back(*number);
+    }
+    return indices;
+}
 
 }  // namespace
 
 std::string renumberDevices(std::string_view visibleDevices) {
-    std::vector<DeviceId> devices;
-    if (!trim(visibleDevices).empty()) {
-        for (const auto& token : split(visibleDevices, ',')) {
-            devices.emplace_back(trim(token));
-        }
+    const auto indices = parseIndices(visibleDevices);
+    if (!indices) {
+        return std::string(visibleDevices);
     }
-    auto sorted = devices;
+    auto sorted = *indices;
     std::sort(sorted.begin(), sorted.end());
     sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
     std::string renumbered;
-    for (const auto& device : devices) {
-        const auto position = std::lower_bound(sorted.begin(), sorted.end(), device) - sorted.begin();
+    for (const auto index : *indices) {
+        const auto position = std::lower_bound(sorted.begin(), sorted.end(), index) - sorted.begin();
         renumbered += cat(renumbered.empty() ? "" : ",", position);
     }
     return renumbered;

@@ -198,9 +198,16 @@ TEST(CudaDevices, NumbersAreSortedByValue) {
     EXPECT_EQ(renumberDevices("11,10,9,8,7,6,5,4,3,2,1,0"), "11,10,9,8,7,6,5,4,3,2,1,0");
 }
 
-TEST(CudaDevices, UuidsAreSortedByText) {
-    EXPECT_EQ(renumberDevices("GPU-c,GPU-a,GPU-b"), "2,0,1");
-    EXPECT_EQ(renumberDevices("MIG-GPU-b/1/0,3"), "1,0");
+TEST(CudaDevices, UuidsAndMigNamesStayAsTheyAre) {
+    EXPECT_EQ(renumberDevices("GPU-c,GPU-a,GPU-b"), "GPU-c,GPU-a,GPU-b");
+    EXPECT_EQ(renumberDevices("MIG-GPU-b/1/0"), "MIG-GPU-b/1/0");
+    EXPECT_EQ(renumberDevices("MIG-a4d1, 3"), "MIG-a4d1, 3");
+}
+
+TEST(CudaDevices, WhatIsNotAListOfNumbersStaysAsItIs) {
+    EXPECT_EQ(renumberDevices("-1"), "-1");
+    EXPECT_EQ(renumberDevices("2,,1"), "2,,1");
+    EXPECT_EQ(renumberDevices("99999999999999999999999,1"), "99999999999999999999999,1");
 }
 
 TEST(CudaDevices, ARepeatedDeviceKeepsItsNumber) {
