@@ -97,11 +97,11 @@ int hooks(Context& context, const Arguments& arguments) {
         throw Error(cat("The options '--check' and '--json' cannot be used together\n", seeHelp("hooks")));
     }
     const auto& config = context.config();
-    if (!config.hooksDir) {
-        throw Error("No hooks are configured: the key `hooksDir` is missing from sarus.json");
-    }
-    const auto directory = openFile(*config.hooksDir, O_PATH | O_DIRECTORY);
     if (arguments.has("check")) {
+        if (!config.hooksDir) {
+            throw Error("There are no hook files to check: the key `hooksDir` is missing from sarus.json");
+        }
+        const auto directory = openFile(*config.hooksDir, O_PATH | O_DIRECTORY);
         std::vector<oci::HookConfig> readable;
         const bool isWrong = checkAll(directory.get(), *config.hooksDir, readable);
         if (!commandLine.empty()) {
@@ -109,7 +109,9 @@ int hooks(Context& context, const Arguments& arguments) {
         }
         return isWrong ? 1 : 0;
     }
-    const auto all = engine::readHookFiles(directory.get(), *config.hooksDir);
+    const auto all = config.hooksDir
+                         ? engine::readHookFiles(openFile(*config.hooksDir, O_PATH | O_DIRECTORY).get(), *config.hooksDir)
+                         : std::vector<oci::HookConfig>();
     writeAll(standardOutput, formatHooks(all, config, arguments), "standard output");
     return 0;
 }

@@ -167,10 +167,36 @@ def test_missing_hook_program_is_named(hooks, image):
 
 
 def test_invalid_hook_file_is_named(hooks, image):
+    """By what has to do with hooks; everything else goes on."""
     file = hooks.add("10-x", "/bin/true", ["never"])
-    result = hooks.engine.run(image, "true", check=False)
-    assert result.returncode == 1
-    assert f"{file}: stages[0]: expected one of" in result.stderr
+    for arguments in (["run", image, "true"], ["hooks"], ["hooks", "--mpi"], ["hooks", "--json"]):
+        result = hooks.engine.sarus(*arguments)
+        assert (result.returncode, result.stdout) == (1, ""), arguments
+        assert result.stderr.startswith(f"{file}: stages[0]: expected one of"), arguments
+    for arguments in (["images"], ["ps"], ["version"], ["help"]):
+        result = hooks.engine.sarus(*arguments)
+        assert (result.returncode, result.stderr) == (0, ""), arguments
+
+
+def test_images_come_and_go_beside_an_invalid_hook_file(hooks, registry, plain_busybox):
+    hooks.add("10-x", "/bin/true", ["never"])
+    reference = registry.push(plain_busybox, f"beside-invalid-hook-{hooks.engine.mode}-{hooks.engine.runtime}:1")
+    for command in ("pull", "rmi"):
+        result = hooks.engine.sarus(command, reference)
+        assert result.returncode == 0, result.stderr
+
+
+def test_containers_are_listed_and_ended_beside_an_invalid_hook_file(hooks, image):
+    process = hooks.engine.start("run", "--name", "beside", image, "sh", "-c", "echo ready; exec sleep 60")
+    try:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        hooks.add("10-x", "/bin/true", ["never"])
+        assert hooks.engine.sarus("ps").stdout.splitlines()[1].startswith("beside ")
+        assert hooks.engine.sarus("kill", "beside").returncode == 0
+        assert process.wait(timeout=30) == 129
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 def test_hook_writes_to_the_users_terminal_through_the_engines_fifo(hooks, image):
@@ -202,6 +228,25 @@ def test_hooks_lists_what_is_configured(hooks):
     hooks.add("10-x", "/usr/bin/true", ["createRuntime", "poststop"])
     result = hooks.engine.sarus("hooks")
     assert result.stdout == "NAME         PATH            STAGES\n10-x         /usr/bin/true   createRuntime,poststop\n"
+
+
+@pytest.mark.parametrize("directory", ["empty", None], ids=["empty-directory", "no-directory"])
+def test_without_hooks_none_are_listed(hooks, image, directory):
+    installation.set_configuration(hooks.engine.prefix, hooksDir=str(hooks.directory) if directory else None)
+    for arguments, listed in ((["hooks"], "NAME         PATH         STAGES\n"), (["hooks", "--mpi"], "NAME         MPI TYPE\n")):
+        result = hooks.engine.sarus(*arguments)
+        assert (result.returncode, result.stdout, result.stderr) == (0, listed, ""), arguments
+    for arguments in (["hooks", "--json"], ["hooks", "--mpi", "--json"]):
+        result = hooks.engine.sarus(*arguments)
+        assert (result.returncode, json.loads(result.stdout), result.stderr) == (0, [], ""), arguments
+    assert hooks.engine.output(image, "echo", "runs") == "runs"
+
+
+def test_without_a_directory_of_hooks_there_is_nothing_to_check(hooks):
+    installation.set_configuration(hooks.engine.prefix, hooksDir=None)
+    result = hooks.engine.sarus("hooks", "--check")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "There are no hook files to check: the key `hooksDir` is missing from sarus.json\n"
 
 
 def test_mpi_hooks_are_listed_with_their_types(hooks):
