@@ -13,7 +13,8 @@
 namespace sarus::image {
 
 bool isImageFile(std::string_view argument) {
-    return argument.starts_with('/') || argument.starts_with("./") || argument.starts_with("../");
+    const bool isPath = argument.starts_with('/') || argument.starts_with("./") || argument.starts_with("../");
+    return isPath && argument.find_first_not_of('/') != std::string_view::npos;
 }
 
 UniqueFd openImageFile(const std::string& path) {

@@ -669,7 +669,7 @@ def test_mount_destination_through_a_link_stays_inside(engine, special, shared, 
 @pytest.mark.parametrize("arguments, message", [
     (["run", "no-such-image", "true"], "Image docker.io/library/no-such-image:latest is not available"),
     (["run", "a..b", "true"], "Invalid image reference 'a..b'"),
-    (["run", "///", "true"], "Cannot run ///: it is not a regular file"),
+    (["run", "///", "true"], "Invalid image reference '///'"),
     (["run", "--invalid-option", "x"], "unrecognised option '--invalid-option'"),
     (["run"], "Too few arguments for command 'run'"),
     (["run", "--workdir=invalid", "x"], "The working directory 'invalid' is invalid, it needs to be an absolute path."),

@@ -13,7 +13,7 @@ TEST(ImageFile, BeginsAsNoReferenceCan) {
     for (const auto* path : {"/a.squashfs", "./a", "../a"}) {
         EXPECT_TRUE(isImageFile(path)) << path;
     }
-    for (const auto* reference : {"a", "a/b:c", "a.squashfs", ".a", "", "..a/b"}) {
+    for (const auto* reference : {"a", "a/b:c", "a.squashfs", ".a", "", "..a/b", "/", "///"}) {
         EXPECT_FALSE(isImageFile(reference)) << reference;
     }
 }
