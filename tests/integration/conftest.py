@@ -13,7 +13,7 @@ import tempfile
 import pytest
 from helpers import installation, system
 from helpers.images import ImageFactory
-from helpers.registry import Registry, allow_plain_http
+from helpers.registry import Registry, TokenService, allow_plain_http
 
 TAG = f"sarus{os.getpid()}"
 
@@ -242,6 +242,18 @@ def private_registry(workspace, user, root):
     subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(user.home / ".config")], check=True)
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def token_registry(workspace, user):
+    """As private_registry, but name and password are for a service that gives out tokens, as those of Docker Hub and of GitLab do."""
+    service = TokenService(workspace / "token-service", "let me in")
+    server = Registry(workspace / "token-registry", password="let me in", tokens=service)
+    allow_plain_http(user, server)
+    subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(user.home / ".config")], check=True)
+    yield server
+    server.stop()
+    service.stop()
 
 
 def left_behind(directories, uids):

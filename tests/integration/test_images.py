@@ -76,6 +76,26 @@ def wrapped_skopeo(workspace, name, body):
     return path
 
 
+@pytest.fixture
+def make_engine_with_recorder(make_setuid_prefix, sarus, workspace, opt, user):
+    """make(name, transport="docker://") -> an engine whose skopeo is asked for images of that transport, and a function which returns the
+    arguments of each call so far."""
+
+    def make(name, transport="docker://"):
+        log = user.home / f"{name}.log"
+        log.write_text("")
+        os.chown(log, user.uid, user.gid)
+        prefix = opt / f"recorder-{name}"
+        if not prefix.exists():
+            program = wrapped_skopeo(workspace, name, f"""{{ printf '%s\\t' "$@"; echo; }} >>{log}
+for argument; do shift; case "$argument" in {transport}*) argument=docker://${{argument#{transport}}};; esac; set -- "$@" "$argument"; done
+exec /usr/bin/skopeo "$@" """)
+            make_setuid_prefix(f"recorder-{name}", skopeoPath=str(program))
+        return sarus.engine.variant(prefix=prefix), lambda: [line.split("\t")[:-1] for line in log.read_text().splitlines()]
+
+    return make
+
+
 # Pulling
 
 
@@ -318,8 +338,26 @@ def test_credentials_give_access(sarus, repository, private_registry, variant, o
 
 
 def test_wrong_password_is_refused(sarus, repository, private_registry, variant):
+    """By a registry which asks for name and password itself."""
     reference = private_registry.push(variant("private"), "library/private:1")
-    assert f"Failed to pull image '{reference}'" in sarus("pull", "--login", reference, input="tester\nwrong\n", status=1).stderr
+    result = sarus("pull", "--login", reference, input="tester\nwrong\n", status=1)
+    assert result.stderr.splitlines() == [
+        f"Failed to pull image '{reference}'", "Error reading manifest from registry.",
+        "The image may be private or not present in the remote registry.", "Did you perform a login with the proper credentials?",
+        "See 'sarus help pull' (--login option)"]
+
+
+def test_registry_with_tokens_refuses_a_wrong_password(sarus, repository, token_registry, variant):
+    reference = token_registry.push(variant("tokens"), "library/tokens:1")
+    result = sarus("pull", "--login", reference, input="tester\nwrong\n", status=1)
+    assert result.stderr.splitlines() == [f"Failed to pull image '{reference}'",
+                                          "Unable to retrieve auth token: invalid username or password provided."]
+
+
+def test_registry_with_tokens_gives_access_for_the_right_password(sarus, repository, token_registry, variant):
+    reference = token_registry.push(variant("tokens"), "library/tokens:1")
+    sarus("pull", "--login", reference, input="tester\nlet me in\n")
+    assert sarus.engine.output(reference, "cat", "/variant") == "tokens"
 
 
 @pytest.mark.parametrize("options, message", [
@@ -513,6 +551,47 @@ def test_load_finds_out_the_format(sarus, repository, images, variant, workspace
         source = oci_archive(layout, directory / "archive", "w:gz" if kind.endswith("gz") else "w")
     sarus("load", source, "format:1")
     assert sarus.engine.output("load/library/format:1", "cat", "/variant") == "format"
+
+
+@pytest.mark.parametrize("transport", ["docker-archive", "oci-archive", "oci"])
+def test_load_takes_the_format_that_is_named(make_engine_with_recorder, sarus, repository, images, variant, tmp_path, transport):
+    """An option without a line in the help, as in the reference."""
+    engine, recorded = make_engine_with_recorder("source-format")
+    layout = variant("named").write_oci_layout(tmp_path / "layout")
+    source = {"docker-archive": docker_archive(images, variant, "named"), "oci-archive": oci_archive(layout, tmp_path / "archive"), "oci": layout}
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o755)
+    result = engine.sarus("load", "--source-format", transport, source[transport], "named")
+    assert result.returncode == 0, result.stderr
+    assert [argument for argument in recorded()[-1] if argument.startswith(f"{transport}:/")]
+    assert sarus.engine.output("load/library/named", "cat", "/variant") == "named"
+
+
+def test_load_does_not_doubt_the_format_that_is_named(make_engine_with_recorder, repository, images, variant):
+    engine, recorded = make_engine_with_recorder("source-format")
+    archive = docker_archive(images, variant, "misnamed")
+    for transport in ("oci-archive", "sif"):
+        result = engine.sarus("load", f"--source-format={transport}", archive, "misnamed")
+        assert (result.returncode, result.stderr.splitlines()[0]) == (1, f"Failed to load image '{archive}'")
+        assert [argument for argument in recorded()[-1] if argument.startswith(f"{transport}:/")]
+    result = engine.sarus("load", "--source-format=rar", archive, "misnamed")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "Invalid source format 'rar'\nSupported formats: docker-archive, oci-archive, oci, sif\n"
+
+
+def test_pull_out_of_podmans_storage(make_engine_with_recorder, sarus, repository, registry, variant):
+    """A program in the place of skopeo says what it is asked for, and takes the image from a registry instead."""
+    engine, recorded = make_engine_with_recorder("containers-storage", "containers-storage:")
+    image = variant("of podman")
+    reference = registry.push(image, "library/podman:1")
+    result = engine.sarus("pull", "--containers-storage", reference)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[4] == f"# image digest     : {image.manifest_digest()}"
+    inspect, copy = recorded()
+    assert inspect[-3:] == ["inspect", "--raw", f"containers-storage:{reference}"]
+    name = reference.removesuffix(":1")
+    assert copy[copy.index("copy"):][1] == f"containers-storage:{name}@{image.manifest_digest()}" and copy[-1].endswith(":sarus-oci-image")
+    assert sarus.engine.output(reference, "cat", "/variant") == "of podman"
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive" * 1000, gzip.compress(os.urandom(5000))[:3000]], ids=["empty", "text", "cut off"])

@@ -1,18 +1,77 @@
 """A container registry on loopback: Debian's docker-registry."""
 
+import base64
+import http.server
+import json
 import pathlib
 import subprocess
+import threading
+import time
+import urllib.parse
 
 from .system import PATH, free_port, program, wait_for_port
 
 
-class Registry:
-    """A running registry; with `password`, only the user "tester" may use it. stop() ends it."""
+class TokenService:
+    """Gives tokens for a registry to the user "tester" with this password (JSON Web Tokens, signed with RS256). stop() ends it."""
 
-    def __init__(self, directory, password=None, tls=None):
+    NAME = "sarus-test"
+
+    def __init__(self, directory, password):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True)
+        self.certificate, self._key = self.directory / "certificate.pem", self.directory / "key.pem"
+        subprocess.run([program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={self.NAME}", "-days", "2",
+                        "-keyout", str(self._key), "-out", str(self.certificate)], check=True, capture_output=True)
+        expected = "Basic " + base64.b64encode(f"tester:{password}".encode()).decode()
+        service = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                allowed = self.headers.get("Authorization") == expected
+                query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+                body = {"token": service._token(query.get("scope", []))} if allowed else {"details": "incorrect username or password"}
+                self.send_response(200 if allowed else 401)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, *arguments):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}/token"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def _token(self, scopes):
+        access = [dict(zip(("type", "name", "actions"), (kind, name, actions.split(","))))
+                  for kind, name, actions in (scope.split(":") for text in scopes for scope in text.split())]
+        now = int(time.time())
+        certificate = "".join(self.certificate.read_text().splitlines()[1:-1])
+        head = {"typ": "JWT", "alg": "RS256", "x5c": [certificate]}
+        claims = {"iss": self.NAME, "aud": self.NAME, "sub": "tester", "iat": now, "nbf": now - 10, "exp": now + 600, "jti": "1", "access": access}
+
+        def encoded(data):
+            return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+        text = b".".join(encoded(json.dumps(part).encode()) for part in (head, claims))
+        signature = subprocess.run([program("openssl"), "dgst", "-sha256", "-sign", str(self._key)], input=text, check=True, capture_output=True).stdout
+        return b".".join((text, encoded(signature))).decode()
+
+    def stop(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Registry:
+    """A running registry; with `password`, only the user "tester" may use it, who shows it to the registry or to the service `tokens`.
+    stop() ends it."""
+
+    def __init__(self, directory, password=None, tls=None, tokens=None):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
         self.password = password
+        self.tokens = tokens
         self.port = free_port()
         self.host = f"127.0.0.1:{self.port}"
         self._log = open(self.directory / "log", "wb")
@@ -25,7 +84,10 @@ class Registry:
                  "http:", f"  addr: {self.host}"]
         if tls is not None:
             lines += ["  tls:", f"    certificate: {tls[0]}", f"    key: {tls[1]}"]
-        if self.password is not None:
+        if self.tokens is not None:
+            lines += ["auth:", "  token:", f"    realm: {self.tokens.address}", f"    service: {self.tokens.NAME}", f"    issuer: {self.tokens.NAME}",
+                      f"    rootcertbundle: {self.tokens.certificate}"]
+        elif self.password is not None:
             entry = subprocess.run([program("htpasswd"), "-Bbn", "tester", self.password], check=True, capture_output=True, text=True).stdout
             (self.directory / "htpasswd").write_text(entry.strip() + "\n")
             lines += ["auth:", "  htpasswd:", "    realm: test", f"    path: {self.directory}/htpasswd"]
