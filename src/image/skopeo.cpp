@@ -101,7 +101,8 @@ ToolResult Skopeo::inspectRaw(const ImageSource& source) const {
 }
 
 ToolResult Skopeo::copy(const ImageSource& source, const std::string& layout) const {
-    std::vector<std::string> arguments{"copy"};
+    // The policy has judged them by then, and a layout has no place for them.
+    std::vector<std::string> arguments{"copy", "--remove-signatures"};
     if (source.authenticationFile) {
         arguments.insert(arguments.end(), {"--src-authfile", *source.authenticationFile});
     }

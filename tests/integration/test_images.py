@@ -590,7 +590,7 @@ def test_pull_out_of_podmans_storage(make_engine_with_recorder, sarus, repositor
     inspect, copy = recorded()
     assert inspect[-3:] == ["inspect", "--raw", f"containers-storage:{reference}"]
     name = reference.removesuffix(":1")
-    assert copy[copy.index("copy"):][1] == f"containers-storage:{name}@{image.manifest_digest()}" and copy[-1].endswith(":sarus-oci-image")
+    assert "copy" in copy and copy[-2] == f"containers-storage:{name}@{image.manifest_digest()}" and copy[-1].endswith(":sarus-oci-image")
     assert sarus.engine.output(reference, "cat", "/variant") == "of podman"
 
 

@@ -84,8 +84,9 @@ TEST(Skopeo, copiesIntoALayout) {
     const auto result = Skopeo(fake.settings, "/spool").copy({"docker://quay.io/a:t", "/auth.json"}, layout);
     EXPECT_EQ(result.status.code, 3);
     EXPECT_EQ(result.err, "trouble\n");
-    EXPECT_THAT(fake.arguments(), ElementsAre("--tmpdir", "/spool", "--policy", "/site/policy.json", "copy", "--src-authfile",
-                                              "/auth.json", "docker://quay.io/a:t", cat("oci:", layout, ":sarus-oci-image")));
+    EXPECT_THAT(fake.arguments(),
+                ElementsAre("--tmpdir", "/spool", "--policy", "/site/policy.json", "copy", "--remove-signatures",
+                            "--src-authfile", "/auth.json", "docker://quay.io/a:t", cat("oci:", layout, ":sarus-oci-image")));
 }
 
 TEST(Skopeo, neverSwitchesVerificationOff) {
