@@ -73,8 +73,9 @@ class Engine:
         argv = [self.program, *map(str, arguments)]
         identity = {"user": self.user.uid, "group": self.user.gid, "extra_groups": list(self.user.groups)}
         if self.wrapper:
+            sandbox = [str(SANDBOX), *self.sandbox, "--"] if self.sandbox else []
             ids = ["--reuid", self.user.uid, "--regid", self.user.gid, "--groups", ",".join(map(str, self.user.groups))]
-            return [*map(str, self.wrapper), "setpriv", *map(str, ids), "--", *argv], {}
+            return [*sandbox, *map(str, self.wrapper), "setpriv", *map(str, ids), "--", *argv], {}
         if self.sandbox:
             return [str(SANDBOX), *self.sandbox, "--user", self.user.name, "--", *argv], {}
         return argv, identity
