@@ -19,6 +19,7 @@
 #include "starter/container_record.hpp"
 #include "starter/entry.hpp"
 #include "starter/runtime.hpp"
+#include "starter/user_repository.hpp"
 
 namespace sarus::starter {
 
@@ -85,6 +86,20 @@ std::string formatDetailsJson(const ContainerEntry& container, const std::option
     throw Error(cat(doing, said.empty() ? "" : ": ", said));
 }
 
+/// What runc would say: crun counts microseconds, and calls everybody root who made a container in a user namespace.
+void describeLikeRunc(std::vector<ContainerEntry>& containers, const engine::SiteConfig& config, const Credentials& credentials) {
+    std::optional<std::string> owner;
+    if (!credentials.privileged() && !containers.empty()) {
+        const auto passwd = cat(config.prefixDir, "/etc/passwd");
+        owner = findUserName(pathExists(passwd) ? readFile(passwd) : "", credentials.uid());
+        owner = owner.value_or(cat('#', credentials.uid()));
+    }
+    for (auto& container : containers) {
+        container.created = withNanoseconds(std::move(container.created));
+        container.owner = owner.value_or(container.owner);
+    }
+}
+
 std::vector<ContainerEntry> callerContainers(const engine::SiteConfig& config, const Credentials& credentials,
                                              const std::string& sessionDirectory) {
     const auto program = findRuntime(config.runcPath);
@@ -96,6 +111,9 @@ std::vector<ContainerEntry> callerContainers(const engine::SiteConfig& config, c
             fail("Failed to list the containers", output);
         }
         auto containers = parseContainerList(output.out);
+        if (program.kind == engine::OciRuntime::crun) {
+            describeLikeRunc(containers, config, credentials);
+        }
         std::move(containers.begin(), containers.end(), std::back_inserter(all));
     }
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -146,6 +164,16 @@ std::vector<ContainerEntry> parseContainerList(std::string_view json) {
                               .owner = text(entry, "owner")});
     }
     return containers;
+}
+
+std::string withNanoseconds(std::string time) {
+    constexpr std::size_t digits = 9;
+    const auto point = time.find('.');
+    const auto end = time.find_first_not_of("0123456789", point == std::string::npos ? time.size() : point + 1);
+    if (end != std::string::npos && end - point - 1 < digits) {
+        time.insert(end, digits - (end - point - 1), '0');
+    }
+    return time;
 }
 
 std::string formatContainerTable(const std::vector<ContainerEntry>& containers) {

@@ -25,6 +25,9 @@ struct ContainerEntry {
 /// Reads what `crun list --format json` and `runc list --format json` print. Throws Error.
 std::vector<ContainerEntry> parseContainerList(std::string_view json);
 
+/// A time of day such as "2026-01-01T00:00:00.123456Z" with nine digits behind the point.
+std::string withNanoseconds(std::string time);
+
 /// The table that `runc list` prints: cells of at least 12 characters, three spaces apart.
 std::string formatContainerTable(const std::vector<ContainerEntry>& containers);
 

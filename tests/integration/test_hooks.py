@@ -2,8 +2,10 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -335,6 +337,37 @@ def test_ps_shows_the_table_of_runc(hooks_engine, sleeping):
     while "sleep" not in open(f"/proc/{pid}/cmdline").read():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+@pytest.fixture
+def state_root(hooks_engine, temp_dir):
+    """Where the OCI runtime keeps the state of the user's containers."""
+    uid = hooks_engine.user.uid
+    return temp_dir / f"sarus-{uid}" / "state" if hooks_engine.rootless else pathlib.Path(f"/run/sarus/{uid}")
+
+
+def runtimes_list(engine, state_root, *options):
+    return subprocess.run([engine.runtime, "--root", str(state_root), "list", *options], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("hooks_engine", ["setuid-runc", "rootless-runc"], indirect=True)
+def test_ps_is_what_runc_prints(hooks_engine, sleeping, state_root):
+    assert hooks_engine.sarus("ps").stdout == runtimes_list(hooks_engine, state_root)
+
+
+@pytest.mark.parametrize("hooks_engine", ["setuid-crun", "rootless-crun"], indirect=True)
+def test_ps_is_what_runc_would_print(hooks_engine, sleeping, state_root):
+    """crun counts microseconds, and calls the owner of a user namespace root."""
+    [state] = json.loads(runtimes_list(hooks_engine, state_root, "--format", "json"))
+    created = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})Z", state["created"])[1] + "000Z"
+    owner = hooks_engine.user.name if hooks_engine.rootless else "root"
+    row = ["sleeper", str(state["pid"]), "running", state["bundle"], created, owner]
+    titles = ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"]
+    widths = [max(12, len(cell) + 3) for cell in row[:-1]]
+    lines = ["".join(cell.ljust(width) for cell, width in zip(cells, widths)) + cells[-1] for cells in (titles, row)]
+    assert hooks_engine.sarus("ps").stdout == "\n".join(lines) + "\n"
+    bundle = json.loads((hooks_engine.prefix / "etc/sarus.json").read_text())["OCIBundleDir"]
+    assert state["bundle"] == (str(state_root.parent / "bundle") if hooks_engine.rootless else bundle)
 
 
 def test_ps_without_containers_prints_the_titles(hooks_engine):

@@ -189,6 +189,15 @@ TEST(ContainerList, OfBothRuntimes) {
     EXPECT_THROW(parseContainerList("rubbish"), Error);
 }
 
+TEST(Containers, TimesHaveNineDigitsBehindThePoint) {
+    EXPECT_EQ(withNanoseconds("2026-01-01T00:00:00.597911Z"), "2026-01-01T00:00:00.597911000Z");
+    EXPECT_EQ(withNanoseconds("2026-01-01T00:00:00.5+02:00"), "2026-01-01T00:00:00.500000000+02:00");
+    for (const auto* unchanged :
+         {"2026-01-01T00:00:00.123456789Z", "2026-01-01T00:00:00.1234567890Z", "2026-01-01T00:00:00Z", "", "."}) {
+        EXPECT_EQ(withNanoseconds(unchanged), unchanged);
+    }
+}
+
 TEST(ParseSignal, NamesAndNumbers) {
     EXPECT_EQ(parseSignal("SIGHUP"), 1);
     EXPECT_EQ(parseSignal("term"), 15);
