@@ -123,6 +123,9 @@ class Image:
     def manifest_digest(self):
         return digest(self._blobs()[0])
 
+    def config_digest(self):
+        return digest(_json(self.configuration))
+
     def write_oci_layout(self, directory, name="latest"):
         directory = pathlib.Path(directory)
         manifest, blobs = self._blobs()

@@ -25,6 +25,7 @@ Command loadCommand() {
         .note = {},
         .options = {centralizedRepositoryOption(),
                     platformOption(),
+                    quietOption(),
                     {.longName = "source-format",
                      .takesValue = true,
                      .hidden = true,

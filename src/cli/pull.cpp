@@ -33,6 +33,7 @@ Command pullCommand() {
                         {.longName = "login", .help = "Enter user credentials for private repository"},
                         {.longName = "password-stdin", .help = "Read password for private repository from stdin"},
                         platformOption(),
+                        quietOption(),
                         temporaryDirectoryOption(),
                         {.longName = "username",
                          .shortName = 'u',

@@ -36,6 +36,7 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
     if (config.containersPolicy) {
         settings.skopeo.policy = image::PolicyChoice{config.containersPolicy->path, config.containersPolicy->enforce};
     }
+    settings.quiet = settings.skopeo.quiet = settings.builder.quiet = arguments.has("quiet");
     if (arguments.has("platform")) {
         settings.skopeo.platform = oci::parsePlatformName(arguments.value("platform"));
         settings.builder.platform = oci::toString(*settings.skopeo.platform);
@@ -51,6 +52,10 @@ Option platformOption() {
     return {.longName = "platform",
             .takesValue = true,
             .help = "Platform of the image to choose, as OS/ARCH[/VARIANT]. Default: this machine's"};
+}
+
+Option quietOption() {
+    return {.longName = "quiet", .shortName = 'q', .help = "Print nothing but warnings and errors"};
 }
 
 Option temporaryDirectoryOption() {

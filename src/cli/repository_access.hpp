@@ -17,6 +17,7 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
 /// The options which several commands have.
 Option centralizedRepositoryOption();
 Option platformOption();
+Option quietOption();
 Option temporaryDirectoryOption();
 
 }  // namespace sarus::cli

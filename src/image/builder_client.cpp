@@ -54,7 +54,7 @@ BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& la
     // On a terminal the builder shows its progress there; else what it says is the message of our own error.
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
     Command command{.path = settings.path,
-                    .args = {"sarus-image-builder", "build", layout, output, "--progress", terminal ? "auto" : "none"}};
+                    .args = {"sarus-image-builder", "build", layout, output, "--progress", settings.quiet || !terminal ? "none" : "auto"}};
     if (!settings.mksquashfsOptions.empty()) {
         command.args.insert(command.args.end(), {"--mksquashfs-options", settings.mksquashfsOptions});
         if (settings.mksquashfsPath) {

@@ -14,6 +14,7 @@ struct BuilderSettings {
     std::optional<std::uint64_t> maxUnpackedSize{};  ///< bytes; the builder's own limit if absent
     std::optional<std::uint64_t> maxEntries{};       ///< the builder's own limit if absent
     std::optional<std::string> platform{};           ///< the image must be for it; this machine's if absent
+    bool quiet = false;                              ///< no progress on standard error
 };
 
 /// What the builder reports about a squashfs file that it has written.

@@ -79,10 +79,17 @@ public:
                   settings.tempDir, repository.lockTimings()),
           skopeo(settings.skopeo, session.workDirectory()) {}
 
+    /// One of the lines of standard output which tell what is being done.
+    void say(const std::string& line) const {
+        if (!settings.quiet) {
+            printLine(line);
+        }
+    }
+
     /// Makes the squashfs file out of a layout which holds one image, and publishes it.
     void store(const std::string& layout, const ImageReference& reference, const std::string& registryDigest) {
-        printLine("> unpacking OCI image");
-        printLine(cat("> making squashfs image: \"", repository.paths().squashfs(reference), '"'));
+        say("> unpacking OCI image");
+        say(cat("> making squashfs image: \"", repository.paths().squashfs(reference), '"'));
         const auto draft = repository.reserveDraft(reference, session.suffix());
         try {
             const auto built = buildSquashfs(settings.builder, layout, draft);
@@ -143,10 +150,10 @@ std::string digestInRegistry(const Import& import, const PullRequest& request, c
 
 void printPullHeader(const Import& import, const ImageReference& reference) {
     const auto& paths = import.repository.paths();
-    printLine(cat("# image            : ", reference.full()));
-    printLine(cat("# cache directory  : \"", paths.cache(), '"'));
-    printLine(cat("# temp directory   : \"", import.settings.tempDir, '"'));
-    printLine(cat("# images directory : \"", paths.images(), '"'));
+    import.say(cat("# image            : ", reference.full()));
+    import.say(cat("# cache directory  : \"", paths.cache(), '"'));
+    import.say(cat("# temp directory   : \"", import.settings.tempDir, '"'));
+    import.say(cat("# images directory : \"", paths.images(), '"'));
 }
 
 void copyAndStore(Import& import, const PullRequest& request, const std::optional<std::string>& authentication,
@@ -194,10 +201,10 @@ void pullImage(Repository& repository, const ImportSettings& settings, const Pul
     }
     const auto wanted = request.reference.normalized();
     const auto digest = wanted.digest.empty() ? digestInRegistry(import, request, authenticationPath) : wanted.digest;
-    printLine(cat("# image digest     : ", digest));
+    import.say(cat("# image digest     : ", digest));
     const auto stored = repository.find(wanted);
     if (stored && !digest.empty() && stored->registryDigest == digest) {
-        printLine(cat("Image for ", request.reference.full(), " is already available and up to date"));
+        import.say(cat("Image for ", request.reference.full(), " is already available and up to date"));
         return;
     }
     copyAndStore(import, request, authenticationPath, digest);

@@ -15,6 +15,7 @@ struct ImportSettings {
     SkopeoSettings skopeo;
     BuilderSettings builder;
     std::string tempDir;  ///< for what is spooled
+    bool quiet = false;   ///< nothing on standard output
 };
 
 struct PullRequest {
@@ -24,7 +25,7 @@ struct PullRequest {
 };
 
 /// Gets an image from a registry into the repository, or finds that it is up to date, and says so on standard output as
-/// documented. Throws Error "Failed to pull image '<reference>'" and leaves everything as it was.
+/// documented (unless it shall be quiet). Throws Error "Failed to pull image '<reference>'" and leaves everything as it was.
 void pullImage(Repository& repository, const ImportSettings& settings, const PullRequest& request);
 
 struct LoadRequest {

@@ -103,6 +103,9 @@ ToolResult Skopeo::inspectRaw(const ImageSource& source) const {
 ToolResult Skopeo::copy(const ImageSource& source, const std::string& layout) const {
     // The policy has judged them by then, and a layout has no place for them.
     std::vector<std::string> arguments{"copy", "--remove-signatures"};
+    if (settings.quiet) {
+        arguments.emplace_back("--quiet");
+    }
     if (source.authenticationFile) {
         arguments.insert(arguments.end(), {"--src-authfile", *source.authenticationFile});
     }

@@ -21,6 +21,7 @@ struct SkopeoSettings {
     std::optional<PolicyChoice> policy;
     std::optional<std::string> registriesDPath;
     std::optional<oci::Platform> platform{};  ///< that of this machine if absent
+    bool quiet = false;                       ///< copying prints nothing on standard output
 };
 
 /// Where an image comes from, as skopeo names it: "docker://...", "docker-archive:...", "oci:...".

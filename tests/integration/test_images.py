@@ -117,7 +117,7 @@ def test_pulled_image_is_listed_run_and_removed(sarus, repository, registry, var
     name, tag, registry_digest, image_id, created, size, server = row.split()
     assert (name, tag, server) == (f"{registry.host}/library/cycle", "1.0", registry.host)
     assert registry_digest == image.manifest_digest()
-    assert image_id == digest(json.dumps(image.configuration, sort_keys=True, separators=(",", ":")).encode())[7:19] or len(image_id) == 12
+    assert image_id == image.config_digest()[7:19]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", created) and re.fullmatch(r"\d+\.\d\d[KMGT]?B", size)
     assert sarus.engine.output(reference, "cat", "/variant") == "cycle"
     assert sarus("rmi", reference).stdout == f"removed image {reference}\n"
@@ -233,6 +233,21 @@ def test_damaged_file_in_the_cache_is_downloaded_again(sarus, repository, regist
     assert 'Removing damaged file "' in result.stderr
     assert sarus.engine.output(reference, "cat", "/variant") == "damaged cache"
     assert rubbish(repository, temp_dir) == []
+
+
+# Quiet
+
+
+@pytest.mark.parametrize("option", ["--quiet", "-q"])
+def test_quiet_commands_say_nothing_but_errors(sarus, repository, registry, images, variant, option):
+    reference = registry.push(variant("quiet"), "library/quiet:1")
+    archive = docker_archive(images, variant, "quiet")
+    for command in (("pull", option, reference), ("pull", option, reference), ("load", option, archive, "quiet")):
+        result = sarus(*command)
+        assert (result.stdout, result.stderr) == ("", ""), command
+    assert sarus.engine.output(reference, "cat", "/variant") == sarus.engine.output("load/library/quiet", "cat", "/variant") == "quiet"
+    failed = sarus("pull", option, f"{registry.host}/library/missing:1", status=1)
+    assert failed.stdout == "" and failed.stderr.startswith(f"Failed to pull image '{registry.host}/library/missing:1'\n")
 
 
 # Failures of a pull
