@@ -1,5 +1,6 @@
 #include "image/builder_client.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -51,10 +52,16 @@ BuildResult parseBuildResult(std::string_view text) {
 }
 
 BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& layout, const std::string& output) {
-    // On a terminal the builder shows its progress there; else what it says is the message of our own error.
-    const bool terminal = ::isatty(STDERR_FILENO) == 1;
-    Command command{.path = settings.path,
-                    .args = {"sarus-image-builder", "build", layout, output, "--progress", settings.quiet || !terminal ? "none" : "auto"}};
+    // What the builder says on its standard error is the message of our own error; its progress has another way to ours.
+    Command command{.path = settings.path, .args = {"sarus-image-builder", "build", layout, output}};
+    UniqueFd progress;
+    if (settings.quiet) {
+        command.args.insert(command.args.end(), {"--progress", "none"});
+    } else {
+        progress = UniqueFd(checkErrno(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), "Failed to duplicate standard error"));
+        command.keepFds.push_back(progress.get());
+        command.args.insert(command.args.end(), {"--progress-fd", cat(progress.get())});
+    }
     if (!settings.mksquashfsOptions.empty()) {
         command.args.insert(command.args.end(), {"--mksquashfs-options", settings.mksquashfsOptions});
         if (settings.mksquashfsPath) {
@@ -70,7 +77,7 @@ BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& la
     if (settings.platform) {
         command.args.insert(command.args.end(), {"--platform", *settings.platform});
     }
-    const auto result = runTool(command, terminal ? ToolStreams::captureOutput : ToolStreams::captureBoth, "sarus");
+    const auto result = runTool(command, ToolStreams::captureBoth, "sarus");
     if (!result.status.ok()) {
         if (result.status.signal != 0) {
             throw Error(cat("Failed to make the squashfs image: the image builder was ended by signal ", result.status.signal));

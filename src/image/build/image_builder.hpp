@@ -24,7 +24,7 @@ struct BuildRequest {
     Owner owner;             ///< of every file, as after an unprivileged unpack by this user
     SquashfsOptions squashfs;
     BuildLimits limits;
-    ProgressStyle progress = ProgressStyle::none;
+    ProgressOutput progress;
 };
 
 struct BuildResult {

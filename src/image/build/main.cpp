@@ -1,10 +1,12 @@
 // sarus-image-builder: converts OCI layouts to squashfs, and unpacks squashfs. Runs as the user who started it.
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -33,7 +35,8 @@ constexpr const char* usage =
     "         --mksquashfs-path PATH      accepted; mksquashfs is never run\n"
     "         --max-size BYTES            limit for the unpacked layers\n"
     "         --max-entries NUMBER        limit for the entries of all layers\n"
-    "         --progress auto|plain|none\n"
+    "         --progress auto|plain|none  default: auto\n"
+    "         --progress-fd NUMBER        descriptor for it; default: standard error\n"
     "       sarus-image-builder unpack IMAGE.squashfs DIRECTORY";
 
 /// Command line: words, and options with a value each ("--name value" or "--name=value").
@@ -86,6 +89,14 @@ Owner parseOwner(const std::string& text) {
     return {static_cast<std::uint32_t>(*uid), static_cast<std::uint32_t>(*gid)};
 }
 
+int parseDescriptor(const std::string& text) {
+    const auto fd = number("--progress-fd", text);
+    if (fd > INT_MAX || ::fcntl(static_cast<int>(fd), F_GETFD) < 0) {
+        throw Error(cat("Invalid value '", printable(text), "' for --progress-fd"), "it must be an open descriptor");
+    }
+    return static_cast<int>(fd);
+}
+
 // What to remove when a signal ends the program; written before the handlers are installed.
 char unfinishedOutput[4096];
 
@@ -112,7 +123,7 @@ void build(Arguments& arguments) {
     ImageSelection selection;
     BuildRequest request;
     request.owner = {::geteuid(), ::getegid()};
-    request.progress = parseProgressStyle("auto");
+    std::string progressStyle = "auto";
     std::vector<std::string> words;
     std::string value;
     while (!arguments.empty()) {
@@ -129,7 +140,9 @@ void build(Arguments& arguments) {
         } else if (arguments.option("--max-entries", value)) {
             request.limits.entries = number("--max-entries", value);
         } else if (arguments.option("--progress", value)) {
-            request.progress = parseProgressStyle(value);
+            progressStyle = value;
+        } else if (arguments.option("--progress-fd", value)) {
+            request.progress.fd = parseDescriptor(value);
         } else if (!arguments.option("--mksquashfs-path", value)) {
             words.push_back(arguments.take());
         }
@@ -137,6 +150,7 @@ void build(Arguments& arguments) {
     if (words.size() != 2 || words[0].starts_with('-') || words[1].starts_with('-')) {
         throw Error("The image builder's arguments are wrong", usage);
     }
+    request.progress.style = parseProgressStyle(progressStyle, request.progress.fd);
     selection.layoutDirectory = words[0];
     request.outputPath = words[1];
     request.image = openImage(selection);

@@ -5,29 +5,28 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/log.hpp"
 #include "base/text.hpp"
+#include "image/progress_line.hpp"
 
 namespace sarus::image::build {
 
 namespace {
 
 constexpr std::chrono::milliseconds terminalInterval{200};
-constexpr std::chrono::seconds logInterval{10};
-constexpr std::chrono::seconds quietStart{1};
+constexpr std::chrono::milliseconds firstTerminalLine{1000};
 
-void writeTerminal(const std::string& text) {
+void show(int fd, const std::string& text) {
     // A failure to show progress is no failure of the job.
-    [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, text.data(), text.size());
+    [[maybe_unused]] const auto ignored = ::write(fd, text.data(), text.size());
 }
 
 }  // namespace
 
-ProgressStyle parseProgressStyle(const std::string& word) {
+ProgressStyle parseProgressStyle(const std::string& word, int fd) {
     if (word == "none") {
         return ProgressStyle::none;
     }
-    if (word == "plain" || (word == "auto" && ::isatty(STDERR_FILENO) == 0)) {
+    if (word == "plain" || (word == "auto" && ::isatty(fd) == 0)) {
         return ProgressStyle::plain;
     }
     if (word == "auto") {
@@ -36,19 +35,10 @@ ProgressStyle parseProgressStyle(const std::string& word) {
     throw Error(cat("Invalid value '", printable(word), "' for --progress"), "use auto, plain or none");
 }
 
-std::string progressLine(const std::string& label, std::uint64_t done, std::uint64_t total, double seconds) {
-    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
-    std::string line =
-        cat(label, ": ", formatSize(done), " of ", formatSize(total), ", ", formatSize(static_cast<std::uint64_t>(rate)), "/s");
-    if (rate > 0 && done < total) {
-        line += cat(", ", static_cast<std::uint64_t>(static_cast<double>(total - done) / rate) + 1, " s left");
-    }
-    return line;
-}
-
-Progress::Progress(ProgressStyle progressStyle, std::string label, std::uint64_t totalBytes, std::function<std::uint64_t()> done)
-    : style(progressStyle), text(std::move(label)), total(totalBytes), doneBytes(std::move(done)) {
-    if (style != ProgressStyle::none) {
+Progress::Progress(ProgressOutput progressOutput, std::string label, std::uint64_t totalBytes,
+                   std::function<std::uint64_t()> done)
+    : output(progressOutput), text(std::move(label)), total(totalBytes), doneBytes(std::move(done)) {
+    if (output.style != ProgressStyle::none) {
         thread = std::thread([this] { run(); });
     }
 }
@@ -62,28 +52,25 @@ Progress::~Progress() {
     if (thread.joinable()) {
         thread.join();
     }
-    if (printed && style == ProgressStyle::terminal) {
-        writeTerminal("\r\033[K");
+    if (printed && output.style == ProgressStyle::terminal) {
+        show(output.fd, "\r\033[K");
     }
 }
 
 void Progress::run() {
     const auto begin = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex);
-    auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(quietStart);
+    const bool terminal = output.style == ProgressStyle::terminal;
+    auto pause = terminal ? firstTerminalLine : std::chrono::milliseconds(firstLogLine);
     while (!wake.wait_for(lock, pause, [this] { return stop; })) {
         print(std::chrono::steady_clock::now() - begin);
-        pause = style == ProgressStyle::terminal ? terminalInterval : std::chrono::milliseconds(logInterval);
+        pause = terminal ? terminalInterval : std::chrono::milliseconds(logInterval);
     }
 }
 
 void Progress::print(std::chrono::duration<double> elapsed) {
     const auto line = progressLine(text, std::min(doneBytes(), total), total, elapsed.count());
-    if (style == ProgressStyle::terminal) {
-        writeTerminal(cat("\r", line, "\033[K"));
-    } else {
-        printError(line);
-    }
+    show(output.fd, output.style == ProgressStyle::terminal ? cat("\r", line, "\033[K") : cat(line, '\n'));
     printed = true;
 }
 

@@ -13,15 +13,21 @@ namespace sarus::image::build {
 
 enum class ProgressStyle { none, plain, terminal };
 
-/// "auto": terminal if standard error is one, otherwise plain. Throws Error for any other word than auto, plain and none.
-ProgressStyle parseProgressStyle(const std::string& word);
+/// "auto": terminal if the descriptor is one, otherwise plain. Throws Error for any other word than auto, plain and none.
+ProgressStyle parseProgressStyle(const std::string& word, int fd);
 
-/// Tells on standard error how far a job is, from a thread of its own: on a terminal a line that is rewritten, in a log a line
-/// every ten seconds. Nothing is printed for a job of less than a second.
+/// Where progress is shown. A descriptor of its own keeps it apart from messages of errors.
+struct ProgressOutput {
+    ProgressStyle style = ProgressStyle::none;
+    int fd = 2;
+};
+
+/// Tells how far a job is, from a thread of its own: on a terminal a line that is rewritten, in a log a line from time to time
+/// (image/progress_line.hpp). Nothing is printed for a job of less than a second, or of less than five in a log.
 class Progress {
 public:
     /// `done` returns how many of `total` bytes are finished; it is called from another thread.
-    Progress(ProgressStyle progressStyle, std::string label, std::uint64_t totalBytes, std::function<std::uint64_t()> done);
+    Progress(ProgressOutput progressOutput, std::string label, std::uint64_t totalBytes, std::function<std::uint64_t()> done);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     /// Stops, and wipes the terminal's line.
@@ -31,7 +37,7 @@ private:
     void run();
     void print(std::chrono::duration<double> elapsed);
 
-    ProgressStyle style;
+    ProgressOutput output;
     std::string text;
     std::uint64_t total;
     std::function<std::uint64_t()> doneBytes;
@@ -41,8 +47,5 @@ private:
     bool printed = false;
     std::thread thread;
 };
-
-/// The line without line control: "Converting layers: 512.00MB of 1.50GB, 210.00MB/s, 5 s left".
-std::string progressLine(const std::string& label, std::uint64_t done, std::uint64_t total, double seconds);
 
 }  // namespace sarus::image::build

@@ -1,0 +1,81 @@
+"""What pull and load tell about work that takes its time: on a terminal, in a log, and with --quiet."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+import pytest
+
+pytestmark = pytest.mark.asroot
+
+LINE = r"Converting layers: \d+\.\d\d[KMG]?B of \d+\.\d\dMB, \d+\.\d\d[KMG]?B/s(, \d+ s left)?"
+
+
+@pytest.fixture(scope="module")
+def slow(make_setuid_prefix, engines, images):
+    """(engine, archive): a conversion which keeps any processor busy for some ten seconds."""
+    prefix = make_setuid_prefix("slow-conversion", mksquashfsOptions="-comp xz -processors 1 -mem 4M")
+    noise = os.urandom(32 << 20)
+    archive = images.archive(images.busybox(extra=lambda layer: layer.file("noise", noise)), "noise")
+    return engines("setuid", "crun").variant(prefix=prefix), archive
+
+
+@pytest.fixture
+def image(slow):
+    yield "progress:1"
+    slow[0].sarus("rmi", "load/library/progress:1")
+
+
+def test_a_log_gets_a_line_from_time_to_time(slow, image):
+    engine, archive = slow
+    begin = time.monotonic()
+    result = engine.sarus("load", archive, image, timeout=300)
+    assert result.returncode == 0 and time.monotonic() - begin > 6, "the conversion was too short for this test"
+    lines = result.stderr.splitlines()
+    assert 1 <= len(lines) <= (time.monotonic() - begin) / 5 and all(re.fullmatch(LINE, line) for line in lines), lines
+    assert "Converting" not in result.stdout and "\r" not in result.stderr
+
+
+def test_a_quiet_conversion_says_nothing(slow, image):
+    result = slow[0].sarus("load", "--quiet", slow[1], image, timeout=300)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def on_a_terminal(engine, *arguments):
+    """(exit status, what a terminal was sent) of `sarus ARGUMENTS` whose standard error is one."""
+    leader, follower = pty.openpty()
+    process = engine.start(*arguments, stderr=follower, stdout=subprocess.DEVNULL, text=False)
+    os.close(follower)
+    shown = b""
+    while True:
+        ready, _, _ = select.select([leader], [], [], 120)
+        try:
+            part = os.read(leader, 65536) if ready else b""
+        except OSError:  # nobody has the terminal any more
+            part = b""
+        if not part:
+            break
+        shown += part
+    os.close(leader)
+    return process.wait(60), shown.decode()
+
+
+def test_a_terminal_gets_one_line_that_is_rewritten_and_wiped(slow, image):
+    status, shown = on_a_terminal(slow[0], "load", slow[1], image)
+    assert status == 0
+    updates = re.findall(r"\r" + LINE.replace("(", "(?:") + r"\x1b\[K", shown)
+    assert len(updates) > 5 and "\n" not in shown and shown.endswith("\r\x1b[K"), shown[-300:]
+
+
+def test_an_error_on_a_terminal_is_told_once_and_in_a_line_of_its_own(slow, workspace):
+    engine, archive = slow
+    damaged = workspace / "damaged-noise.tar"
+    content = bytearray(archive.read_bytes())
+    position = content.index(b"etc/os-release") + 400  # in the layer, behind all that is slow
+    content[position] ^= 1
+    damaged.write_bytes(content)
+    status, shown = on_a_terminal(engine, "load", damaged, "progress:2")
+    assert status == 1 and len([line for line in shown.replace("\r\n", "\n").splitlines() if "Failed" in line]) == 1, shown
