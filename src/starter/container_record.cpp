@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <ctime>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -19,6 +17,7 @@
 #include "oci/json_node.hpp"
 #include "oci/json_writer.hpp"
 #include "starter/cgroups.hpp"
+#include "starter/file_lock.hpp"
 #include "starter/process_tree.hpp"
 #include "starter/running_container.hpp"
 
@@ -43,24 +42,7 @@ std::string_view nameOfRecord(std::string_view fileName) {
 
 /// Others than the owner of a record lock it only to see whether there is one, and to remove what is left of a dead container;
 /// that takes less than this.
-bool lockWithPatience(int fd) {
-    constexpr int attempts = 200;
-    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
-    for (int attempt = 0; attempt < attempts; ++attempt) {
-        if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            return true;
-        }
-        ::nanosleep(&pause, nullptr);
-    }
-    return false;
-}
-
-bool hasName(int fd, const std::string& path) {
-    struct stat byName {};
-    struct stat byFd {};
-    return ::lstat(path.c_str(), &byName) == 0 && ::fstat(fd, &byFd) == 0 && byName.st_ino == byFd.st_ino &&
-           byName.st_dev == byFd.st_dev;
-}
+constexpr int patienceMilliseconds = 200;
 
 std::string serialize(const ContainerRecord& record) {
     oci::JsonWriter out;
@@ -196,7 +178,7 @@ RecordFile RecordFile::create(const std::string& runtimeRoot, const std::string&
     UniqueFd file;
     do {  // until the locked file is the one that has the name: its former owner removes it
         file = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-        if (!lockWithPatience(file.get())) {
+        if (!lockWithin(file.get(), patienceMilliseconds)) {
             throw inUse();
         }
     } while (!hasName(file.get(), path));
