@@ -33,7 +33,11 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
         process.user.gid = 0;
         const Options needed{"CAP_SETFCAP"};  // for writing a map with a parent's id 0 (Linux 5.12)
         process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted = needed;
-        const Options prefix{dialect.idMapHelper, cat(plan.uid), cat(plan.gid)};
+        Options prefix{dialect.idMapHelper};
+        if (inputs.payloadNamespace) {
+            prefix.push_back(cat("--enter=", *inputs.payloadNamespace));
+        }
+        prefix.insert(prefix.end(), {cat(plan.uid), cat(plan.gid)});
         process.args.insert(process.args.begin(), prefix.begin(), prefix.end());
     }
     return process;
@@ -77,8 +81,9 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
     }
 }
 
-void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, oci::RuntimeLinux& section) {
-    section.namespaces.push_back({"user", std::nullopt});
+void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
+                      oci::RuntimeLinux& section) {
+    section.namespaces.push_back({"user", inputs.userNamespace});
     const bool helper = needsIdMapHelper(plan, dialect);
     section.uidMappings = {{helper ? 0 : plan.uid, 0, 1}};
     section.gidMappings = {{helper ? 0 : plan.gid, 0, 1}};
@@ -120,7 +125,7 @@ void addHooks(const ContainerPlan& plan, oci::RuntimeConfig& config) {
 bool needsIdMapHelper(const ContainerPlan& plan, const RuntimeDialect& dialect) {
     const bool hasHookInside = std::any_of(plan.hooks.begin(), plan.hooks.end(),
                                            [](const PlannedHook& planned) { return planned.stage == "createContainer"; });
-    return !dialect.privileged && (dialect.runtime == OciRuntime::runc || hasHookInside);
+    return !dialect.privileged && (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.madeWithHelper);
 }
 
 oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
@@ -139,7 +144,7 @@ oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig
         section.namespaces.push_back({"pid", std::nullopt});
     }
     if (!dialect.privileged) {
-        addUserNamespace(plan, dialect, section);
+        addUserNamespace(plan, dialect, inputs, section);
     }
     addResources(plan, dialect, inputs, section);
     section.rootfsPropagation = "slave";

@@ -17,9 +17,11 @@ struct RuntimeDialect {
     OciRuntime runtime = OciRuntime::crun;
     bool privileged = true;  ///< false: the runtime runs as id 0 of the starter's user namespace
     /// Only where needsIdMapHelper(): path inside the container of the static helper which becomes args[0]. It is called as
-    /// `<helper> <uid> <gid> <command> [arguments]`, as user 0 with CAP_SETFCAP; it unshares a user namespace, maps the caller's
-    /// ids to 0, and executes the command (searched in PATH if it has no slash).
+    /// `<helper> [--enter=FD] <uid> <gid> <command> [arguments]`, as user 0 with CAP_SETFCAP; it enters the user namespace of
+    /// that descriptor or makes one that maps the caller's ids to 0, and executes the command (searched in PATH if it has no
+    /// slash).
     std::string idMapHelper;
+    bool madeWithHelper = false;  ///< for a command beside a container: whether that one's user was made by the helper
 };
 
 /// What became known while the root filesystem was being made.
@@ -29,6 +31,8 @@ struct RuntimeInputs {
     std::optional<std::string> cgroupsPath;           ///< runc on cgroup v2: absolute, below the caller's own cgroup
     std::vector<oci::RuntimeRlimit> rlimits;          ///< the caller's limits, which the starter may have raised for itself
     bool hostHasMqueue = false;                       ///< /dev/mqueue is a directory on the host
+    std::optional<std::string> userNamespace{};       ///< rootless: an existing one for the container, mapped like a new one
+    std::optional<int> payloadNamespace{};            ///< the descriptor of the one which the id-map helper enters
 };
 
 /// Whether the container's user has to be made by a helper inside. crun can map the caller's id directly, runc has to have an id

@@ -49,6 +49,12 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     }
     inputs.rlimits = callerLimits(request.limits);
     inputs.hostHasMqueue = isDirectory("/dev/mqueue");
+    if (request.userNamespaces.container) {
+        inputs.userNamespace = descriptorPath(request.userNamespaces.container.get());
+    }
+    if (request.userNamespaces.payload) {
+        inputs.payloadNamespace = payloadNamespaceNumber(request.plan);
+    }
     return inputs;
 }
 
@@ -125,6 +131,10 @@ bool mayBeProvidedByHooks(const engine::ContainerPlan& plan) {
 }
 
 }  // namespace
+
+int payloadNamespaceNumber(const engine::ContainerPlan& plan) {
+    return 3 + static_cast<int>(plan.descriptors.size());
+}
 
 std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& limits) {
     std::vector<oci::RuntimeRlimit> result;

@@ -11,11 +11,15 @@
 #include "starter/entry.hpp"
 #include "starter/rootfs.hpp"
 #include "starter/runtime.hpp"
+#include "starter/shared_namespaces.hpp"
 
 namespace sarus::starter {
 
 /// Where the helper of rootless runc stands in a container.
 inline constexpr const char* idMapHelperInside = "/dev/.sarus-idmap";
+
+/// The number under which the runtime passes the payload's user namespace on to the helper: after what the container is given.
+int payloadNamespaceNumber(const engine::ContainerPlan& plan);
 
 /// The limits in the words of config.json.
 std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& limits);
@@ -28,7 +32,8 @@ struct BundleRequest {
     const Credentials& credentials;
     const RuntimeProgram& runtime;
     const Rootfs& rootfs;
-    std::string idMapHelper;  ///< host path of the helper that rootless containers may need inside
+    std::string idMapHelper;               ///< host path of the helper that rootless containers may need inside
+    const UserNamespaces& userNamespaces;  ///< which the container has in common with others
 };
 
 /// Writes config.json (0600) beside the root filesystem, and brings the id-map helper into the container where it is needed.

@@ -57,6 +57,7 @@ std::string serialize(const ContainerRecord& record) {
     if (record.selinuxLabel) {
         out.member("selinuxLabel", *record.selinuxLabel);
     }
+    out.member("idMapHelper", record.idMapHelper);
     out.endObject();
     return out.text();
 }
@@ -85,6 +86,9 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
     record.workdir = root.member("workdir", member("workdir")).string();
     record.apparmorProfile = optionalString("apparmorProfile");
     record.selinuxLabel = optionalString("selinuxLabel");
+    if (const auto found = root.object().find("idMapHelper"); found != document.end()) {
+        record.idMapHelper = root.member("idMapHelper", *found).boolean();
+    }
     return record;
 }
 

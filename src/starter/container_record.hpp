@@ -17,6 +17,7 @@ struct ContainerRecord {
     std::string workdir;
     std::optional<std::string> apparmorProfile = std::nullopt;  ///< what confines it holds for every process that joins it
     std::optional<std::string> selinuxLabel = std::nullopt;
+    bool idMapHelper = false;  ///< its user was made by the helper inside (engine::needsIdMapHelper)
 };
 
 /// The record's file `.<name>.json`, beside the runtime's states. It is locked as long as its container lives, so that nobody

@@ -57,7 +57,8 @@ std::pair<ContainerRecord, RunningContainer> findContainer(const Credentials& cr
         if (!record) {
             break;
         }
-        if (auto container = RunningContainer::open(credentials, runtime, runtimeRoot, name)) {
+        auto container = RunningContainer::open(credentials, runtime, runtimeRoot, name);
+        if (container && (!record->idMapHelper || container->payloadNamespace() >= 0)) {  // else the helper still runs
             return {std::move(*record), std::move(*container)};
         }
         ::nanosleep(&pause, nullptr);
@@ -77,10 +78,15 @@ engine::SiteConfig confinedLike(const ContainerRecord& record, engine::SiteConfi
 
 /// The description of the process, in memory: it holds the variables of the user.
 UniqueFd writeProcess(const engine::ContainerPlan& plan, const engine::SiteConfig& config, const Credentials& credentials,
-                      engine::OciRuntime runtime, const std::vector<CallerLimit>& limits) {
-    const engine::RuntimeDialect dialect{
-        .runtime = runtime, .privileged = credentials.privileged(), .idMapHelper = idMapHelperInside};
+                      engine::OciRuntime runtime, const std::vector<CallerLimit>& limits, const ContainerRecord& record) {
+    const engine::RuntimeDialect dialect{.runtime = runtime,
+                                         .privileged = credentials.privileged(),
+                                         .idMapHelper = idMapHelperInside,
+                                         .madeWithHelper = record.idMapHelper};
     engine::RuntimeInputs inputs;
+    if (record.idMapHelper) {
+        inputs.payloadNamespace = payloadNamespaceNumber(plan);
+    }
     inputs.rlimits = callerLimits(limits);
     const auto process = engine::makeRuntimeConfig(plan, config, dialect, inputs).process;
     UniqueFd file(checkErrno(::memfd_create("sarus-process", MFD_CLOEXEC), "Failed to describe the process"));
@@ -146,7 +152,7 @@ int execInContainer(const Entry& entry, Credentials credentials, int requestFd) 
                              ? openCgroupsToJoin(container.cgroups(), credentials.privileged())
                              : std::vector<UniqueFd>();
     const auto process =
-        writeProcess(plan, confinedLike(record, config), credentials, runtime.kind, payloadLimits(entry, request));
+        writeProcess(plan, confinedLike(record, config), credentials, runtime.kind, payloadLimits(entry, request), record);
 
     container.enterStarterNamespaces(credentials);
     if (runtime.kind == engine::OciRuntime::crun && detectCgroupLayout() == CgroupLayout::hybrid) {
@@ -162,6 +168,9 @@ int execInContainer(const Entry& entry, Credentials credentials, int requestFd) 
                                  .terminal = plan.terminal,
                                  .keepLog = runtime.kind == engine::OciRuntime::runc && logLevel() > LogLevel::debug,
                                  .execProcess = process.get()};
+    if (record.idMapHelper) {
+        invocation.descriptors.push_back({.from = container.payloadNamespace(), .to = payloadNamespaceNumber(plan)});
+    }
     for (const auto& cgroup : cgroups) {
         invocation.cgroups.push_back(cgroup.get());
     }

@@ -147,6 +147,21 @@ void explainEnd(const engine::ContainerPlan& plan, const RuntimeProgram& runtime
     }
 }
 
+bool needsIdMapHelper(const engine::ContainerPlan& plan, const RuntimeProgram& runtime, const Credentials& credentials) {
+    return engine::needsIdMapHelper(plan, {.runtime = runtime.kind, .privileged = credentials.privileged(), .idMapHelper = {}});
+}
+
+/// runc closes its process in a container to others (PR_SET_DUMPABLE) if it has entered a user namespace there and not made one:
+/// hooks that run inside of that container could not look at it.
+NamespaceSharing sharingOf(const engine::ContainerPlan& plan, const RuntimeProgram& runtime, bool idMapHelper,
+                           const Credentials& credentials, const engine::SiteConfig& config,
+                           const StateDirectories& directories) {
+    if (runtime.kind == engine::OciRuntime::runc && hasStage(plan, "createContainer")) {
+        return {};
+    }
+    return {.directory = prepareNamespacesDirectory(credentials, config, directories), .idMapHelper = idMapHelper};
+}
+
 /// From the start of the runtime to the end of everything that belongs to the container.
 int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> deviceCgroup, const Credentials& credentials,
                  Rootfs& rootfs, RecordFile record, const WatchedThings& watched,
@@ -180,13 +195,14 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
 }
 
 ContainerRecord makeRecord(const engine::ContainerPlan& plan, const engine::LaunchRequest& request,
-                           const engine::SiteConfig& config) {
+                           const engine::SiteConfig& config, bool idMapHelper) {
     ContainerRecord record{.image = request.imageReference,
                            .command = plan.args,
                            .environment = {},
                            .workdir = plan.workdir,
                            .apparmorProfile = config.apparmorProfile,
-                           .selinuxLabel = config.selinuxLabel};
+                           .selinuxLabel = config.selinuxLabel,
+                           .idMapHelper = idMapHelper};
     for (const auto& [name, value] : plan.environment) {
         record.environment.push_back(cat(name, '=', value));
     }
@@ -280,10 +296,13 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     keepDescriptors(entry, plan, {requestFd, request.imageFd});
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
     paths.reset();  // directories which it holds open could not be unmounted as long as the container runs
-    auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request, config));
+    const bool idMapHelper = needsIdMapHelper(plan, runtime, credentials);
+    auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request, config, idMapHelper));
     timer.done("Planning the container");
 
-    enterNamespaces(credentials);
+    const auto userNamespaces =
+        enterNamespaces(credentials, sharingOf(plan, runtime, idMapHelper, credentials, config, directories));
+    timer.done("Entering the namespaces");
     auto rootfs = makeRootfs(entry, plan, config, credentials, request, directories.bundleDir);
     ::close(request.imageFd);
     timer.done("Building the root filesystem");
@@ -297,7 +316,8 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                            .credentials = credentials,
                                            .runtime = runtime,
                                            .rootfs = rootfs,
-                                           .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap")});
+                                           .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap"),
+                                           .userNamespaces = userNamespaces});
     timer.done("Writing the bundle");
 
     auto hookLog = plan.hooks.empty() ? std::nullopt : std::optional<HookLog>(rootfs.bundleDir());
@@ -308,6 +328,9 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                  .terminal = plan.terminal,
                                  .descriptors = plan.descriptors,
                                  .keepLog = runtime.kind == engine::OciRuntime::crun || logLevel() > LogLevel::debug};
+    if (userNamespaces.payload) {
+        invocation.descriptors.push_back({.from = userNamespaces.payload.get(), .to = payloadNamespaceNumber(plan)});
+    }
     PidFile pidFile(invocation);
     const auto log = openRuntimeLog(invocation);
     const auto explain = [&](const ExitStatus& status) {

@@ -1,78 +1,28 @@
 #include "starter/namespaces.hpp"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 
-#include <array>
 #include <cerrno>
-#include <string>
 
 #include "base/error.hpp"
-#include "base/file_io.hpp"
-#include "base/text.hpp"
+#include "starter/user_namespace.hpp"
 
 namespace sarus::starter {
 
-namespace {
-
-struct Switch {
-    const char* path;
-    const char* name;
-    const char* forbidding;  ///< the value that forbids user namespaces
-    const char* allowing;
-};
-
-constexpr std::array switches{
-    Switch{"/proc/sys/user/max_user_namespaces", "user.max_user_namespaces", "0", "15000"},
-    Switch{"/proc/sys/kernel/unprivileged_userns_clone", "kernel.unprivileged_userns_clone", "0", "1"},
-    Switch{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "kernel.apparmor_restrict_unprivileged_userns", "1", "0"},
-};
-
-Error userNamespaceError(std::string_view doing, int errnum) {
-    for (const auto& [path, name, forbidding, allowing] : switches) {
-        if (!pathExists(path)) {
-            continue;
-        }
-        if (trim(readFile(path, 4096)) == forbidding) {
-            return Error::fromErrno(cat(doing, ": user namespaces are disabled by the kernel setting ", name, '=', forbidding),
-                                    errnum,
-                                    cat("The administrator can allow them with `sysctl ", name, '=', allowing,
-                                        "`, or install sarus-starter set-user-ID root"));
-        }
+UserNamespaces enterNamespaces(Credentials& credentials, const NamespaceSharing& sharing) {
+    UserNamespaces common;
+    if (!credentials.privileged()) {
+        common = enterSharedUserNamespace(credentials, sharing);
     }
-    return Error::fromErrno(doing, errnum,
-                            "Containers without privileges need user namespaces; the administrator can allow them, or install "
-                            "sarus-starter set-user-ID root");
-}
-
-void writeMap(const char* path, const std::string& text) {
-    try {
-        const auto file = openFile(path, O_WRONLY);
-        writeAll(file.get(), text, path);
-    } catch (const Error& error) {
-        throw userNamespaceError("Failed to map the user's ids into a user namespace", error.errnum());
-    }
-}
-
-}  // namespace
-
-void enterNamespaces(Credentials& credentials) {
-    if (credentials.privileged()) {
-        if (::unshare(CLONE_NEWNS) != 0) {
-            throw Error::fromErrno("Failed to create a mount namespace", errno, "The starter needs CAP_SYS_ADMIN");
-        }
-    } else {
-        if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-            throw userNamespaceError("Failed to create a user namespace", errno);
-        }
-        writeMap("/proc/self/setgroups", "deny");
-        writeMap("/proc/self/uid_map", cat("0 ", credentials.uid(), " 1\n"));
-        writeMap("/proc/self/gid_map", cat("0 ", credentials.gid(), " 1\n"));
-        credentials.enteredUserNamespace();
+    if (::unshare(CLONE_NEWNS) != 0) {
+        constexpr const char* doing = "Failed to create a mount namespace";
+        throw credentials.privileged() ? Error::fromErrno(doing, errno, "The starter needs CAP_SYS_ADMIN")
+                                       : userNamespaceError(doing, errno);
     }
     checkErrno(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr),
                "Failed to detach the mount namespace from the host's");
+    return common;
 }
 
 }  // namespace sarus::starter

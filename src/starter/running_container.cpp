@@ -5,7 +5,6 @@
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -25,6 +24,7 @@
 #include "base/text.hpp"
 #include "oci/json_node.hpp"
 #include "starter/entry.hpp"
+#include "starter/user_namespace.hpp"
 
 namespace sarus::starter {
 
@@ -54,18 +54,6 @@ Json parseState(std::string_view text, const StateKeys& keys) {
         }
     }
     return state;
-}
-
-bool sameNamespace(int left, int right) {
-    struct stat a {};
-    struct stat b {};
-    checkErrno(::fstat(left, &a), "Failed to examine a namespace");
-    checkErrno(::fstat(right, &b), "Failed to examine a namespace");
-    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-UniqueFd related(int namespaceFd, unsigned long request) {
-    return UniqueFd(checkErrno(::ioctl(namespaceFd, request), "Failed to find the owner of a namespace"));
 }
 
 /// The word after `key` in the text of /proc/<pid>/status.
@@ -239,7 +227,7 @@ std::optional<RunningContainer> RunningContainer::open(const Credentials& creden
 }
 
 void RunningContainer::checkOwner(int namespaceFd, int owner) const {
-    if (!sameNamespace(related(namespaceFd, NS_GET_USERNS).get(), owner)) {
+    if (!sameNamespace(relatedNamespace(namespaceFd, NS_GET_USERNS).get(), owner)) {
         throw Error(cat("The first process of the container '", printable(name), "' has moved to namespaces of its own"),
                     "A command can be run only in the namespaces that the container was started with");
     }
@@ -259,11 +247,11 @@ void RunningContainer::openNamespaces(bool privileged, int processDirectory) {
         constexpr int deepest = 32;  // as many as the kernel nests
         starterNamespace = openFileAt(processDirectory, "ns/user", O_RDONLY);
         for (int depth = 0; depth < deepest; ++depth) {
-            auto parent = related(starterNamespace.get(), NS_GET_PARENT);
+            auto parent = relatedNamespace(starterNamespace.get(), NS_GET_PARENT);
             if (sameNamespace(parent.get(), own.get())) {
                 break;
             }
-            userNamespace = std::exchange(starterNamespace, std::move(parent));
+            programNamespace = std::exchange(userNamespace, std::exchange(starterNamespace, std::move(parent)));
         }
         if (!userNamespace) {
             throw Error(cat("The first process of the container '", printable(name), "' is not in a user namespace of its own"));

@@ -46,6 +46,8 @@ public:
     static std::optional<RunningContainer> open(const Credentials& credentials, engine::OciRuntime runtime,
                                                 const std::string& runtimeRoot, const std::string& containerName);
 
+    /// The user namespace that the id-map helper has made or entered in the container; -1 if it has not.
+    int payloadNamespace() const noexcept { return programNamespace.get(); }
     const Process& firstProcess() const noexcept { return first; }
     /// The text of its /proc/<pid>/cgroup.
     const std::string& cgroups() const noexcept { return cgroupText; }
@@ -72,6 +74,7 @@ private:
     UniqueFd pidNamespace;      ///< empty if it is the node's
     UniqueFd starterNamespace;  ///< rootless: the user namespace of its starter
     UniqueFd userNamespace;     ///< rootless: the container's own
+    UniqueFd programNamespace;  ///< rootless: the one inside of it on the way to the first process, if there is one
 };
 
 }  // namespace sarus::starter

@@ -34,8 +34,10 @@ constexpr const char* runtimeSearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/
 /// is started from one already and finds this variable. Doing it here saves the second start of the program.
 constexpr const char* startedReadOnly = "_LIBCONTAINER_CLONED_BINARY=1";
 
-/// Where the runtime finds the description of a process that joins a container.
-constexpr int execProcessNumber = 3;
+/// Where the runtime finds the description of a process that joins a container: after the descriptors that it passes on.
+int execProcessNumber(const RuntimeInvocation& invocation) {
+    return 3 + static_cast<int>(invocation.descriptors.size());
+}
 
 std::optional<std::string> valueOf(const std::vector<std::string>& environment, std::string_view name) {
     for (const auto& entry : environment) {
@@ -148,13 +150,13 @@ public:
             argv.push_back(argument.data());
         }
         argv.push_back(nullptr);
-        if (invocation.execProcess >= 0) {  // the file needs a number that survives the start of the program
-            sources.emplace_back(checkErrno(::fcntl(invocation.execProcess, F_DUPFD_CLOEXEC, execProcessNumber + 1),
-                                            "Failed to keep the description of the process"));
-            targets.push_back(execProcessNumber);
-        }
         // Sources lie above every target: none is overwritten before it was copied.
-        const int free = 3 + static_cast<int>(invocation.descriptors.size());
+        const int free = execProcessNumber(invocation) + 1;
+        if (invocation.execProcess >= 0) {  // the file needs a number that survives the start of the program
+            sources.emplace_back(checkErrno(::fcntl(invocation.execProcess, F_DUPFD_CLOEXEC, free),
+                                            "Failed to keep the description of the process"));
+            targets.push_back(execProcessNumber(invocation));
+        }
         for (const auto& descriptor : invocation.descriptors) {
             sources.emplace_back(
                 checkErrno(::fcntl(descriptor.from, F_DUPFD_CLOEXEC, free), cat("Failed to keep descriptor ", descriptor.from)));
@@ -280,6 +282,30 @@ StateDirectories prepareStateDirectories(const Credentials& credentials, const e
     return {.runtimeRoot = path, .bundleDir = config.ociBundleDir};
 }
 
+std::string prepareNamespacesDirectory(const Credentials& credentials, const engine::SiteConfig& config,
+                                       const StateDirectories& directories) {
+    if (credentials.privileged()) {
+        return {};
+    }
+    const auto make = [&](const OpenDirectory& base) {
+        auto path = cat(base.path, "/namespaces");
+        makePrivateDirectory(base.fd.get(), "namespaces", path, 0700, credentials.ownerUid());
+        return path;
+    };
+    try {
+        return make(fixedDirectory(credentials, config));
+    } catch (const Error& error) {
+        logDebug("Runtime", error.what());
+    }
+    try {
+        const auto base = directories.runtimeRoot.substr(0, directories.runtimeRoot.rfind('/'));
+        return make({openFile(base, O_PATH | O_DIRECTORY), base});
+    } catch (const Error& error) {
+        logDebug("Runtime", error.what());
+        return {};
+    }
+}
+
 std::vector<std::string> findRuntimeRoots(const Credentials& credentials, const engine::SiteConfig& config,
                                           const std::vector<std::string>& callerEnvironment) {
     std::vector<std::string> roots{prepareStateDirectories(credentials, config, callerEnvironment).runtimeRoot};
@@ -330,13 +356,11 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
         arguments.insert(arguments.end(), {"--pid-file", invocation.pidFile});
     }
     if (invocation.execProcess >= 0) {
-        arguments.insert(arguments.end(), {"--process", cat("/proc/self/fd/", execProcessNumber), invocation.containerName});
-        return arguments;
+        arguments.insert(arguments.end(), {"--process", cat("/proc/self/fd/", execProcessNumber(invocation))});
+    } else {
+        // The payload keeps the session keyring of the job (Kerberos tickets); keys are a scarce resource with many ranks.
+        arguments.insert(arguments.end(), {"--no-new-keyring", "--bundle", invocation.bundleDir});
     }
-    // The payload keeps the session keyring of the job (Kerberos tickets); keys are a scarce resource with many ranks.
-    arguments.emplace_back("--no-new-keyring");
-    arguments.emplace_back("--bundle");
-    arguments.emplace_back(invocation.bundleDir);
     if (!invocation.descriptors.empty()) {
         arguments.emplace_back(cat("--preserve-fds=", invocation.descriptors.size()));
     }

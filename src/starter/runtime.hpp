@@ -38,6 +38,12 @@ struct StateDirectories {
 StateDirectories prepareStateDirectories(const Credentials& credentials, const engine::SiteConfig& config,
                                          const std::vector<std::string>& callerEnvironment);
 
+/// Where the caller's rootless containers find each other's user namespaces, whatever environments they are started from:
+/// `<tempDir>/sarus-<uid>/namespaces`, or beside the runtime root if that cannot be. Empty if there is no such directory, with
+/// privileges too.
+std::string prepareNamespacesDirectory(const Credentials& credentials, const engine::SiteConfig& config,
+                                       const StateDirectories& directories);
+
 /// Every directory of the caller in which a runtime may keep containers: without privileges that of prepareStateDirectories() and
 /// those which other environments of the caller led to. They are listed in the directory below tempDir, which is always looked
 /// at.

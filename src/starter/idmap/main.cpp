@@ -1,8 +1,9 @@
-// sarus-idmap UID GID COMMAND [ARGUMENT...]
+// sarus-idmap [--enter=FD] UID GID COMMAND [ARGUMENT...]
 //
 // runc without privileges can only make a container whose user is 0. This program is what such a container starts first: it makes
-// one more user namespace in which its ids are the caller's again, and becomes the command. All capabilities are gone then
-// (user_namespaces(7): ids other than 0 lose them in execve). It is linked statically, because it runs inside of foreign images.
+// one more user namespace in which its ids are the caller's again, or enters the one of descriptor FD, and becomes the command.
+// All capabilities are gone then (user_namespaces(7): ids other than 0 lose them in execve). It is linked statically, because it
+// runs inside of foreign images.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,18 +76,39 @@ void tryToExecute(char** command) {
     ::_exit(1);
 }
 
-}  // namespace
+/// A namespace of its own does as well, if that of the caller's other containers cannot be entered.
+bool enter(const char* descriptor) {
+    const int fd = ::atoi(descriptor);
+    const bool entered = ::setns(fd, CLONE_NEWUSER) == 0;
+    ::close(fd);
+    return entered;
+}
 
-int main(int argc, char** argv) {
-    if (argc < 4 || !isNumber(argv[1]) || !isNumber(argv[2])) {
-        ::dprintf(STDERR_FILENO, "usage: sarus-idmap UID GID COMMAND [ARGUMENT...]\n");
-        return 1;
-    }
+void makeNamespace(const char* uid, const char* gid) {
     if (::unshare(CLONE_NEWUSER) != 0) {
         fail("Failed to create a user namespace");
     }
     writeText("/proc/self/setgroups", "deny");
-    writeMap("/proc/self/uid_map", argv[1]);
-    writeMap("/proc/self/gid_map", argv[2]);
+    writeMap("/proc/self/uid_map", uid);
+    writeMap("/proc/self/gid_map", gid);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const char* descriptor = nullptr;
+    constexpr char option[] = "--enter=";
+    if (argc > 1 && ::strncmp(argv[1], option, sizeof option - 1) == 0) {
+        descriptor = argv[1] + sizeof option - 1;
+        --argc;
+        ++argv;
+    }
+    if (argc < 4 || !isNumber(argv[1]) || !isNumber(argv[2])) {
+        ::dprintf(STDERR_FILENO, "usage: sarus-idmap [--enter=FD] UID GID COMMAND [ARGUMENT...]\n");
+        return 1;
+    }
+    if (descriptor == nullptr || !isNumber(descriptor) || !enter(descriptor)) {
+        makeNamespace(argv[1], argv[2]);
+    }
     execute(argv + 3);
 }

@@ -184,6 +184,20 @@ TEST_F(RuntimeConfigBuilderTest, RootlessRuncGoesThroughTheIdMapHelper) {
     EXPECT_TRUE(result.process.noNewPrivileges);
 }
 
+TEST_F(RuntimeConfigBuilderTest, RootlessContainersEnterTheNamespacesTheyHaveInCommon) {
+    const auto userNamespace = [](const oci::RuntimeConfig& result) {
+        const auto& all = result.linux_.namespaces;
+        return std::find_if(all.begin(), all.end(), [](const auto& entry) { return entry.type == "user"; })->path;
+    };
+    EXPECT_EQ(userNamespace(make(crunRootless)), std::nullopt);
+    inputs.userNamespace = "/proc/1/fd/7";
+    EXPECT_EQ(userNamespace(make(crunRootless)), "/proc/1/fd/7");
+    EXPECT_EQ(make(crunRootless).linux_.uidMappings.at(0).containerId, 1000U);
+    inputs.payloadNamespace = 5;
+    EXPECT_EQ(userNamespace(make(runcRootless)), "/proc/1/fd/7");
+    EXPECT_THAT(make(runcRootless).process.args, ElementsAre("/dev/idmap", "--enter=5", "1000", "100", "ls", "-l"));
+}
+
 TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThroughTheHelper) {
     const RuntimeDialect dialect{OciRuntime::crun, false, "/dev/idmap"};
     plan.hooks = {{.name = "10-x", .stage = "createRuntime", .hook = {}}};
@@ -192,6 +206,11 @@ TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThrough
     EXPECT_EQ(make(dialect).process.args.front(), "/dev/idmap");
     EXPECT_EQ(make(dialect).linux_.uidMappings.at(0).containerId, 0U);
     EXPECT_EQ(make({OciRuntime::crun, true, ""}).process.args.front(), "ls");
+}
+
+TEST_F(RuntimeConfigBuilderTest, CommandsBesideAContainerMadeWithTheHelperNeedItToo) {
+    EXPECT_EQ(make({OciRuntime::crun, false, "/dev/idmap", true}).process.args.front(), "/dev/idmap");
+    EXPECT_EQ(make({OciRuntime::crun, false, "/dev/idmap", false}).process.args.front(), "ls");
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessRuncWithoutHelperIsRefused) {

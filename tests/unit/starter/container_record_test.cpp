@@ -48,6 +48,16 @@ TEST(ContainerRecord, KnowsWhatConfinesTheContainer) {
     EXPECT_EQ(readRecord(directory.path(), "free")->selinuxLabel, std::nullopt);
 }
 
+TEST(ContainerRecord, KnowsWhoMadeTheContainersUser) {
+    const test::TemporaryDirectory directory;
+    auto helped = sample;
+    helped.idMapHelper = true;
+    const auto file = RecordFile::create(directory.path(), "n", helped);
+    const auto direct = RecordFile::create(directory.path(), "direct", sample);
+    EXPECT_TRUE(readRecord(directory.path(), "n")->idMapHelper);
+    EXPECT_FALSE(readRecord(directory.path(), "direct")->idMapHelper);
+}
+
 TEST(ContainerRecord, GoesWithItsOwner) {
     const test::TemporaryDirectory directory;
     { const auto file = RecordFile::create(directory.path(), "n", sample); }
