@@ -63,8 +63,12 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
     }
 
     Options devpts{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"};
-    if (dialect.privileged && plan.ttyGroup) {
-        devpts.push_back(cat("gid=", *plan.ttyGroup));
+    if (dialect.privileged) {
+        devpts.push_back(
+            cat("uid=", plan.uid));  // runc may not give a terminal to the user by its descriptor (stream_owners.hpp)
+        if (plan.ttyGroup) {
+            devpts.push_back(cat("gid=", *plan.ttyGroup));
+        }
     }
     mounts.push_back({"/dev/pts", "devpts", "devpts", devpts});
     mounts.push_back({"/dev/shm", "bind", "/dev/shm", with(restricted, {"rbind", "slave", "rw"})});

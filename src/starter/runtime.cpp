@@ -221,11 +221,9 @@ private:
         sigset_t none;
         ::sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
-        if (!invocation.terminal) {  // else the runtime makes the terminal, and gives that to the user
-            if (const int error = keepStreamOwners(); error != 0) {
-                errno = error;
-                fail();
-            }
+        if (const int error = keepStreamOwners(); error != 0) {
+            errno = error;
+            fail();
         }
         // execve does not write to the environment
         std::array<char*, 3> environment{const_cast<char*>(runtimeSearchPath), const_cast<char*>(startedReadOnly), nullptr};

@@ -566,13 +566,13 @@ def test_pmi_descriptor_is_preserved_and_renumbered(engine, busybox):
     assert result.stdout == "3\nfrom pmi", result.stderr
 
 
-def run_on_terminal(engine, *arguments, typed=b""):
-    """Runs `sarus ARGUMENTS` on a terminal of its own; returns (exit status, what appeared)."""
+def run_on_terminal(engine, *arguments, typed=b"", redirection=""):
+    """Runs `sarus ARGUMENTS` on a terminal of its own; returns (exit status, what appeared). `redirection` is the shell's."""
     argv, identity = engine.command(*arguments)
     # script(1) makes the terminal the controlling one, as a login does.
     quoted = " ".join("'" + argument.replace("'", "'\\''") + "'" for argument in argv)
-    result = subprocess.run(["script", "--quiet", "--return", "--command", quoted, "/dev/null"], input=typed, capture_output=True, timeout=30,
-                            env=engine.user.environment(), cwd=engine.user.home, **identity)
+    result = subprocess.run(["script", "--quiet", "--return", "--command", quoted + redirection, "/dev/null"], input=typed,
+                            capture_output=True, timeout=30, env=engine.user.environment(), cwd=engine.user.home, **identity)
     return result.returncode, result.stdout.decode().replace("\r\n", "\n")
 
 
@@ -580,6 +580,31 @@ def test_tty_option_gives_a_terminal(engine, busybox):
     status, text = run_on_terminal(engine, "run", "-t", busybox, "sh", "-c", "tty; test -t 0 && test -t 1 && echo both; exit 3")
     assert "/dev/pts/" in text or "/dev/console" in text
     assert "both" in text and status == 3
+
+
+@pytest.mark.parametrize("subcommand", ["run", "exec"])
+def test_streams_beside_a_terminal_keep_their_owner_and_the_terminal_is_the_users(engine, busybox, workspace, subcommand):
+    name = f"streams-{os.getpid()}"
+    if subcommand == "exec":
+        container = engine.start("run", f"--name={name}", busybox, "sh", "-c", "echo ready; exec sleep 60")
+        wait_for_line(container, "ready")
+    arguments = ["run", "--tty", busybox] if subcommand == "run" else ["exec", "--tty", name]
+    for stream in ("0<", "1>>", "2>>"):
+        path = workspace / f"beside-{engine.mode}-{engine.runtime}-{subcommand}"
+        path.write_text("content\n")
+        path.chmod(0o666)
+        if engine.rootless:
+            os.chown(path, engine.user.uid, max(engine.user.groups))
+        before = path.stat()
+        status, text = run_on_terminal(engine, *arguments, "sh", "-c", "stat -c owner:%u $(tty)", redirection=f" {stream}{path}")
+        after = path.stat()
+        if stream != "0<":  # crun wants a terminal there
+            assert status == 0, text
+            assert f"owner:{engine.user.uid}" in text + path.read_text()
+        assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode), stream
+    if subcommand == "exec":
+        container.kill()
+        container.communicate()
 
 
 def test_without_tty_option_streams_are_what_they_are_outside(engine, busybox):
