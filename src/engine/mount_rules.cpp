@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "oci/runtime_devices.hpp"
 
 namespace sarus::engine {
 
@@ -29,22 +30,40 @@ bool isSameOrBelow(std::string_view path, std::string_view directory) {
     return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
-std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::string_view destination) {
+namespace {
+
+std::string refuse(std::string_view path) {
+    return cat("'", printable(path), "' is not allowed as mount destination");
+}
+
+std::string refuseBelow(std::string_view prefix) {
+    return cat("destination cannot be a subdirectory of '", printable(prefix), "'");
+}
+
+}  // namespace
+
+std::optional<std::string> whyEnginesOwn(std::string_view destination) {
     const auto path = normalizePath(destination);
     // The runtime creates device nodes in /dev, with the rights of root: never in a directory of the user.
-    const bool isEnginesOwn = path == "/" || path == "/dev";
-    const bool isListed = std::any_of(rules.notAllowedPaths.begin(), rules.notAllowedPaths.end(),
-                                      [&](const auto& listed) { return path == normalizePath(listed); });
-    if (isEnginesOwn || isListed) {
-        return cat("'", printable(path), "' is not allowed as mount destination");
+    if (path == "/" || path == "/dev" || oci::isRuntimeDevice(path)) {
+        return refuse(path);
     }
-    const auto refuseBelow = [](std::string_view prefix) {
-        return cat("destination cannot be a subdirectory of '", printable(prefix), "'");
-    };
     for (const std::string_view kernels : {"/proc", "/sys"}) {
         if (isSameOrBelow(path, kernels)) {
             return refuseBelow(kernels);
         }
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::string_view destination) {
+    if (auto why = whyEnginesOwn(destination)) {
+        return why;
+    }
+    const auto path = normalizePath(destination);
+    if (std::any_of(rules.notAllowedPaths.begin(), rules.notAllowedPaths.end(),
+                    [&](const auto& listed) { return path == normalizePath(listed); })) {
+        return refuse(path);
     }
     for (const auto& prefix : rules.notAllowedPrefixesOfPath) {
         if (isSameOrBelow(path, normalizePath(prefix))) {

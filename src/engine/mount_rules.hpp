@@ -8,10 +8,14 @@
 
 namespace sarus::engine {
 
+/// Why nobody may mount on `destination`, not even the site, or nullopt: the root, /dev, /proc and /sys with all that is below
+/// them, and what the runtime makes in /dev (oci/runtime_devices.hpp) are the engine's own.
+std::optional<std::string> whyEnginesOwn(std::string_view destination);
+
 /// Why a user may not mount on `destination`, or nullopt. Compares component by component of the lexically normalised form, so
 /// that
-/// `//etc` and `/a/../etc` count as `/etc` while `/scratch` does not cover `/scratch2`. Besides what `userMounts` lists, the
-/// root, /dev, /proc and /sys are the engine's own. What symbolic links of the image make of a path is the starter's business: it
+/// `//etc` and `/a/../etc` count as `/etc` while `/scratch` does not cover `/scratch2`. Besides what `userMounts` lists,
+/// the engine's own places are refused. What symbolic links of the image make of a path is the starter's business: it
 /// asks again with the path that it resolved.
 std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::string_view destination);
 

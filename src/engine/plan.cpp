@@ -150,10 +150,9 @@ void planDevices(const SiteConfig& config, const LaunchRequest& request, Contain
                                         " is already in every container by the site's configuration"));
             continue;
         }
-        const auto destination = normalizePath(device.destination);
-        if (destination == "/" || destination == "/dev") {
-            throw Error(cat("Invalid device request '", printable(text), "': container device path '", destination,
-                            "' is a directory of the container engine"));
+        if (whyEnginesOwn(device.destination)) {
+            throw Error(cat("Invalid device request '", printable(text), "': container device path '",
+                            printable(normalizePath(device.destination)), "' belongs to the container engine"));
         }
         plan.devices.push_back(
             {std::move(device.source), std::move(device.destination), std::move(device.access), MountOrigin::user, text});

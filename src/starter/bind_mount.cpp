@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "engine/mount_rules.hpp"
 #include "engine/run_options.hpp"
+#include "oci/runtime_devices.hpp"
 
 namespace sarus::starter {
 
@@ -104,6 +105,9 @@ void ContainerTree::checkResolvedDestination(int resolved, const std::string& de
     const auto path = pathInside(resolved);
     if (path == "/") {
         throw Error("the root directory cannot be a mount destination");
+    }
+    if (const auto why = engine::whyEnginesOwn(path)) {
+        throw Error(*why);
     }
     const bool followedNoLink = path == engine::normalizePath(destination);
     if (origin == engine::MountOrigin::site || (origin == engine::MountOrigin::workloadManager && followedNoLink)) {
@@ -253,21 +257,35 @@ std::optional<DeviceRule> ContainerTree::bindDevice(const engine::PlannedDevice&
 }
 
 void ContainerTree::createWorkdir(const std::string& path) const {
-    // What is below these is the runtime's: they are mounted after us.
-    for (const std::string_view reserved : {"/proc", "/sys"}) {
-        if (engine::isSameOrBelow(path, reserved)) {
-            return;
-        }
+    if (path != "/" && path != "/dev" && engine::whyEnginesOwn(path)) {
+        return;  // what is there is the runtime's, and comes after us
     }
     try {
         UniqueFd directory = credentials.asUser([&] { return tryOpenInRoot(root, path); });
         if (!directory) {
             directory = openDestination(path, EntryKind::directory);
         }
-        engine::checkWorkdir(pathInside(directory.get()));  // a link of the image may lead below /proc
+        const auto resolved = pathInside(directory.get());  // a link of the image may lead anywhere
+        engine::checkWorkdir(resolved);
+        if (oci::isRuntimeDevice(resolved)) {
+            throw Error(cat(resolved, " is a device of the container"));
+        }
     } catch (Error& error) {
         error.addContext(cat("Failed to create the working directory ", printable(path)));
         throw;
+    }
+}
+
+void ContainerTree::requireDevForRuntime() const {
+    const UniqueFd now(checkErrno(::openat(root, "dev", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), "Failed to open /dev"));
+    if (mountIdOf(now.get()) != devMount) {
+        throw Error("Something is mounted on the container's /dev");
+    }
+    for (const auto name : oci::runtimeDevices) {
+        struct stat status {};
+        if (::fstatat(dev, std::string(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT) {
+            throw Error(cat("The container's /dev/", name, " is taken: the OCI runtime has to make it"));
+        }
     }
 }
 

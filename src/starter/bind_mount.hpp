@@ -24,7 +24,8 @@ namespace sarus::starter {
 /// - With root's rights, nothing is looked up or created but on the container's own mounts (the overlay and /dev): what the user
 ///   or the site has mounted into the container belongs to the host, and there he finds and creates with his own rights or not
 ///   at all.
-/// - Nothing is mounted by users on or below /proc and /sys: the runtime mounts these later, so it could only mislead it.
+/// - Nothing is mounted, whoever asks for it, on the root, /dev, and what the runtime makes in /dev or mounts on /proc and /sys:
+///   it could only mislead the runtime. This holds for the resolved path, so that no link of an image leads there.
 /// - The site's `userMounts` rules hold for the resolved path too, so that a symbolic link in an image does not lead around them.
 class ContainerTree {
 public:
@@ -46,6 +47,10 @@ public:
 
     /// Creates the working directory if it is missing. Throws Error if the path leads below /proc.
     void createWorkdir(const std::string& path) const;
+
+    /// Throws Error unless /dev is still the container's own and has none of what the runtime makes there
+    /// (oci/runtime_devices.hpp): a path such as "/dev/null/../x" creates more than it names.
+    void requireDevForRuntime() const;
 
 private:
     /// What is to be mounted; without descriptor, why not.

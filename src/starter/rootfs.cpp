@@ -156,6 +156,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     if (!plan.workdir.empty()) {
         tree.createWorkdir(plan.workdir);
     }
+    tree.requireDevForRuntime();
     return rootfs;
 }
 

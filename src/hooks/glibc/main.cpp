@@ -74,7 +74,8 @@ void replace(const glibc::ReplacementPlan& plan, const LibrarySearch& search, in
     bool isAdded = false;
     for (const auto& replacement : plan.replacements) {
         for (const auto& destination : replacement.destinations) {
-            editor.bind(replacement.hostPath, destination, {.readonly = true, .nodev = true});
+            editor.bind(replacement.hostPath, destination, {.readonly = true, .nodev = true},
+                        RootEditor::Destination::notTheKernels);
             log.info(cat("Mounted ", printable(replacement.hostPath), " on the container's ", printable(destination)));
         }
         isAdded = isAdded || replacement.isAdded;

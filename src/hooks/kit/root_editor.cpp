@@ -7,6 +7,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -14,6 +15,7 @@
 #include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
+#include "oci/runtime_devices.hpp"
 
 namespace sarus::hooks {
 
@@ -65,6 +67,32 @@ void RootEditor::requireOwnMount(int directory) const {
     }
 }
 
+void RootEditor::requireNotTheRuntimes(int file) const {
+    struct stat status {};
+    struct statfs filesystem {};
+    checkErrno(::fstat(file, &status), "Failed to examine the destination");
+    checkErrno(::fstatfs(file, &filesystem), "Failed to examine the destination's filesystem");
+    const auto isTheOne = [&](std::string_view name) {
+        const auto device = tryOpenInRoot(root, cat("/dev/", name), LastLink::keep);
+        struct stat deviceStatus {};
+        return device && ::fstat(device.get(), &deviceStatus) == 0 && isSameFile(status, deviceStatus);
+    };
+    if (filesystem.f_type == DEVPTS_SUPER_MAGIC ||
+        std::any_of(oci::runtimeDevices.begin(), oci::runtimeDevices.end(), isTheOne)) {
+        throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the OCI runtime"), EXDEV);
+    }
+}
+
+void RootEditor::requireNotTheRuntimes(int directory, const std::string& name) const {
+    const auto dev = tryOpenInRoot(root, "/dev");
+    struct stat devStatus {};
+    struct stat status {};
+    if (dev && ::fstat(dev.get(), &devStatus) == 0 && ::fstat(directory, &status) == 0 && isSameFile(devStatus, status) &&
+        oci::isRuntimeDevice(cat("/dev/", name))) {
+        throw Error::fromErrno(cat("/dev/", printable(name), " belongs to the OCI runtime"), EXDEV);
+    }
+}
+
 UniqueFd RootEditor::openDestination(const std::string& destination, bool isDirectory) const {
     if (auto present = tryOpenInRoot(root, destination)) {
         struct stat status {};
@@ -96,6 +124,7 @@ void RootEditor::bind(const std::string& source, const std::string& destination,
             throw Error("the root directory cannot be a mount destination");
         }
         if (!isSameFile(sourceStatus, targetStatus)) {
+            requireNotTheRuntimes(to.get());
             bindMount(from.get(), to.get(), attributes);
         }
     } catch (Error& error) {
@@ -125,6 +154,7 @@ void RootEditor::copyFile(const std::string& source, const std::string& destinat
         const auto name = destination.substr(slash + 1);
         const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
         requireOwnMount(parent.get());
+        requireNotTheRuntimes(parent.get(), name);
         const auto temporary = cat('.', name, '-', randomLetters());
         try {
             const auto to = openFileAt(parent.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
@@ -159,6 +189,7 @@ RootEditor::LinkResult RootEditor::link(const std::string& directory, const std:
             return LinkResult::leadsThereAlready;
         }
         requireOwnMount(place.get());
+        requireNotTheRuntimes(place.get(), name);
         const auto temporary = cat('.', name, '-', randomLetters());
         checkErrno(::symlinkat(target.c_str(), place.get(), temporary.c_str()), "Failed to create the link");
         if (::renameat(place.get(), temporary.c_str(), place.get(), name.c_str()) != 0) {

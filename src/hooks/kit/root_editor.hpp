@@ -14,7 +14,8 @@ namespace sarus::hooks {
 ///
 /// Everything is reached by descriptor inside the root. Existing entries may lie on any mount, because a mount over them changes
 /// nothing there. New entries are made only on the root filesystem itself and on a /dev of the container's own: what else is
-/// mounted there belongs to the host or to the user.
+/// mounted there belongs to the host or to the user. What the OCI runtime made in /dev (oci/runtime_devices.hpp) is neither
+/// covered nor replaced, whatever link leads there: the runtime still has to open some of it, with the rights of root.
 class RootEditor {
 public:
     /// Where a mount may go. A destination that the container's user or image had a part in must not be one of the kernel's
@@ -47,6 +48,8 @@ public:
 
 private:
     void requireOwnMount(int directory) const;
+    void requireNotTheRuntimes(int file) const;
+    void requireNotTheRuntimes(int directory, const std::string& name) const;
     UniqueFd openDestination(const std::string& destination, bool isDirectory) const;
 
     int root;

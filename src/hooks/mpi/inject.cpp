@@ -77,7 +77,8 @@ void inject(const InjectionPlan& plan, const Configuration& configuration, HookC
     const RootEditor editor(root);
     for (const auto& injection : plan.injections) {
         for (const auto& destination : injection.destinations) {
-            editor.bind(injection.library.path, destination, {.readonly = true, .nodev = true});
+            editor.bind(injection.library.path, destination, {.readonly = true, .nodev = true},
+                        RootEditor::Destination::notTheKernels);
             log.info(cat(injection.method == Method::replace ? "Replaced the container's " : "Added ", printable(destination),
                          injection.method == Method::replace ? " by " : " from ", printable(injection.library.path)));
         }

@@ -75,12 +75,13 @@ def test_working_directory_that_leads_into_proc(user_engine, load_image, images,
 # Mount destinations that are the engine's or the runtime's own.
 
 
-@pytest.mark.parametrize("destination", ["/", "/dev", "/dev/../dev", "//proc", "/proc/self", "/sys", "/etc/..", "/proc/sys/kernel"])
+@pytest.mark.parametrize("destination", ["/", "/dev", "/dev/../dev", "//proc", "/proc/self", "/sys", "/etc/..", "/proc/sys/kernel",
+                                         "/dev/null", "/dev/pts", "/dev/fd", "/dev/x/../zero", "/dev/ptmx/below", "/dev/null/../x"])
 def test_destinations_of_the_engine(user_engine, busybox, workspace, destination):
     failed(user_engine.run(busybox, "true", options=[bind(workspace, destination)], check=False))
 
 
-@pytest.mark.parametrize("destination", ["/dev/init", "/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/null", "/etc/passwd", "/dev/fd", "/dev/x/y"])
+@pytest.mark.parametrize("destination", ["/dev/init", "/dev/shm", "/dev/mqueue", "/etc/passwd", "/dev/x/y"])
 def test_destinations_beside_the_engines_give_nothing(user_engine, busybox, workspace, destination):
     script = "id -u; grep -c . /proc/self/status >/dev/null; head -c1 /dev/zero | wc -c"
     source = workspace / "mounted-file"
@@ -89,6 +90,27 @@ def test_destinations_beside_the_engines_give_nothing(user_engine, busybox, work
         result = user_engine.run(busybox, "sh", "-c", script, options=[bind(place, destination)], check=False)
         assert result.returncode <= 127
         assert result.stdout in ("", f"{user_engine.user.uid}\n1\n"), result
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+@pytest.mark.parametrize("way", ["mount", "device", "mount through a link", "site mount through a link"])
+def test_nothing_takes_the_place_of_dev_null(engines, make_setuid_prefix, load_image, images, workspace, runtime, way):
+    """Runtimes open it for writing as root, and put it in the place of standard streams that have its device number."""
+    secret = workspace / "secret"
+    secret.write_text("TOP SECRET\n")
+    secret.chmod(0o600)
+    engine = engines("setuid", runtime)
+    source = secret if way == "mount" else "/dev/zero"
+    options = {"mount": [bind(source, "/dev/null")], "device": ["--device=/dev/zero:/dev/null"], "mount through a link": [bind(secret, "/to-null")],
+               "site mount through a link": []}[way]
+    if way.startswith("site"):
+        engine = engine.variant(prefix=make_setuid_prefix(f"site-null-{runtime}", runtime, siteMounts=[
+            {"type": "bind", "source": str(secret), "destination": "/to-null"}]))
+    image = load_image(engine, "null-links", images.busybox(extra=lambda layer: layer.symlink("to-null", "/dev/null")))
+    with open("/dev/zero", "rb") as zero:
+        result = engine.run(image, "sh", "-c", "cat <&1 >&2; echo changed >&1", options=options, check=False, stdin=zero)
+    failed(result, "/dev/null")
+    assert "TOP SECRET" not in result.stderr and secret.read_text() == "TOP SECRET\n"
 
 
 def test_a_hundred_mounts(user_engine, busybox, workspace):

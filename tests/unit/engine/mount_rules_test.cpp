@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace sarus::engine {
 namespace {
@@ -36,6 +37,21 @@ TEST(UserMountRules, WithoutRulesEverythingButTheEnginesOwnIsAllowed) {
     EXPECT_EQ(whyNot({}, "/proc/self"), "Invalid mount request 'R': destination cannot be a subdirectory of '/proc'");
     EXPECT_EQ(whyNot({}, "/sys"), "Invalid mount request 'R': destination cannot be a subdirectory of '/sys'");
     EXPECT_EQ(whyNot({}, "/system"), "allowed");
+}
+
+TEST(UserMountRules, WhatTheRuntimeMakesInDevIsTheEnginesOwn) {
+    for (const std::string name : {"null", "zero", "full", "random", "urandom", "tty", "console", "ptmx", "pts", "fd", "stdin",
+                                   "stdout", "stderr", "core"}) {
+        EXPECT_TRUE(whyEnginesOwn(cat("/dev/", name))) << name;
+        EXPECT_TRUE(whyEnginesOwn(cat("//dev/x/../", name, "/below"))) << name;
+        EXPECT_TRUE(whyNotMountable({}, cat("/dev/", name))) << name;
+        EXPECT_FALSE(whyEnginesOwn(cat("/dev/", name, "2"))) << name;
+    }
+    for (const auto* path :
+         {"/dev/shm", "/dev/shm/x", "/dev/mqueue", "/dev/nullx", "/dev/dri/null", "/null", "/x/dev/null", "/dev/fuse"}) {
+        EXPECT_FALSE(whyEnginesOwn(path)) << path;
+    }
+    EXPECT_TRUE(whyEnginesOwn("/sys/class/x"));
 }
 
 TEST(UserMountRules, PrefixesCoverTheDirectoryAndAllBelow) {

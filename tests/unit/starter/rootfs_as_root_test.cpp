@@ -391,6 +391,39 @@ TEST_P(RootfsTest, DestinationRulesHoldForTheResolvedPath) {
     build([&](const Rootfs&, Credentials&) {});
 }
 
+TEST_P(RootfsTest, NobodyMountsOnWhatIsTheEnginesWhereverLinksOfTheImageLead) {
+    replaceFile(sandbox / "home/file", "mine", 0644);
+    for (const auto& [link, target] : {std::pair("null", "/dev/null"), std::pair("pts", "dev/pts"), std::pair("dev", "/dev"),
+                                       std::pair("proc", "/proc/self"), std::pair("sys", "usr/../sys")}) {
+        ASSERT_EQ(::symlink(target, cat(sandbox / "tree/to-", link).c_str()), 0);
+    }
+    for (const auto origin :
+         {engine::MountOrigin::user, engine::MountOrigin::site, engine::MountOrigin::workloadManager, engine::MountOrigin::cdi}) {
+        const auto refused = [&](const std::string& source, const std::string& destination, const std::string& why) {
+            plan.mounts.clear();
+            addMount(sandbox / source, destination, false, origin);
+            plan.mounts.back().request = std::string("R");
+            expectError(cat("Failed to bind mount ", sandbox / source, " on container's ", destination,
+                            origin == engine::MountOrigin::cdi ? " for R: " : ": ", why));
+        };
+        refused("home/file", "/to-null", "'/dev/null' is not allowed as mount destination");
+        refused("home/file", "/usr/../dev/zero", "'/dev/zero' is not allowed as mount destination");
+        refused("home", "/to-pts", "'/dev/pts' is not allowed as mount destination");
+        refused("home", "/to-dev", "'/dev' is not allowed as mount destination");
+        refused("home", "/to-proc/x", "destination cannot be a subdirectory of '/proc'");
+        refused("home", "/to-sys", "destination cannot be a subdirectory of '/sys'");
+    }
+    plan.mounts.clear();
+    plan.devices = {{.source = "/dev/zero", .destination = "/to-null", .access = "r", .request = "R"}};
+    expectError("Invalid device request 'R': '/dev/null' is not allowed as mount destination");
+    plan.devices.clear();
+    plan.workdir = "/to-null/x";
+    expectError("Failed to create the working directory /to-null/x: /dev/null/x is a device of the container");
+    plan.workdir = "/";
+    addMount(sandbox / "home/file", "/dev/null/../other");
+    expectError("The container's /dev/null is taken: the OCI runtime has to make it");
+}
+
 TEST_P(RootfsTest, AHundredMountsWork) {
     for (int i = 0; i < 100; ++i) {
         addMount(sandbox / "home", cat("/many/", i));

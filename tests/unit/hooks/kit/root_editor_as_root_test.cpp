@@ -118,6 +118,28 @@ TEST(RootEditorBindAsRoot, EntriesAreCreatedInADevOfTheContainersOwnOnly) {
     });
 }
 
+TEST(RootEditorBindAsRoot, WhatTheRuntimeMadeInDevIsNeitherCoveredNorReplaced) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        mountTmpfs(place / "dev");
+        ASSERT_EQ(::mknod((place / "dev/null").c_str(), S_IFCHR | 0666, makedev(1, 3)), 0);
+        ASSERT_EQ(::symlink("/dev/null", (place / "library.so").c_str()), 0);
+        ASSERT_EQ(::symlink("/dev", (place / "lib").c_str()), 0);
+        const RootEditor editor(place.root.get());
+        for (const auto* destination : {"/dev/null", "/library.so", "/lib/null", "/dev/tty", "/dev/../lib/./zero"}) {
+            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", destination, {}); }), EXDEV) << destination;
+        }
+        EXPECT_EQ(errnoOf([&] { editor.copyFile(place.host / "file", "/lib/null"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.link("/lib", "null", "/dev"); }), EXDEV);
+        struct stat status {};
+        ASSERT_EQ(::stat((place / "dev/null").c_str(), &status), 0);
+        EXPECT_EQ(status.st_rdev, makedev(1, 3));
+        editor.bind(place.host / "file", "/dev/own", {});
+        EXPECT_EQ(readFile(place / "dev/own"), "text");
+    });
+}
+
 TEST(RootEditorBindAsRoot, KindsMustAgreeAndTheRootItselfIsNoDestination) {
     inMountNamespace([] {
         const Place place;
