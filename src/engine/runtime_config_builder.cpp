@@ -43,6 +43,25 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     return process;
 }
 
+/// The starter mounted the root nosuid and nodev. Runtimes clear these flags where they change the root's others, which only a
+/// user namespace prevents: then they do not own the mount. So they are told to change all of them together, by remounts that
+/// they delay until hooks have had the root writable.
+void addRootMount(const ContainerPlan& plan, OciRuntime runtime, std::vector<oci::RuntimeMount>& mounts) {
+    Options options{"remount", "nosuid", "nodev"};
+    if (plan.readonlyRoot) {
+        options.emplace_back("ro");
+    }
+    if (runtime == OciRuntime::crun) {
+        // crun binds the root on itself and remounts it. Its name must not be "/", which crun turns into an empty path; the
+        // source of a remount is not looked at.
+        options.emplace_back("bind");
+        mounts.push_back({"/.", "bind", "/", options});
+    } else if (plan.readonlyRoot) {
+        // Only mounts of this type are made read-only in the end; a remount does not look at the type.
+        mounts.push_back({"/.", "tmpfs", "tmpfs", options});
+    }
+}
+
 /// What a user namespace that does not own the network, ipc or pid namespace may not mount is bound from the host instead.
 void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                      std::vector<oci::RuntimeMount>& mounts) {
@@ -51,10 +70,8 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
         options.insert(options.end(), more.begin(), more.end());
         return options;
     };
-    if (dialect.runtime == OciRuntime::crun && dialect.privileged) {
-        // crun binds the root on itself and remounts it, which clears the flags that the starter gave to it. Its name must not be
-        // "/", which crun turns into an empty path; the source of a remount is not looked at.
-        mounts.push_back({"/.", "bind", "/", {"remount", "bind", "nosuid", "nodev"}});
+    if (dialect.privileged) {
+        addRootMount(plan, dialect.runtime, mounts);
     }
     if (dialect.privileged || plan.privatePid) {
         mounts.push_back({"/proc", "proc", "proc", dialect.privileged ? Options{} : restricted});
@@ -139,7 +156,7 @@ oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig
     }
     oci::RuntimeConfig result;
     result.process = makeProcess(plan, config, dialect, inputs);
-    result.root = {config.rootfsFolder, plan.readonlyRoot};
+    result.root = {config.rootfsFolder, plan.readonlyRoot && !dialect.privileged};
     addSystemMounts(plan, dialect, inputs, result.mounts);
 
     auto& section = result.linux_;

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -176,6 +177,34 @@ def test_device_nodes_of_mounted_folders_are_dead(user_engine, busybox, workspac
         node.chmod(0o666)
     script = "cat /d/null && echo ALIVE; cat /one && echo ALIVE; echo done"
     assert user_engine.output(busybox, "sh", "-c", script, options=[bind(workspace, "/d"), bind(node, "/one")]) == "done"
+
+
+@pytest.fixture(scope="session")
+def image_with_nodes(workspace):
+    """A squashfs file of the user's own with a device node and a set-user-ID program, both for everybody."""
+    tree = workspace / "node-tree"
+    for folder in ("bin", "dev", "etc", "proc", "sys", "tmp"):
+        (tree / folder).mkdir(parents=True)
+    shutil.copy("/bin/busybox", tree / "bin" / "busybox")
+    shutil.copy("/bin/busybox", tree / "bin" / "su")
+    (tree / "bin" / "su").chmod(0o4755)
+    for name in ("sh", "head", "cat", "id"):
+        (tree / "bin" / name).symlink_to("busybox")
+    image = workspace / "nodes.squashfs"
+    subprocess.run(["mksquashfs", tree, image, "-quiet", "-no-progress", "-all-root", "-p", "zero c 666 0 0 1 5"], check=True, capture_output=True)
+    image.chmod(0o644)
+    return image
+
+
+@pytest.mark.parametrize("options", [[], ["--read-only"], ["--read-only", "--pid=private"]], ids=" ".join)
+def test_device_nodes_and_set_id_bits_of_an_image_are_dead(engine, image_with_nodes, options):
+    script = """
+    while read -r id parent device root point flags rest; do [ "$point" = / ] && echo "$flags"; done < /proc/self/mountinfo
+    head -c1 /zero >/dev/null 2>&1 && echo "the node works"
+    exit 0"""
+    lines = engine.output(image_with_nodes, "/bin/sh", "-c", script, options=options).splitlines()
+    assert len(lines) == 1, lines
+    assert {"nosuid", "nodev", "ro" if options else "rw"} <= set(lines[0].split(","))
 
 
 # Environment.

@@ -80,10 +80,21 @@ TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
     }
 }
 
-TEST_F(RuntimeConfigBuilderTest, RootStaysNosuidUnderCrunWhichWouldClearTheFlag) {
-    EXPECT_EQ(make(crunAsRoot).mounts.front().destination, "/.");
-    EXPECT_THAT(mount(crunAsRoot, "/.").options, ElementsAre("remount", "bind", "nosuid", "nodev"));
-    EXPECT_EQ(make(crunRootless).mounts.front().destination, "/proc");
+TEST_F(RuntimeConfigBuilderTest, RootStaysNosuidAndNodevUnderRuntimesWhichWouldClearTheFlags) {
+    EXPECT_THAT(mount(crunAsRoot, "/.").options, ElementsAre("remount", "nosuid", "nodev", "bind"));
+    EXPECT_EQ(mount(runcAsRoot, "/.").destination, "");
+    EXPECT_EQ(mount(crunRootless, "/.").destination, "");
+    plan.readonlyRoot = true;
+    EXPECT_THAT(mount(crunAsRoot, "/.").options, ElementsAre("remount", "nosuid", "nodev", "ro", "bind"));
+    EXPECT_THAT(mount(runcAsRoot, "/.").options, ElementsAre("remount", "nosuid", "nodev", "ro"));
+    EXPECT_EQ(mount(runcAsRoot, "/.").type, "tmpfs");
+    for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
+        EXPECT_FALSE(make(dialect).root.readonly) << "would clear them";
+    }
+    for (const auto& dialect : {crunRootless, runcRootless}) {
+        EXPECT_TRUE(make(dialect).root.readonly);
+        EXPECT_EQ(mount(dialect, "/.").destination, "");
+    }
 }
 
 TEST_F(RuntimeConfigBuilderTest, PrivilegedMountsAreTheDocumentedOnesInOrder) {
@@ -125,9 +136,6 @@ TEST_F(RuntimeConfigBuilderTest, KernelFilesAreMaskedOrReadonlyInEveryMode) {
         EXPECT_EQ(section.rootfsPropagation, "slave");
         EXPECT_EQ(make(dialect).root.path, "rootfs");
         EXPECT_FALSE(make(dialect).root.readonly);
-        plan.readonlyRoot = true;
-        EXPECT_TRUE(make(dialect).root.readonly);
-        plan.readonlyRoot = false;
     }
 }
 
