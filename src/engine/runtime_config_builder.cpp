@@ -73,8 +73,10 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
     if (dialect.privileged) {
         addRootMount(plan, dialect.runtime, mounts);
     }
-    if (dialect.privileged || plan.privatePid) {
+    if (plan.privatePid) {
         mounts.push_back({"/proc", "proc", "proc", dialect.privileged ? Options{} : restricted});
+    } else if (dialect.privileged) {
+        mounts.push_back({"/proc", "proc", "proc", inputs.hostProcOptions});  // it shows the node's processes
     } else {
         mounts.push_back({"/proc", "bind", "/proc", with({"rbind", "rslave"}, restricted)});
     }

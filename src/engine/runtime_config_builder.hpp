@@ -30,6 +30,7 @@ struct RuntimeInputs {
     std::optional<std::string> seccompProfile;        ///< the text of the site's profile
     std::optional<std::string> cgroupsPath;           ///< runc on cgroup v2: absolute, below the caller's own cgroup
     std::vector<oci::RuntimeRlimit> rlimits;          ///< the caller's limits, which the starter may have raised for itself
+    std::vector<std::string> hostProcOptions;         ///< what the host's /proc hides from users: "hidepid=2", "gid=7"
     bool hostHasMqueue = false;                       ///< /dev/mqueue is a directory on the host
     std::optional<std::string> userNamespace{};       ///< rootless: an existing one for the container, mapped like a new one
     std::optional<int> payloadNamespace{};            ///< the descriptor of the one which the id-map helper enters

@@ -34,6 +34,27 @@ std::vector<oci::RuntimeDeviceRule> deviceRules(const std::vector<DeviceRule>& d
     return rules;
 }
 
+/// The options of the host's /proc that hide something (proc(5)), as the topmost mount there has them.
+std::vector<std::string> hidingProcOptions() {
+    std::vector<std::string> found;
+    for (const auto& line : split(readFile("/proc/self/mountinfo"), '\n')) {
+        // id parent major:minor root mountpoint options [fields...] - type source super-options
+        const auto fields = split(line, ' ');
+        const auto separator = std::find(fields.begin(), fields.end(), "-");
+        if (fields.size() < 5 || fields[4] != "/proc" || fields.end() - separator < 4) {
+            continue;
+        }
+        found.clear();
+        for (auto& option : split(separator[3], ',')) {
+            if (separator[1] == "proc" &&
+                (option.starts_with("hidepid=") || option.starts_with("gid=") || option.starts_with("subset="))) {
+                found.push_back(std::move(option));
+            }
+        }
+    }
+    return found;
+}
+
 engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     engine::RuntimeInputs inputs;
     inputs.deviceRules = deviceRules(request.rootfs.devices());
@@ -48,6 +69,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
     inputs.rlimits = callerLimits(request.limits);
+    inputs.hostProcOptions = hidingProcOptions();
     inputs.hostHasMqueue = isDirectory("/dev/mqueue");
     if (request.userNamespaces.container) {
         inputs.userNamespace = descriptorPath(request.userNamespaces.container.get());

@@ -170,6 +170,24 @@ def test_nothing_of_the_kernel_can_be_written(user_engine, busybox, pid):
     assert user_engine.output(busybox, "sh", "-c", script, options=[f"--pid={pid}"]).splitlines() == ["done"]
 
 
+@pytest.mark.parametrize("mode", ["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"])
+def test_processes_that_the_node_hides_stay_hidden(engines, load_image, plain_busybox, mode):
+    engine = engines(*mode.split("-"))
+    image = load_image(engine, "busybox", plain_busybox)
+    script = 'mount -t proc -o hidepid=2,gid=$1 proc /proc; shift; exec "$@"'
+    stranger = subprocess.Popen(["sleep", "60"])
+    try:
+        show = f"cat /proc/{stranger.pid}/cmdline | tr '\\0' ' '; ls -d /proc/$$; grep '^Pid' /proc/self/status | wc -l"
+        for gid, sees in ((4242, False), (engine.user.gid, True)):
+            hiding = engine.variant(wrapper=("unshare", "--mount", "sh", "-c", script, "-", gid))
+            lines = hiding.run(image, "sh", "-c", show, check=False).stdout.splitlines()
+            assert ("sleep 60" in lines[0]) == sees, lines
+            assert len(lines) == 2 and "/proc/" in lines[0] and lines[1] == "1", lines
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_device_nodes_of_mounted_folders_are_dead(user_engine, busybox, workspace):
     node = workspace / "null"
     if not node.exists():

@@ -113,6 +113,16 @@ TEST_F(RuntimeConfigBuilderTest, PrivilegedMountsAreTheDocumentedOnesInOrder) {
     EXPECT_THAT(mount(runcAsRoot, "/sys/fs/cgroup").options, ElementsAre("nosuid", "noexec", "nodev", "relatime", "ro"));
 }
 
+TEST_F(RuntimeConfigBuilderTest, ProcHidesWhatTheHostsHides) {
+    inputs.hostProcOptions = {"hidepid=invisible", "gid=7"};
+    for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
+        plan.privatePid = false;
+        EXPECT_THAT(mount(dialect, "/proc").options, ElementsAre("hidepid=invisible", "gid=7"));
+        plan.privatePid = true;
+        EXPECT_THAT(mount(dialect, "/proc").options, IsEmpty()) << "it has only processes of the container";
+    }
+}
+
 TEST_F(RuntimeConfigBuilderTest, WithoutTtyGroupTheTerminalsGroupIsLeftOut) {
     plan.ttyGroup = std::nullopt;
     EXPECT_THAT(mount(runcAsRoot, "/dev/pts").options, Not(Contains(StartsWith("gid="))));
