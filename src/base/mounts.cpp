@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/mount_table.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 
@@ -69,24 +70,6 @@ bool bindDetached(int source, int target, const BindAttributes& wanted) {
     return true;
 }
 
-struct MountInfo {
-    std::uint64_t id = 0;
-    std::string mountPoint;
-    std::string options;
-};
-
-std::vector<MountInfo> readMountInfo() {
-    std::vector<MountInfo> mounts;
-    for (const auto& line : split(readFile("/proc/self/mountinfo"), '\n')) {
-        const auto fields = splitWords(line);
-        if (fields.size() > 5) {
-            mounts.push_back(
-                {.id = parseNumber(fields[0]).value_or(0), .mountPoint = unescapeMountInfo(fields[4]), .options = fields[5]});
-        }
-    }
-    return mounts;
-}
-
 /// The flags which a remount must repeat, because it would clear them otherwise.
 unsigned long flagsOf(std::string_view options) {
     constexpr std::array<std::pair<std::string_view, unsigned long>, 7> names{{{"ro", MS_RDONLY},
@@ -125,7 +108,7 @@ void bindAttached(int source, int target, const BindAttributes& wanted) {
         const unsigned long added = (wanted.readonly ? flagOf(MS_RDONLY) : 0) | (wanted.nosuid ? flagOf(MS_NOSUID) : 0) |
                                     (wanted.nodev ? flagOf(MS_NODEV) : 0) | (wanted.noexec ? flagOf(MS_NOEXEC) : 0);
         bool found = false;
-        for (const auto& mount : readMountInfo()) {
+        for (const auto& mount : readMountTable()) {
             if (!isBelow(mount.mountPoint, mountPoint)) {
                 continue;
             }
@@ -168,19 +151,6 @@ UniqueFd cloneReadOnly(int file) {
     mount_attr attributes{};
     attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
     return tree && mountSetattr(tree.get(), AT_EMPTY_PATH, attributes) == 0 ? std::move(tree) : UniqueFd();
-}
-
-std::string unescapeMountInfo(std::string_view field) {
-    std::string out;
-    for (std::size_t i = 0; i < field.size(); ++i) {
-        if (field[i] == '\\' && i + 3 < field.size()) {
-            out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
-            i += 3;
-        } else {
-            out += field[i];
-        }
-    }
-    return out;
 }
 
 std::uint64_t mountIdOf(int fd) {

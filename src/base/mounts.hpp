@@ -30,9 +30,6 @@ void bindMount(int source, int target, const BindAttributes& attributes);
 /// through what becomes of it, not even its owner. Empty where the kernel has no open_tree or mount_setattr, or refuses them.
 UniqueFd cloneReadOnly(int file);
 
-/// A field of /proc/PID/mountinfo as it was before the kernel escaped white space and backslashes as octal numbers (proc(5)).
-std::string unescapeMountInfo(std::string_view field);
-
 /// The kernel's number of the mount in which the descriptor lies (as in /proc/self/mountinfo).
 std::uint64_t mountIdOf(int fd);
 

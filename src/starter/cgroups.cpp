@@ -53,7 +53,7 @@ bool lists(std::string_view commaSeparated, std::string_view word) {
 }
 
 bool writeRule(int leaf, const char* file, std::string_view rule) {
-    const UniqueFd fd(::openat(leaf, file, O_WRONLY | O_CLOEXEC));
+    const UniqueFd fd(::openat(leaf, file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
     return fd && ::write(fd.get(), rule.data(), rule.size()) == static_cast<ssize_t>(rule.size());
 }
 
@@ -104,27 +104,21 @@ void addPatterns(const std::vector<oci::BundleDeviceRule>& rules, std::vector<De
     }
 }
 
-/// A line of /proc/self/mountinfo, if it is about the v1 hierarchy of `controller` ("": the v2 one).
-struct CgroupMount {
-    std::string root;
-    std::string directory;
-};
-
-std::optional<CgroupMount> parseCgroupMount(std::string_view line, std::string_view controller) {
-    const auto words = splitWords(line);
-    const auto dash = std::find(words.begin(), words.end(), "-");
-    const bool unified = controller.empty();
-    if (words.size() < 6 || words.end() - dash < 4 || dash[1] != (unified ? "cgroup2" : "cgroup") ||
-        (!unified && !lists(dash[3], controller))) {
-        return std::nullopt;
-    }
-    return CgroupMount{.root = unescapeMountInfo(words[3]), .directory = unescapeMountInfo(words[4])};
+/// Whether this is a mount of the v1 hierarchy of `controller` ("": of the v2 one).
+bool isHierarchy(const MountEntry& mount, std::string_view controller) {
+    return controller.empty() ? mount.type == "cgroup2" : mount.type == "cgroup" && lists(mount.superOptions, controller);
 }
 
-bool isMounted(std::string_view mountInfo, std::string_view controller) {
-    const auto lines = split(mountInfo, '\n');
-    return std::any_of(lines.begin(), lines.end(),
-                       [&](const auto& line) { return parseCgroupMount(line, controller).has_value(); });
+/// Empty, with errno, if it is not there or no cgroup: the mount table alone is no proof.
+UniqueFd openCgroupDirectory(const std::string& path) {
+    UniqueFd directory(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    struct statfs filesystem {};
+    if (directory && (::fstatfs(directory.get(), &filesystem) != 0 ||
+                      (filesystem.f_type != CGROUP_SUPER_MAGIC && filesystem.f_type != CGROUP2_SUPER_MAGIC))) {
+        errno = ENOENT;
+        directory.reset();
+    }
+    return directory;
 }
 
 void removeUnused(int parent, const char* name) noexcept {
@@ -195,14 +189,17 @@ std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::s
     return std::nullopt;
 }
 
-std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path) {
+std::optional<std::string> findCgroupDirectory(const std::vector<MountEntry>& mounts, std::string_view controller,
+                                               std::string_view path) {
     std::optional<std::string> found;  // the last one, which may cover others
-    for (const auto& line : split(mountInfo, '\n')) {
-        const auto mount = parseCgroupMount(line, controller);
-        if (mount && mount->root == "/") {
-            found = path == "/" ? mount->directory : cat(mount->directory, path);
-        } else if (mount && (path == mount->root || path.starts_with(cat(mount->root, '/')))) {
-            found = cat(mount->directory, path.substr(mount->root.size()));
+    for (const auto& mount : mounts) {
+        if (!isHierarchy(mount, controller)) {
+            continue;
+        }
+        if (mount.root == "/") {
+            found = path == "/" ? mount.mountPoint : cat(mount.mountPoint, path);
+        } else if (path == mount.root || path.starts_with(cat(mount.root, '/'))) {
+            found = cat(mount.mountPoint, path.substr(mount.root.size()));
         }
     }
     return found;
@@ -210,7 +207,7 @@ std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::
 
 std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool mustJoinAll) {
     const auto own = readFile("/proc/self/cgroup");
-    const auto mounts = readFile("/proc/self/mountinfo");
+    const auto mounts = readMountTable();
     std::vector<UniqueFd> cgroups;
     for (const auto& line : split(otherProcCgroup, '\n')) {
         const auto fields = split(line, ':');
@@ -222,14 +219,17 @@ std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool m
         if (findOwnCgroup(own, controller) == path) {
             continue;
         }
-        const auto directory = findCgroupDirectory(mounts, controller, path);
-        UniqueFd processes(directory ? ::open(cat(*directory, "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC) : -1);
+        const auto name = findCgroupDirectory(mounts, controller, path);
+        const auto directory = name ? openCgroupDirectory(*name) : UniqueFd();
+        UniqueFd processes(directory ? ::openat(directory.get(), "cgroup.procs", O_WRONLY | O_NOFOLLOW | O_CLOEXEC) : -1);
+        const bool isMounted =
+            std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& mount) { return isHierarchy(mount, controller); });
         if (processes) {
             cgroups.push_back(std::move(processes));
-        } else if (mustJoinAll && (directory || isMounted(mounts, controller))) {
-            throw Error::fromErrno(cat("Failed to join the container's cgroup ", printable(path)), directory ? errno : ENOENT);
-        } else if (directory) {
-            logInfo("Runtime", cat("The command does not count against the container's cgroup ", printable(*directory), ": ",
+        } else if (mustJoinAll && isMounted) {
+            throw Error::fromErrno(cat("Failed to join the container's cgroup ", printable(path)), name ? errno : ENOENT);
+        } else if (name) {
+            logInfo("Runtime", cat("The command does not count against the container's cgroup ", printable(*name), ": ",
                                    std::strerror(errno)));
         }
     }
@@ -240,41 +240,50 @@ void removeUnusedCgroup(const std::string& directory) noexcept {
     removeUnused(AT_FDCWD, directory.c_str());
 }
 
+std::optional<OwnCgroup> OwnCgroup::open() {
+    OwnCgroup cgroup;
+    cgroup.unified = detectCgroupLayout() == CgroupLayout::unified;
+    const std::string_view controller = cgroup.unified ? "" : "devices";
+    const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), controller);
+    const auto path = own ? findCgroupDirectory(readMountTable(), controller, *own) : std::nullopt;
+    if (!path) {
+        return std::nullopt;
+    }
+    cgroup.path = *path;
+    cgroup.directory = openCgroupDirectory(*path);
+    cgroup.error = cgroup.directory ? 0 : errno;
+    return cgroup;
+}
+
 std::string runcCgroupsPath(std::string_view containerName) {
     const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), "").value_or("/");
     return cat(own == "/" ? "" : own, '/', leafPrefix, containerName);
 }
 
-std::optional<DeviceCgroup> DeviceCgroup::makeLeaf(const std::string& containerName, std::string_view controller) {
-    const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), controller);
-    const auto path = own ? findCgroupDirectory(readFile("/proc/self/mountinfo"), controller, *own) : std::nullopt;
-    if (!path) {
-        return std::nullopt;
+DeviceCgroup DeviceCgroup::makeLeaf(OwnCgroup own, const std::string& containerName) {
+    if (!own.directory) {
+        throw Error::fromErrno(cat("Failed to open the cgroup ", printable(own.path)), own.error);
     }
     DeviceCgroup cgroup;
     cgroup.name = cat(leafPrefix, containerName);
-    cgroup.shown = cat(*path, '/', cgroup.name);
-    UniqueFd parent = openFile(*path, O_PATH | O_DIRECTORY);
-    sweep(parent.get());
+    cgroup.shown = cat(own.path, '/', cgroup.name);
+    sweep(own.directory.get());
     do {  // until the locked directory is the one that has the name: another start may have swept it in between
         // Not readable: whoever could open it could lock it, and keep us waiting.
-        if (::mkdirat(parent.get(), cgroup.name.c_str(), 0711) != 0) {
+        if (::mkdirat(own.directory.get(), cgroup.name.c_str(), 0711) != 0) {
             throwErrno(cat("Failed to create the device cgroup ", printable(cgroup.shown)));
         }
-        cgroup.leaf = openFileAt(parent.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        cgroup.leaf = openFileAt(own.directory.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
         checkErrno(::flock(cgroup.leaf.get(), LOCK_SH), cat("Failed to lock ", printable(cgroup.shown)));
-    } while (!sameDirectory(parent.get(), cgroup.name, cgroup.leaf.get()));
-    cgroup.parent = std::move(parent);  // from here on the destructor removes the leaf: it is ours
+    } while (!sameDirectory(own.directory.get(), cgroup.name, cgroup.leaf.get()));
+    cgroup.parent = std::move(own.directory);  // from here on the destructor removes the leaf: it is ours
     return cgroup;
 }
 
-std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerName, const std::vector<DeviceRule>& rules,
-                                                 const std::vector<oci::BundleDeviceRule>& more) {
-    const bool unified = detectCgroupLayout() == CgroupLayout::unified;
-    auto cgroup = makeLeaf(containerName, unified ? "" : "devices");
-    if (!cgroup) {
-        return std::nullopt;
-    }
+DeviceCgroup DeviceCgroup::create(OwnCgroup own, const std::string& containerName, const std::vector<DeviceRule>& rules,
+                                  const std::vector<oci::BundleDeviceRule>& more) {
+    const bool unified = own.unified;
+    auto cgroup = makeLeaf(std::move(own), containerName);
     std::vector<DevicePattern> devices;
     for (const auto& rule : rules) {
         devices.push_back({.type = rule.type, .major = rule.major, .minor = rule.minor, .access = rule.access});
@@ -282,16 +291,16 @@ std::optional<DeviceCgroup> DeviceCgroup::create(const std::string& containerNam
     addPatterns(more, devices);
     if (unified) {
         devices.insert(devices.end(), usualDevices.begin(), usualDevices.end());
-        attachDeviceProgram(cgroup->leaf.get(), devices);
+        attachDeviceProgram(cgroup.leaf.get(), devices);
     } else {
-        writeRules(cgroup->leaf.get(), devices, cgroup->shown);
+        writeRules(cgroup.leaf.get(), devices, cgroup.shown);
     }
-    cgroup->procs = openFileAt(cgroup->leaf.get(), "cgroup.procs", O_WRONLY);
+    cgroup.procs = openFileAt(cgroup.leaf.get(), "cgroup.procs", O_WRONLY | O_NOFOLLOW);
     return cgroup;
 }
 
-std::optional<DeviceCgroup> DeviceCgroup::createForRunc(const std::string& containerName) {
-    return detectCgroupLayout() == CgroupLayout::unified ? makeLeaf(containerName, "") : std::nullopt;
+DeviceCgroup DeviceCgroup::createForRunc(OwnCgroup own, const std::string& containerName) {
+    return makeLeaf(std::move(own), containerName);
 }
 
 void DeviceCgroup::appendDescriptors(std::vector<int>& numbers) const {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mount_table.hpp"
 #include "base/unique_fd.hpp"
 #include "oci/bundle_config.hpp"
 #include "starter/rootfs.hpp"
@@ -26,9 +27,9 @@ std::string explainRefusedLayout(std::string_view runtimeLog, const std::string&
 /// The path of this process in the v1 hierarchy of `controller` ("" for the v2 one) out of the text of /proc/self/cgroup.
 std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::string_view controller);
 
-/// Where `path` of the v1 hierarchy with `controller` ("": of the v2 one) is seen in the file system, out of the text of
-/// /proc/self/mountinfo.
-std::optional<std::string> findCgroupDirectory(std::string_view mountInfo, std::string_view controller, std::string_view path);
+/// Where `path` of the v1 hierarchy with `controller` ("": of the v2 one) is seen in the file system.
+std::optional<std::string> findCgroupDirectory(const std::vector<MountEntry>& mounts, std::string_view controller,
+                                               std::string_view path);
 
 /// The absolute cgroupsPath that keeps runc below the caller's own cgroup on a unified layout.
 std::string runcCgroupsPath(std::string_view containerName);
@@ -41,20 +42,31 @@ std::vector<UniqueFd> openCgroupsToJoin(std::string_view otherProcCgroup, bool m
 /// Removes a cgroup if there is no process in it and nobody holds its lock (DeviceCgroup).
 void removeUnusedCgroup(const std::string& directory) noexcept;
 
+/// The caller's own cgroup, in the v1 hierarchy of devices or, where there is only version 2, in that one.
+struct OwnCgroup {
+    /// nullopt where neither hierarchy is mounted. To be called before anything that a user has chosen is mounted in this
+    /// namespace: a mount of another cgroup would pass for the hierarchy.
+    static std::optional<OwnCgroup> open();
+
+    UniqueFd directory;
+    int error = 0;  ///< why there is no directory
+    std::string path;
+    bool unified = false;
+};
+
 /// A leaf below the caller's own cgroup, in the v1 hierarchy of devices alone or, where there is only version 2, in that without
 /// any controller: the limits of the caller's own cgroup hold for what is in it, in which nothing but the usual devices and those
 /// of the plan may be opened. The destructor removes it, if no process is left in it.
 class DeviceCgroup {
 public:
-    /// nullopt where neither hierarchy is mounted. Leaves which an interrupted start left behind are removed. Of `more` only
-    /// what allows something counts: everything else is forbidden anyway.
-    /// Throws Error if a rule asks for more than the caller's own cgroup allows.
-    static std::optional<DeviceCgroup> create(const std::string& containerName, const std::vector<DeviceRule>& rules,
-                                              const std::vector<oci::BundleDeviceRule>& more = {});
+    /// Leaves which an interrupted start left behind are removed. Of `more` only what allows something counts: everything else is
+    /// forbidden anyway. Throws Error if a rule asks for more than the caller's own cgroup allows.
+    static DeviceCgroup create(OwnCgroup own, const std::string& containerName, const std::vector<DeviceRule>& rules,
+                               const std::vector<oci::BundleDeviceRule>& more = {});
 
     /// The leaf that runcCgroupsPath() names, where runc makes the rules: nobody else sweeps it meanwhile, and it goes away with
-    /// the container even if runc has no time to remove it. nullopt unless the layout is unified.
-    static std::optional<DeviceCgroup> createForRunc(const std::string& containerName);
+    /// the container even if runc has no time to remove it. For version 2.
+    static DeviceCgroup createForRunc(OwnCgroup own, const std::string& containerName);
 
     DeviceCgroup(DeviceCgroup&&) noexcept = default;
     DeviceCgroup& operator=(DeviceCgroup&&) noexcept = default;
@@ -71,7 +83,7 @@ public:
 
 private:
     DeviceCgroup() = default;
-    static std::optional<DeviceCgroup> makeLeaf(const std::string& containerName, std::string_view controller);
+    static DeviceCgroup makeLeaf(OwnCgroup own, const std::string& containerName);
 
     UniqueFd parent;
     UniqueFd leaf;  ///< locked with flock(2) while somebody uses it

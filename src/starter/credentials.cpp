@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 
 namespace sarus::starter {
 
@@ -21,6 +22,14 @@ struct Capabilities {
     std::uint64_t effective = 0;
     std::uint64_t permitted = 0;
 };
+
+std::uint64_t maskOf(const std::vector<int>& capabilities) {
+    std::uint64_t mask = 0;
+    for (const int capability : capabilities) {
+        mask |= std::uint64_t{1} << static_cast<unsigned>(capability);
+    }
+    return mask;
+}
 
 Capabilities getCapabilities() {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -116,15 +125,10 @@ Credentials::Assumed::~Assumed() {
     }
 }
 
-void limitCapabilities(const Credentials& credentials, std::initializer_list<int> kept) {
-    if (!credentials.privileged()) {
-        return;
+void limitCapabilities(const Credentials& credentials, const std::vector<int>& kept) {
+    if (credentials.privileged()) {
+        setCapabilities({.effective = maskOf(kept), .permitted = maskOf(kept)});
     }
-    std::uint64_t mask = 0;
-    for (const int capability : kept) {
-        mask |= std::uint64_t{1} << static_cast<unsigned>(capability);
-    }
-    setCapabilities({.effective = mask, .permitted = mask});
 }
 
 WithoutCapabilities::WithoutCapabilities() {
@@ -143,7 +147,7 @@ WithoutCapabilities::~WithoutCapabilities() {
     }
 }
 
-void dropToMonitor(const Credentials& credentials) {
+void dropToMonitor(const Credentials& credentials, pid_t watched) {
     if (!credentials.privileged()) {
         return;
     }
@@ -153,13 +157,17 @@ void dropToMonitor(const Credentials& credentials) {
         checkErrno(::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "Failed to keep CAP_KILL");
         checkErrno(::setresgid(group, group, group), "Failed to drop root's group");
         checkErrno(::setresuid(user, user, user), "Failed to drop root's identity");
-        limitCapabilities(credentials, {CAP_KILL});
+        std::vector<int> kept{CAP_KILL};
+        if (watched > 0 && ::access(cat("/proc/", watched, "/stat").c_str(), R_OK) != 0) {
+            kept.push_back(CAP_SYS_PTRACE);  // the node hides processes of root from the user (proc(5), "hidepid")
+        }
+        limitCapabilities(credentials, kept);
         const auto left = getCapabilities();
         uid_t real = 0;
         uid_t effective = 0;
         uid_t saved = 0;
         checkErrno(::getresuid(&real, &effective, &saved), "Failed to read the identity back");
-        if (left.permitted != std::uint64_t{1} << CAP_KILL || real != user || effective != user || saved != user) {
+        if (left.permitted != maskOf(kept) || real != user || effective != user || saved != user) {
             throw Error("Failed to drop root's privileges: they are still there");
         }
     }

@@ -3,7 +3,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -75,7 +74,7 @@ private:
 
 /// Gives up every capability but `kept` (numbers as in capabilities(7)), and keeps the ids. Does nothing in a rootless starter.
 /// Throws Error.
-void limitCapabilities(const Credentials& credentials, std::initializer_list<int> kept);
+void limitCapabilities(const Credentials& credentials, const std::vector<int>& kept);
 
 /// Scope in which no capability is in effect, so that only the user's own processes can be signalled. Throws Error.
 class WithoutCapabilities {
@@ -91,7 +90,8 @@ private:
 };
 
 /// For the time in which the runtime is watched: all ids become the caller's for good, of the capabilities CAP_KILL alone
-/// stays (the parent-death signal needs it to reach a process of root), and the process is not dumpable. Throws Error.
-void dropToMonitor(const Credentials& credentials);
+/// stays (the parent-death signal needs it to reach a process of root), and the process is not dumpable. Where the node hides the
+/// process `watched` (0: none) from the caller, CAP_SYS_PTRACE stays too: it is what shows /proc/<pid> then. Throws Error.
+void dropToMonitor(const Credentials& credentials, pid_t watched = 0);
 
 }  // namespace sarus::starter

@@ -112,7 +112,7 @@ int watch(const RuntimeInvocation& invocation, PidFile& program, const Credentia
     }
     auto runtime = startRuntime(invocation);
     auto janitor = Janitor::start(credentials, runtime.pid(), {}, std::nullopt, std::nullopt);
-    dropToMonitor(credentials);
+    dropToMonitor(credentials, runtime.pid());
     const auto reaped = [&](pid_t pid) {
         if (pid == anchor.pid()) {
             anchor.release();

@@ -9,8 +9,10 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/mounts.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "starter/loop_device.hpp"
+#include "starter/security_checks.hpp"
 #include "starter/squashfuse.hpp"
 #include "starter/unpacked_image.hpp"
 
@@ -60,8 +62,17 @@ bool isRootOwnedImage(int imageFd) {
     struct statfs filesystem {};
     checkErrno(::fstat(imageFd, &status), "Failed to inspect the image");
     checkErrno(::fstatfs(imageFd, &filesystem), "Failed to inspect the image's filesystem");
-    return S_ISREG(status.st_mode) && status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-           filesystem.f_type != FUSE_SUPER_MAGIC;
+    if (!S_ISREG(status.st_mode) || filesystem.f_type == FUSE_SUPER_MAGIC) {
+        return false;
+    }
+    try {
+        // The descriptor may come from another mount namespace, where a filesystem of the user's own can say that root owns it.
+        PathChecker paths({});
+        const auto found = paths.check(pathOfDescriptor(imageFd));
+        return found && found->status.st_dev == status.st_dev && found->status.st_ino == status.st_ino;
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 MountedImage mountImage(const ImageMountRequest& request, const Credentials& credentials) {

@@ -32,7 +32,8 @@ struct ImageMountRequest {
 /// /dev/fuse can be used, by a private unpacked copy below tempDir. Throws Error for anything that is not a sound image.
 MountedImage mountImage(const ImageMountRequest& request, const Credentials& credentials);
 
-/// "kernel-for-root-owned": a regular file of root which nobody else can write, and not on a FUSE filesystem.
+/// "kernel-for-root-owned": a regular file on the way to which root owns everything and nobody else can write, as this mount
+/// namespace shows it, and not on a FUSE filesystem.
 bool isRootOwnedImage(int imageFd);
 
 }  // namespace sarus::starter

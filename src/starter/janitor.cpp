@@ -107,7 +107,8 @@ Janitor Janitor::start(const Credentials& credentials, pid_t runtime, std::strin
             kept.push_back(record->descriptor());
         }
         keepOnly(kept);
-        limitCapabilities(credentials, {CAP_KILL, CAP_DAC_OVERRIDE});  // directories of cgroups are read-only for their owner
+        // Directories of cgroups are read-only for their owner, and the runtime may be hidden (proc(5), "hidepid").
+        limitCapabilities(credentials, {CAP_KILL, CAP_DAC_OVERRIDE, CAP_SYS_PTRACE});
         runJanitor(reader.get(), process, stateDirectory, deviceCgroup, record);
     }
     if (deviceCgroup) {

@@ -96,28 +96,26 @@ Rootfs makeRootfs(const Entry& entry, const engine::ContainerPlan& plan, const e
                         .account = std::move(account)});
 }
 
-std::optional<DeviceCgroup> makeDeviceCgroup(const engine::ContainerPlan& plan, const Credentials& credentials,
+std::optional<DeviceCgroup> makeDeviceCgroup(std::optional<OwnCgroup> own, const engine::ContainerPlan& plan,
                                              const RuntimeProgram& runtime, const Rootfs& rootfs,
                                              const std::vector<oci::BundleDeviceRule>& rulesOfHooks) {
-    if (!credentials.privileged()) {
-        return std::nullopt;
-    }
+    const bool unified = own && own->unified;
     if (runtime.kind != engine::OciRuntime::crun) {
-        return DeviceCgroup::createForRunc(plan.name);
+        return unified ? std::optional(DeviceCgroup::createForRunc(std::move(*own), plan.name)) : std::nullopt;
     }
     if (rootfs.devices().empty()) {
         return std::nullopt;
     }
+    if (!own) {
+        logInfo(subsystem, "There is no device cgroup: devices are restricted by the job's own cgroup alone");
+        return std::nullopt;
+    }
     auto rules = rootfs.devices();
-    if (detectCgroupLayout() == CgroupLayout::unified) {  // the program cannot be changed by hooks when they run
+    if (unified) {  // the program cannot be changed by hooks when they run
         const auto more = findDeviceRulesOfHooks(plan);
         rules.insert(rules.end(), more.begin(), more.end());
     }
-    auto cgroup = DeviceCgroup::create(plan.name, rules, rulesOfHooks);
-    if (!cgroup) {
-        logInfo(subsystem, "There is no device cgroup: devices are restricted by the job's own cgroup alone");
-    }
-    return cgroup;
+    return DeviceCgroup::create(std::move(*own), plan.name, rules, rulesOfHooks);
 }
 
 /// The runtime's own log, opened before the starter gives up its rights; empty where it is not needed.
@@ -182,7 +180,7 @@ int runContainer(RuntimeInvocation& invocation, std::optional<DeviceCgroup> devi
     timer.done("Starting the OCI runtime");
     auto janitor = Janitor::start(credentials, runtime.pid(), cat(invocation.runtimeRoot, '/', invocation.containerName),
                                   std::move(deviceCgroup), std::move(record));
-    dropToMonitor(credentials);
+    dropToMonitor(credentials, runtime.pid());
     const auto reaped = [&](pid_t pid) { rootfs.forgetHelper(pid); };
     const auto end = watchRuntime(std::move(runtime), reaped, watched);
     timer.done("The container");
@@ -300,6 +298,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request, config, idMapHelper));
     timer.done("Planning the container");
 
+    auto ownCgroup = credentials.privileged() ? OwnCgroup::open() : std::nullopt;
     const auto userNamespaces =
         enterNamespaces(credentials, sharingOf(plan, runtime, idMapHelper, credentials, config, directories));
     timer.done("Entering the namespaces");
@@ -337,8 +336,8 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
         explainEnd(plan, runtime, log, status.code == 1 ? foreign : std::string());  // the status of a program that cannot be run
     };
     const PlannedState planned{.privileged = credentials.privileged(), .seccomp = config.seccompProfile.has_value()};
-    return runContainer(invocation, makeDeviceCgroup(plan, credentials, runtime, rootfs, rulesOfHooks), credentials, rootfs,
-                        std::move(record),
+    return runContainer(invocation, makeDeviceCgroup(std::move(ownCgroup), plan, runtime, rootfs, rulesOfHooks), credentials,
+                        rootfs, std::move(record),
                         {.hookLog = hookLog ? &*hookLog : nullptr,
                          .program = &pidFile,
                          .hooksFollow = hasStage(plan, "poststop"),

@@ -44,9 +44,11 @@ ExitStatus fromWaitStatus(int status) {
 /// The payload leads a session and a process group of its own, as every runtime makes it; so the group is what a terminal would
 /// stop.
 void signalPayload(pid_t runtime, int number) {
-    // It is the user's, as we are; CAP_KILL could only hit a stranger which has got the number of a payload that has just ended.
+    const auto payloads = Process(runtime).children();
+    // They are the user's, as we are; CAP_KILL could only hit a stranger which has got the number of a payload that has just
+    // ended.
     const WithoutCapabilities userAlone;
-    for (const auto& payload : Process(runtime).children()) {
+    for (const auto& payload : payloads) {
         if (::kill(-payload.pid(), number) != 0) {
             payload.signal(number);
         }

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import subprocess
+import tempfile
 
 import pytest
 from helpers import installation, system
@@ -145,3 +146,81 @@ def test_limit_of_the_job_holds_in_the_container(place, image, mode):
         # one system call fills the memory: a program that needs its own pages meanwhile makes the kernel evict and read those for minutes
         result = run_in([job], engine, "run", image(mode), "sh", "-c", "dd if=/dev/zero of=/dev/null bs=200M count=1; echo ${?}")
         assert "137" in result.stdout or result.returncode == 137, result.stdout + result.stderr
+
+
+# Which cgroup is the job's own is read from the table of mounts, in which the user's own mounts are, too.
+
+
+@pytest.fixture
+def poor_job():
+    """A job whose cgroup does not give it loop-control, and another job's that has everything."""
+    with cgroup("devices") as poor, cgroup_beside(poor) as rich:
+        (poor / "devices.deny").write_text("c 10:237 rwm")
+        yield poor, rich
+
+
+@contextlib.contextmanager
+def cgroup_beside(folder):
+    other = folder.with_name(f"{folder.name}-other")
+    other.mkdir()
+    try:
+        yield other
+        assert [path.name for path in other.iterdir() if path.is_dir()] == []
+    finally:
+        other.rmdir()
+
+
+def test_mounts_of_the_user_do_not_lead_to_another_jobs_cgroup(engines, image, poor_job):
+    poor, rich = poor_job
+    engine = engines("setuid", "crun")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        os.chmod(directory, 0o755)
+        # Not escaped in the table, so that it looks like the fields of a mount of the hierarchy to whoever splits at any white space.
+        named = pathlib.Path(f"{directory}/{poor.name}\v/sys/fs/cgroup/devices\v-\vcgroup\vx\vdevices")
+        named.mkdir(parents=True)
+        attacks = [[], [f"--mount=type=bind,source={named},destination=/opt/x"],
+                   [f"--mount=type=bind,source={poor},destination=/opt/x", f"--mount=type=bind,source={rich},destination=/opt/x"]]
+        for options in attacks:
+            result = run_in([poor], engine, "run", *options, "--device=/dev/loop-control:/dev/lc:rw", image("setuid"), "cat", "/proc/self/cgroup")
+            assert (result.returncode, result.stdout) == (1, ""), options
+            assert "Failed to allow the device c 10:237 rw in the container's cgroup: Operation not permitted" in result.stderr
+            usual = run_in([poor], engine, "run", *options, "--device=/dev/kmsg:/dev/k:r", image("setuid"), "grep", "devices", "/proc/self/cgroup")
+            assert f"/{poor.name}/sarus-" in usual.stdout, options
+
+
+def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace):
+    """A filesystem of the user's own whose place looks like the hierarchy, with a link in place of cgroup.procs."""
+    _, rich = poor_job
+    engine = engines("setuid", "crun").variant(sandbox=("--fuse",))
+    secret = workspace / "secret"
+    secret.write_text("root's own")
+    secret.chmod(0o600)
+    tree = user.home / "tree"
+    tree.mkdir()
+    (tree / "cgroup.procs").symlink_to(secret)
+    subprocess.run(["mksquashfs", tree, user.home / "tree.squashfs", "-quiet", "-no-progress"], check=True, stdout=subprocess.DEVNULL)
+    script = f"""
+        place=$(printf '%s/cg\\v-\\vcgroup\\vx\\vdevices' '{user.home}')
+        mkdir "$place" && squashfuse '{user.home}/tree.squashfs' "$place" || exit 5
+        mkdir '{user.home}/cg' && ln -s '{secret}' '{user.home}/cg/cgroup.procs'
+        '{engine.program}' run --name=target {image("setuid")} sleep 20 &
+        for round in $(seq 100); do '{engine.program}' exec target true && break; sleep 0.1; done
+        touch '{user.home}/ready'
+        while [ -e '{user.home}/ready' ]; do sleep 0.1; done
+        '{engine.program}' exec target grep devices /proc/self/cgroup; echo "status $?"
+        '{engine.program}' kill --signal=KILL target; wait
+        fusermount -u "$place"
+    """
+    command = [str(installation.SANDBOX), "--fuse", "--user", user.name, "--", "sh", "-c", script]
+    shell = subprocess.Popen(command, env=user.environment(), cwd=user.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert system.eventually((user.home / "ready").exists, timeout=30), shell.communicate()[1] if shell.poll() is not None else "not ready"
+        for pid, uid, line in system.processes():
+            if uid == user.uid and line.startswith("sh -c"):
+                (rich / "cgroup.procs").write_text(str(pid))
+        (user.home / "ready").unlink()
+        out, _ = shell.communicate(timeout=60)
+    finally:
+        shell.kill()
+    assert secret.read_text() == "root's own"
+    assert "status 0" in out and "/sarus-job-" not in out  # it has joined the container's cgroup

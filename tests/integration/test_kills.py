@@ -119,6 +119,19 @@ def test_processes_that_multiply_are_ended_with_the_main_process(killed_engine, 
     check_gone(killed_engine)
 
 
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_containers_end_where_processes_of_root_are_hidden(engines, load_image, plain_busybox, runtime):
+    engine = engines("setuid", runtime).variant(sandbox=("--hidepid",))
+    image = load_image(engine, "busybox", plain_busybox)
+    begin = time.monotonic()
+    result = engine.run(image, "sh", "-c", BACKGROUND + "sleep 0.3; exit 3", check=False, timeout=20)
+    assert (result.returncode, result.stderr) == (3, "") and time.monotonic() - begin < 10
+    check_gone(engine)
+    process, _ = start(engine, image)
+    finish(process)
+    check_gone(engine)
+
+
 @pytest.mark.parametrize("victim", ["starter", "runtime", "payload"])
 def test_killed_with_processes_in_the_background(killed_engine, image, victim):
     process = killed_engine.start("run", image, "sh", "-c", "(sleep 3333 &); echo ready; exec sleep 3334")

@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "base/mounts.hpp"
+#include "base/mount_table.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 
@@ -27,7 +27,7 @@ constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 /// A mount below the root filesystem, as /proc/self/mountinfo has it.
 struct Mount {
     std::string device;
-    std::string source;  ///< the directory or file of the mounted filesystem, with escaped characters
+    std::string source;  ///< the directory or file of the mounted filesystem
     std::string place;   ///< relative to the root filesystem, with a leading '/'
 };
 
@@ -41,20 +41,11 @@ std::string locationOf(int directory) {
 }
 
 std::vector<Mount> mountsBelow(std::string_view location) {
-    const auto table = readFile("/proc/self/mountinfo");
     std::vector<Mount> mounts;
-    std::string_view rest = table;
-    while (!rest.empty()) {
-        auto line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-        std::string_view words[5];
-        for (auto& word : words) {
-            word = line.substr(0, line.find(' '));
-            line.remove_prefix(std::min(line.size(), word.size() + 1));
-        }
-        const auto place = unescapeMountInfo(words[4]);
+    for (auto& mount : readMountTable()) {
+        const auto& place = mount.mountPoint;
         if (place.size() > location.size() && place.starts_with(location) && place[location.size()] == '/') {
-            mounts.push_back({std::string(words[2]), std::string(words[3]), place.substr(location.size())});
+            mounts.push_back({std::move(mount.device), std::move(mount.root), place.substr(location.size())});
         }
     }
     return mounts;

@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "base/mounts.hpp"
+#include "base/mount_table.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/namespaces.hpp"
 
@@ -27,23 +29,6 @@ bool listHolds(std::string_view list, std::string_view word) {
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-struct Mount {
-    std::string root;
-    std::string point;
-    std::string type;
-    std::string superOptions;
-};
-
-/// mountinfo(5): id parent major:minor root mountpoint options [fields...] - type source super-options
-std::optional<Mount> parseMount(std::string_view line) {
-    const auto words = splitWords(line);
-    const auto dash = std::find(words.begin(), words.end(), "-");
-    if (words.size() < 6 || words.end() - dash < 4) {
-        return std::nullopt;
-    }
-    return Mount{unescapeMountInfo(words[3]), unescapeMountInfo(words[4]), *(dash + 1), *(dash + 3)};
-}
-
 /// The path in the hierarchy of the device controller, from /proc/<pid>/cgroup ("4:devices:/path").
 std::optional<std::string> devicePathOf(std::string_view cgroups) {
     for (const auto& line : split(cgroups, '\n')) {
@@ -54,6 +39,11 @@ std::optional<std::string> devicePathOf(std::string_view cgroups) {
         }
     }
     return std::nullopt;
+}
+
+bool isCgroup(const std::string& directory) {
+    struct statfs filesystem {};
+    return ::statfs(directory.c_str(), &filesystem) == 0 && filesystem.f_type == CGROUP_SUPER_MAGIC;
 }
 
 std::string processFile(pid_t pid, std::string_view name) {
@@ -128,20 +118,19 @@ std::optional<DeviceCgroup> findDeviceCgroup(std::string_view mountinfo, std::st
     if (!path) {
         return std::nullopt;
     }
-    for (const auto& line : split(mountinfo, '\n')) {
-        const auto mount = parseMount(line);
-        if (!mount || mount->type != "cgroup" || !listHolds(mount->superOptions, "devices")) {
+    for (const auto& mount : parseMountTable(mountinfo)) {
+        if (mount.type != "cgroup" || !listHolds(mount.superOptions, "devices")) {
             continue;
         }
         // The mounted part of the hierarchy must contain the cgroup: compare whole components.
-        const auto& root = mount->root;
+        const auto& root = mount.root;
         const bool inside = root == "/" || *path == root || path->starts_with(cat(root, '/'));
         if (!inside || root.starts_with("/..") || path->starts_with("/..") || path->find("/../") != std::string::npos) {
             throw Error(
                 cat("The container's device cgroup ", printable(*path), " is not below the mounted hierarchy ", printable(root)),
                 "the hook runs in another cgroup namespace than the container");
         }
-        return DeviceCgroup{cat(mount->point, root == "/" ? (*path == "/" ? "" : *path) : path->substr(root.size()))};
+        return DeviceCgroup{cat(mount.mountPoint, root == "/" ? (*path == "/" ? "" : *path) : path->substr(root.size()))};
     }
     return std::nullopt;
 }
@@ -154,7 +143,7 @@ DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string
     const auto cgroups = readFile(processFile(isInside ? 0 : containerPid, "cgroup"));
     const auto cgroup = findDeviceCgroup(readFile("/proc/self/mountinfo"), cgroups);
     const auto list = cgroup ? cat(cgroup->directory, "/devices.list") : std::string();
-    if (!cgroup || !pathExists(list)) {  // a hierarchy may be covered by another mount
+    if (!cgroup || !pathExists(list) || !isCgroup(cgroup->directory)) {  // a hierarchy may be covered by another mount
         const bool unified = ("\n" + cgroups).find("\n0::") != std::string::npos;
         return unified ? DeviceGrant::unifiedCgroups : DeviceGrant::noCgroups;
     }
@@ -166,7 +155,7 @@ DeviceGrant grantDevice(pid_t containerPid, char type, dev_t device, std::string
         return DeviceGrant::notOwnCgroup;
     }
     const auto rule = cat(type, ' ', major(device), ':', minor(device), ' ', access);
-    const auto file = openFile(cat(cgroup->directory, "/devices.allow"), O_WRONLY);
+    const auto file = openFile(cat(cgroup->directory, "/devices.allow"), O_WRONLY | O_NOFOLLOW);
     writeAll(file.get(), rule, cat("the rule '", rule, "' to ", printable(cgroup->directory), "/devices.allow"));
     return DeviceGrant::granted;
 }

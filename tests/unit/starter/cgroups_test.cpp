@@ -27,28 +27,37 @@ constexpr const char* mountInfo =
     "28 25 0:25 /job /mnt/a\\040b rw - cgroup cgroup rw,freezer\n";
 
 TEST(CgroupDirectory, IsTheMountPointAndThePath) {
-    EXPECT_EQ(findCgroupDirectory(mountInfo, "devices", "/"), "/sys/fs/cgroup/devices");
-    EXPECT_EQ(findCgroupDirectory(mountInfo, "devices", "/job/step"), "/sys/fs/cgroup/devices/job/step");
-    EXPECT_EQ(findCgroupDirectory(mountInfo, "pids", "/"), std::nullopt);
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(mountInfo), "devices", "/"), "/sys/fs/cgroup/devices");
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(mountInfo), "devices", "/job/step"), "/sys/fs/cgroup/devices/job/step");
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(mountInfo), "pids", "/"), std::nullopt);
 }
 
 TEST(CgroupDirectory, OfVersionTwoHasNoController) {
     constexpr std::string_view unified = "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
-    EXPECT_EQ(findCgroupDirectory(unified, "", "/job/step"), "/sys/fs/cgroup/job/step");
-    EXPECT_EQ(findCgroupDirectory(unified, "devices", "/"), std::nullopt);
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(unified), "", "/job/step"), "/sys/fs/cgroup/job/step");
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(unified), "devices", "/"), std::nullopt);
 }
 
 TEST(CgroupDirectory, IsThatOfTheMountOnTop) {
     constexpr std::string_view covered =
         "30 20 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n31 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-    EXPECT_EQ(findCgroupDirectory(covered, "", "/job"), "/sys/fs/cgroup/job");
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(covered), "", "/job"), "/sys/fs/cgroup/job");
 }
 
 TEST(CgroupDirectory, OfAPartlyMountedHierarchyIsRelativeToItsRoot) {
-    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job"), "/mnt/a b");
-    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/job/step"), "/mnt/a b/step");
-    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/jobs"), std::nullopt);
-    EXPECT_EQ(findCgroupDirectory(mountInfo, "freezer", "/"), std::nullopt);
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(mountInfo), "freezer", "/job"), "/mnt/a b");
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(mountInfo), "freezer", "/job/step"), "/mnt/a b/step");
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(mountInfo), "freezer", "/jobs"), std::nullopt);
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(mountInfo), "freezer", "/"), std::nullopt);
+}
+
+TEST(CgroupDirectory, IsNoDirectoryWithTheNameOfAMount) {
+    // "/dev/shm/x\v/sys/fs/cgroup/devices\v-\vcgroup\vx\vdevices", bound on a destination of the user's choice
+    constexpr std::string_view named =
+        "40 25 0:30 /x\v/sys/fs/cgroup/devices\v-\vcgroup\vx\vdevices /opt rw shared:7 - tmpfs tmpfs rw\n";
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(named), "devices", "/"), std::nullopt);
+    EXPECT_EQ(findCgroupDirectory(parseMountTable(std::string(mountInfo).append(named)), "devices", "/job"),
+              "/sys/fs/cgroup/devices/job");
 }
 
 }  // namespace

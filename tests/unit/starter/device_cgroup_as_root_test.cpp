@@ -13,7 +13,7 @@ namespace {
 
 std::optional<std::string> ownDirectory() {
     const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), "devices");
-    return own ? findCgroupDirectory(readFile("/proc/self/mountinfo"), "devices", *own) : std::nullopt;
+    return own ? findCgroupDirectory(readMountTable(), "devices", *own) : std::nullopt;
 }
 
 class DeviceCgroupTest : public testing::Test {
@@ -24,6 +24,10 @@ protected:
         }
         name = "test-" + std::to_string(::getpid());
         leaf = *ownDirectory() + "/sarus-" + name;
+    }
+
+    static DeviceCgroup create(const std::string& name, const std::vector<DeviceRule>& rules = {}) {
+        return DeviceCgroup::create(OwnCgroup::open().value(), name, rules);
     }
 
     /// 'y' where a process in the leaf can open the device, 'n' where the cgroup forbids it.
@@ -43,17 +47,16 @@ protected:
 };
 
 TEST_F(DeviceCgroupTest, AllowsTheUsualDevicesAndThoseAskedForAlone) {
-    const auto cgroup = DeviceCgroup::create(name, {{.type = 'c', .major = 1, .minor = 11, .access = "r"}});
-    ASSERT_TRUE(cgroup);
-    EXPECT_EQ(canOpen(*cgroup, "/dev/null", O_RDWR), 'y');
-    EXPECT_EQ(canOpen(*cgroup, "/dev/kmsg", O_RDONLY), 'y');
-    EXPECT_EQ(canOpen(*cgroup, "/dev/kmsg", O_WRONLY), 'n');
-    EXPECT_EQ(canOpen(*cgroup, "/dev/loop-control", O_RDWR), 'n');
+    const auto cgroup = create(name, {{.type = 'c', .major = 1, .minor = 11, .access = "r"}});
+    EXPECT_EQ(canOpen(cgroup, "/dev/null", O_RDWR), 'y');
+    EXPECT_EQ(canOpen(cgroup, "/dev/kmsg", O_RDONLY), 'y');
+    EXPECT_EQ(canOpen(cgroup, "/dev/kmsg", O_WRONLY), 'n');
+    EXPECT_EQ(canOpen(cgroup, "/dev/loop-control", O_RDWR), 'n');
 }
 
 TEST_F(DeviceCgroupTest, IsRemovedWithTheObject) {
     {
-        const auto cgroup = DeviceCgroup::create(name, {});
+        const auto cgroup = create(name);
         EXPECT_TRUE(isDirectory(leaf));
     }
     EXPECT_FALSE(isDirectory(leaf));
@@ -62,15 +65,15 @@ TEST_F(DeviceCgroupTest, IsRemovedWithTheObject) {
 TEST_F(DeviceCgroupTest, LeftoversOfADeadStarterAreSweptAndThoseInUseAreNot) {
     const auto dead = leaf + "-dead";
     createDirectories(dead);
-    const auto alive = DeviceCgroup::create(name + "-alive", {});
+    const auto alive = create(name + "-alive");
     EXPECT_FALSE(isDirectory(dead));
-    const auto second = DeviceCgroup::create(name, {});
+    const auto second = create(name);
     EXPECT_TRUE(isDirectory(leaf + "-alive"));
 }
 
 TEST_F(DeviceCgroupTest, ANameInUseIsAnError) {
-    const auto first = DeviceCgroup::create(name, {});
-    EXPECT_THROW(DeviceCgroup::create(name, {}), Error);
+    const auto first = create(name);
+    EXPECT_THROW(create(name), Error);
     EXPECT_TRUE(isDirectory(leaf));
 }
 

@@ -19,8 +19,8 @@ namespace {
 class DeviceProgram : public testing::Test {
 protected:
     void SetUp() override {
-        const auto own = findCgroupDirectory(readFile("/proc/self/mountinfo"), "",
-                                             findOwnCgroup(readFile("/proc/self/cgroup"), "").value_or("/"));
+        const auto own =
+            findCgroupDirectory(readMountTable(), "", findOwnCgroup(readFile("/proc/self/cgroup"), "").value_or("/"));
         if (!own) {
             GTEST_SKIP() << "this machine has no cgroup of version 2";
         }

@@ -66,17 +66,51 @@ protected:
     std::string image;
 };
 
-TEST_F(ImageMount, RootOwnedMeansWritableByRootAlone) {
-    const auto isRootOwned = [&] { return isRootOwnedImage(openFile(image, O_RDONLY).get()); };
-    EXPECT_FALSE(isRootOwned());
-    ASSERT_EQ(::chown(image.c_str(), 0, 0), 0);
-    ::chmod(image.c_str(), 0644);
+/// A directory which root alone can change, as its parents.
+class SitesDirectory {
+public:
+    SitesDirectory() : path(cat("/opt/sarus-unit-", ::getpid())) { createDirectories(path, 0755); }
+    ~SitesDirectory() { removeTree(path); }
+    std::string add(const std::string& image) const {
+        replaceFile(path + "/image", readFile(image, 64U << 20U), 0644);
+        return path + "/image";
+    }
+
+private:
+    std::string path;
+};
+
+TEST_F(ImageMount, RootOwnedMeansChangedByRootAlone) {
+    const SitesDirectory directory;
+    const auto owned = directory.add(image);
+    const auto isRootOwned = [&] { return isRootOwnedImage(openFile(owned, O_RDONLY).get()); };
     EXPECT_TRUE(isRootOwned());
-    ::chmod(image.c_str(), 0664);
-    EXPECT_FALSE(isRootOwned());
-    ::chmod(image.c_str(), 0646);
+    for (const mode_t mode : {0664U, 0646U}) {
+        ::chmod(owned.c_str(), mode);
+        EXPECT_FALSE(isRootOwned());
+    }
+    ::chmod(owned.c_str(), 0644);
+    ASSERT_EQ(::chown(owned.c_str(), userId, 0), 0);
     EXPECT_FALSE(isRootOwned());
     EXPECT_FALSE(isRootOwnedImage(openFile("/", O_RDONLY).get()));
+}
+
+TEST_F(ImageMount, RootsFileInADirectoryOfOthersIsNotRootOwned) {
+    ASSERT_EQ(::chown(image.c_str(), 0, 0), 0);
+    ::chmod(image.c_str(), 0644);
+    EXPECT_FALSE(isRootOwnedImage(openFile(image, O_RDONLY).get()));
+}
+
+TEST_F(ImageMount, AFileWhichThisNamespaceDoesNotShowIsNotRootOwned) {
+    const SitesDirectory directory;
+    const auto owned = directory.add(image);
+    inMountNamespace([&] {
+        const auto fd = openFile(owned, O_RDONLY);
+        mountFilesystem("tmpfs", owned.substr(0, owned.rfind('/')), "tmpfs", 0);  // where the descriptor's path leads elsewhere
+        EXPECT_FALSE(isRootOwnedImage(fd.get()));
+        directory.add(image);
+        EXPECT_FALSE(isRootOwnedImage(fd.get()));
+    });
 }
 
 TEST_F(ImageMount, ThePolicyDecidesBetweenKernelAndFuse) {
@@ -91,7 +125,8 @@ TEST_F(ImageMount, ThePolicyDecidesBetweenKernelAndFuse) {
     typeWith(engine::ImageMountPolicy::kernel, SQUASHFS_MAGIC);
     typeWith(engine::ImageMountPolicy::fuse, FUSE_SUPER_MAGIC);
     typeWith(engine::ImageMountPolicy::kernelForRootOwned, FUSE_SUPER_MAGIC);
-    ASSERT_EQ(::chown(image.c_str(), 0, 0), 0);
+    const SitesDirectory directory;
+    image = directory.add(image);
     typeWith(engine::ImageMountPolicy::kernelForRootOwned, SQUASHFS_MAGIC);
 }
 
