@@ -15,8 +15,8 @@
 #include "base/error.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/atomic_root_file.hpp"
 #include "hooks/kit/elf.hpp"
+#include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
@@ -252,7 +252,7 @@ void addMuslLibraryDirectories(int root, std::string_view architecture, const st
         }
     }
     if (all.size() != before) {
-        replaceFileInRoot(root, muslPathFile(architecture), cat(join(all, "\n"), '\n'), 0644);
+        RootEditor(root).replaceFile(muslPathFile(architecture), cat(join(all, "\n"), '\n'), 0644);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <unordered_set>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -119,8 +120,9 @@ std::vector<FoundLibrary> LibrarySearch::findAll(const ElfFile& like, const std:
             paths.push_back(cat(directory.path, '/', name));
         }
     }
+    std::unordered_set<std::string> known(paths.begin(), paths.end());
     for (const auto& path : cachedPaths) {
-        if (isWanted(lastComponent(path)) && std::find(paths.begin(), paths.end(), path) == paths.end()) {
+        if (isWanted(lastComponent(path)) && known.insert(path).second) {
             paths.push_back(path);
         }
     }

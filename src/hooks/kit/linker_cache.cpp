@@ -11,10 +11,10 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "hooks/kit/atomic_root_file.hpp"
 #include "hooks/kit/cache_stamp.hpp"
 #include "hooks/kit/library_files.hpp"
 #include "hooks/kit/library_scan.hpp"
+#include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
@@ -127,12 +127,13 @@ LinkerCacheResult updateLinkerCache(int root) {
     }
     const auto directories = librarySearchDirectories(root, linkers, &names);
     auto scan = scanLibraries(root, directories, readEarlierScan(present, check));
+    scan.examined.reserve(scan.examined.size() + names.size());  // or the views would lose what they refer to
     std::set<std::string_view> known(scan.examined.begin(), scan.examined.end());
     std::copy_if(names.begin(), names.end(), std::back_inserter(scan.examined),
                  [&known](const std::string& name) { return known.insert(name).second; });
     const auto stamp = makeCacheStamp(root, scan.examined, clock);
     const auto content = serializeLdCache(scan.records, {stamp ? std::string_view(*stamp) : std::string_view(), scan.notes});
-    replaceFileInRoot(root, kCache, content, 0644);
+    RootEditor(root).replaceFile(kCache, content, 0644);
     return {LinkerCacheUpdate::written, CacheFile{content.size(), ::time(nullptr)}};
 }
 

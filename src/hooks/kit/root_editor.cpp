@@ -153,21 +153,38 @@ void RootEditor::copyFile(const std::string& source, const std::string& destinat
         const auto slash = destination.rfind('/');
         const auto name = destination.substr(slash + 1);
         const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
-        requireOwnMount(parent.get());
-        requireNotTheRuntimes(parent.get(), name);
-        const auto temporary = cat('.', name, '-', randomLetters());
-        try {
-            const auto to = openFileAt(parent.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-            copyContent(from.get(), to.get());
-            checkErrno(::fchmod(to.get(), status.st_mode & 0755U), "Failed to set the permissions");
-            checkErrno(::renameat(parent.get(), temporary.c_str(), parent.get(), name.c_str()),
-                       "Failed to replace the existing entry");
-        } catch (...) {
-            ::unlinkat(parent.get(), temporary.c_str(), 0);
-            throw;
-        }
+        replaceEntry(parent.get(), name, status.st_mode & 0755U, [&](int file) { copyContent(from.get(), file); });
     } catch (Error& error) {
         error.addContext(cat("Failed to copy ", printable(source), " to the container's ", printable(destination)));
+        throw;
+    }
+}
+
+void RootEditor::replaceFile(const std::string& path, std::string_view content, mode_t mode) const {
+    const auto slash = path.rfind('/');
+    try {
+        const auto parent = tryOpenInRoot(root, slash == 0 ? "/" : path.substr(0, slash));
+        if (!parent) {
+            throwErrno("Failed to open its directory");
+        }
+        replaceEntry(parent.get(), path.substr(slash + 1), mode, [&](int file) { writeAll(file, content, printable(path)); });
+    } catch (Error& error) {
+        error.addContext(cat("Failed to replace the container's ", printable(path)));
+        throw;
+    }
+}
+
+void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mode, const std::function<void(int)>& fill) const {
+    requireOwnMount(directory);
+    requireNotTheRuntimes(directory, name);
+    const auto temporary = cat('.', name, '-', randomLetters());
+    try {
+        const auto file = openFileAt(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        fill(file.get());
+        checkErrno(::fchmod(file.get(), mode), "Failed to set the permissions");
+        checkErrno(::renameat(directory, temporary.c_str(), directory, name.c_str()), "Failed to replace the existing entry");
+    } catch (...) {
+        ::unlinkat(directory, temporary.c_str(), 0);
         throw;
     }
 }

@@ -3,7 +3,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/mounts.hpp"
 #include "base/unique_fd.hpp"
@@ -40,6 +42,11 @@ public:
     /// are not allowed (errno EXDEV).
     void copyFile(const std::string& source, const std::string& destination) const;
 
+    /// Replaces a file atomically, or makes it; what is at the last component is replaced itself, also if it is a symbolic link.
+    /// The directory must exist. The file is not flushed to the disk, because a container's file which a crash loses is made
+    /// again at the next start. Throws Error, also where new entries are not allowed (errno EXDEV).
+    void replaceFile(const std::string& path, std::string_view content, mode_t mode) const;
+
     enum class LinkResult { made, leadsThereAlready, noDirectory };
     /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) unless it leads to the same file already. An
     /// existing file is replaced, atomically; a directory or a mount point is not: Error. Also throws where new entries are
@@ -50,6 +57,7 @@ private:
     void requireOwnMount(int directory) const;
     void requireNotTheRuntimes(int file) const;
     void requireNotTheRuntimes(int directory, const std::string& name) const;
+    void replaceEntry(int directory, const std::string& name, mode_t mode, const std::function<void(int)>& fill) const;
     UniqueFd openDestination(const std::string& destination, bool isDirectory) const;
 
     int root;

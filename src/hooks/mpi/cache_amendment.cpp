@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/atomic_root_file.hpp"
 #include "hooks/kit/linker_cache.hpp"
+#include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks::mpi {
@@ -89,7 +89,7 @@ void amendLinkerCache(int root, const std::vector<Injection>& injections) {
     });
     present->insert(present->begin(), missing.begin(), missing.end());
     const bool isBigEndian = injections.front().library.elf.isBigEndian;
-    replaceFileInRoot(root, "/etc/ld.so.cache", serializeLdCache(*present, {}, isBigEndian), 0644);
+    RootEditor(root).replaceFile("/etc/ld.so.cache", serializeLdCache(*present, {}, isBigEndian), 0644);
 }
 
 }  // namespace sarus::hooks::mpi

@@ -92,6 +92,27 @@ TEST(LinkerCacheAsRoot, isAcceptedByTheRealDynamicLinker) {
     EXPECT_NE(listed.out.find("ld.so.cache"), std::string::npos);
 }
 
+TEST(LinkerCacheAsRoot, isNotWrittenIntoAMountOfTheUser) {
+    const test::Root root;
+    root.glibc();
+    root.library("usr/lib/libx.so.1", "libx.so.1");
+    root.write("host/ld.so.cache", "the host's");
+    createDirectories(root / "x");
+    removeTree(root / "etc");
+    ASSERT_EQ(::symlink("x", (root / "etc").c_str()), 0);
+    EXPECT_TRUE(inOwnMountNamespace([&] {
+        mountOver(root / "host", root / "x");
+        const auto inside = openFile(root.path(), O_PATH | O_DIRECTORY);
+        try {
+            updateLinkerCache(inside.get());
+            return false;
+        } catch (const Error& error) {
+            return error.errnum() == EXDEV;
+        }
+    }));
+    EXPECT_EQ(readFile(root / "host/ld.so.cache"), "the host's");
+}
+
 TEST(LinkerCacheAsRoot, isWrittenAgainAfterAMountOverALibraryOrADirectory) {
     const test::Root root;
     root.glibc();

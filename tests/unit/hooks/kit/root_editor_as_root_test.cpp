@@ -53,6 +53,30 @@ struct Place {
     std::string operator/(const std::string& path) const { return rootPath + "/" + path; }
 };
 
+TEST(RootEditorReplaceAsRoot, ReplacesAFileOfTheRootItself) {
+    inMountNamespace([] {
+        const Place place;
+        createDirectories(place / "etc");
+        ASSERT_EQ(::symlink("/somewhere", (place / "etc/file").c_str()), 0);
+        RootEditor(place.root.get()).replaceFile("/etc/file", "new", 0644);
+        EXPECT_EQ(readFile(place / "etc/file"), "new");
+        EXPECT_EQ(targetOf(place / "etc/file"), "no link");
+    });
+}
+
+TEST(RootEditorReplaceAsRoot, NeverInAMountFromElsewhereWhateverLinkLeadsThere) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("etc/ld.so.cache", "the host's");
+        createDirectories(place / "x/y");
+        ASSERT_EQ(::symlink("/x/y", (place / "etc").c_str()), 0);
+        checkErrno(::mount((place.host / "etc").c_str(), (place / "x/y").c_str(), nullptr, MS_BIND, nullptr), "bind");
+        const RootEditor editor(place.root.get());
+        EXPECT_EQ(errnoOf([&] { editor.replaceFile("/etc/ld.so.cache", "the image's", 0644); }), EXDEV);
+        EXPECT_EQ(readFile(place.host / "etc/ld.so.cache"), "the host's");
+    });
+}
+
 TEST(RootEditorBindAsRoot, CreatesWhatIsMissingAndMountsFilesAndDirectories) {
     inMountNamespace([] {
         const Place place;
