@@ -33,6 +33,7 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
                     .maxUnpackedSize = config.imageLimits.maxUnpackedSize,
                     .maxEntries = config.imageLimits.maxEntries},
         .tempDir = arguments.has("temp-dir") ? arguments.value("temp-dir") : config.tempDir};
+    settings.skopeo.timings = {config.registryTimeoutMs, config.registryWarningMs};
     if (config.containersPolicy) {
         settings.skopeo.policy = image::PolicyChoice{config.containersPolicy->path, config.containersPolicy->enforce};
     }

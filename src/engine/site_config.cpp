@@ -191,16 +191,15 @@ constexpr std::array containersPolicyKeys{
     Key<ContainersPolicy>{"enforce", false, [](const Node& node, ContainersPolicy& policy) { policy.enforce = node.boolean(); }},
 };
 
-struct LockTimings {
+/// A time to give up and a time to warn.
+struct Timings {
     std::optional<std::uint64_t> timeoutMs;
     std::optional<std::uint64_t> warningMs;
 };
 
-constexpr std::array lockTimingKeys{
-    Key<LockTimings>{"timeoutMs", false,
-                     [](const Node& node, LockTimings& t) { t.timeoutMs = positiveInteger(node, largestInt); }},
-    Key<LockTimings>{"warningMs", false,
-                     [](const Node& node, LockTimings& t) { t.warningMs = positiveInteger(node, largestInt); }},
+constexpr std::array timingKeys{
+    Key<Timings>{"timeoutMs", false, [](const Node& node, Timings& t) { t.timeoutMs = positiveInteger(node, largestInt); }},
+    Key<Timings>{"warningMs", false, [](const Node& node, Timings& t) { t.warningMs = positiveInteger(node, largestInt); }},
 };
 
 constexpr std::array imageLimitKeys{
@@ -271,9 +270,15 @@ constexpr std::array siteConfigKeys{
     Key<SiteConfig>{"defaultMPIType", false, [](const Node& n, SiteConfig& c) { c.defaultMpiType = nonEmptyString(n); }},
     Key<SiteConfig>{"repositoryMetadataLockTimings", false,
                     [](const Node& n, SiteConfig& c) {
-                        const auto timings = readObject<LockTimings>(n, lockTimingKeys);
+                        const auto timings = readObject<Timings>(n, timingKeys);
                         c.lockTimeoutMs = timings.timeoutMs.value_or(c.lockTimeoutMs);
                         c.lockWarningMs = timings.warningMs.value_or(c.lockWarningMs);
+                    }},
+    Key<SiteConfig>{"registryTimings", false,
+                    [](const Node& n, SiteConfig& c) {
+                        const auto timings = readObject<Timings>(n, timingKeys);
+                        c.registryTimeoutMs = timings.timeoutMs.value_or(c.registryTimeoutMs);
+                        c.registryWarningMs = timings.warningMs.value_or(c.registryWarningMs);
                     }},
     Key<SiteConfig>{"enablePMIxv3Support", false, [](const Node& n, SiteConfig& c) { c.enablePmixV3Support = n.boolean(); }},
     Key<SiteConfig>{"imageMount", false, [](const Node& n, SiteConfig& c) { c.imageMount = oneOf(n, imageMountPolicies); }},

@@ -82,8 +82,10 @@ struct SiteConfig {
     std::optional<ContainersPolicy> containersPolicy;
     std::optional<std::string> containersRegistriesDPath;  ///< key `containersRegistries.dPath` (the dot is part of the name)
     std::optional<std::string> defaultMpiType;
-    std::uint64_t lockTimeoutMs = 60000;  ///< repositoryMetadataLockTimings.timeoutMs
-    std::uint64_t lockWarningMs = 10000;  ///< repositoryMetadataLockTimings.warningMs
+    std::uint64_t lockTimeoutMs = 60000;        ///< repositoryMetadataLockTimings.timeoutMs
+    std::uint64_t lockWarningMs = 10000;        ///< repositoryMetadataLockTimings.warningMs
+    std::uint64_t registryTimeoutMs = 600'000;  ///< registryTimings.timeoutMs
+    std::uint64_t registryWarningMs = 20'000;   ///< registryTimings.warningMs
     bool enablePmixV3Support = false;
     ImageMountPolicy imageMount = ImageMountPolicy::kernel;
     /// Key `cdiSpecDirs`: where CDI files lie, by ascending priority; empty: there are no CDI devices.

@@ -19,6 +19,7 @@
 #include "image/import_session.hpp"
 #include "image/interrupt.hpp"
 #include "image/source_format.hpp"
+#include "image/space.hpp"
 #include "oci/image_manifest.hpp"
 
 namespace sarus::image {
@@ -114,27 +115,35 @@ std::string pullTransport(const PullRequest& request) {
     return request.fromContainersStorage ? "containers-storage:" : "docker://";
 }
 
-Error pullError(const ImageReference& reference, const ToolResult& result) {
-    return Error(cat("Failed to pull image '", reference.full(), "'"),
-                 join(explainPullFailure(result.err, reference.server), "\n"));
+std::string pullFailure(const PullRequest& request) {
+    return cat("Failed to pull image '", request.reference.full(), "'");
 }
 
-/// The digest of the manifest for this platform; "" where the registry sends a kind of manifest that we do not know.
-std::string digestInRegistry(const Import& import, const PullRequest& request, const std::optional<std::string>& authentication) {
-    const auto result = import.skopeo.inspectRaw({cat(pullTransport(request), request.reference.full()), authentication});
+Error pullError(const PullRequest& request, const ToolResult& result) {
+    const bool credentialsGiven = request.login.login || request.login.passwordStdin || request.login.username.has_value();
+    return Error(pullFailure(request), join(explainPullFailure(result.err, request.reference.server, credentialsGiven), "\n"));
+}
+
+ImageSource pullSource(const PullRequest& request, const ImageReference& reference,
+                       const std::optional<std::string>& authentication) {
+    return {.name = cat(pullTransport(request), reference.full()),
+            .authenticationFile = authentication,
+            .server = request.fromContainersStorage ? "" : request.reference.server,
+            .image = request.reference.full()};
+}
+
+/// The manifest that the registry has under a name. Throws Error.
+std::string manifestInRegistry(const Import& import, const PullRequest& request, const ImageReference& reference,
+                               const std::optional<std::string>& authentication) {
+    const auto result = import.skopeo.inspectRaw(pullSource(request, reference, authentication));
     if (!result.status.ok()) {
-        throw pullError(request.reference, result);
+        throw pullError(request, result);
     }
-    switch (oci::manifestKind(result.out)) {
-        case oci::ManifestKind::imageManifest:
-            return cat("sha256:", sha256Hex(result.out));
-        case oci::ManifestKind::imageIndex:
-            break;
-        case oci::ManifestKind::unknown:
-            logWarn("ImageManager", "The registry has a manifest of unknown type: its digest is not recorded");
-            return "";
-    }
-    const auto index = oci::parseImageIndex(result.out);
+    return result.out;
+}
+
+/// The digest of the index's entry for this platform.
+std::string digestForPlatform(const Import& import, const PullRequest& request, const oci::ImageIndex& index) {
     const auto platform = import.settings.skopeo.platform.value_or(oci::hostPlatform());
     if (const auto* entry = oci::selectPlatform(index, platform)) {
         return entry->digest;
@@ -143,9 +152,53 @@ std::string digestInRegistry(const Import& import, const PullRequest& request, c
     for (const auto& entry : index.manifests) {
         available.push_back(entry.platform ? printable(oci::toString(*entry.platform)) : "unknown");
     }
-    throw Error(cat("Failed to pull image '", request.reference.full(), "'"),
+    throw Error(pullFailure(request),
                 cat("The image does not exist for ", import.settings.skopeo.platform ? "the platform (" : "this machine (",
                     oci::toString(platform), "), only for: ", join(available, ", ")));
+}
+
+/// What the registry says about an image before it is downloaded.
+struct RegistryImage {
+    std::string digest;      ///< of the manifest for this platform; "" where it is of a kind that we do not know
+    std::string manifest{};  ///< its text; "" if it was not asked for
+};
+
+RegistryImage imageInRegistry(const Import& import, const PullRequest& request,
+                              const std::optional<std::string>& authentication) {
+    const auto text = manifestInRegistry(import, request, request.reference, authentication);
+    switch (oci::manifestKind(text)) {
+        case oci::ManifestKind::imageManifest:
+            return {cat("sha256:", sha256Hex(text)), text};
+        case oci::ManifestKind::imageIndex:
+            return {digestForPlatform(import, request, oci::parseImageIndex(text))};
+        case oci::ManifestKind::unknown:
+            break;
+    }
+    logWarn("ImageManager", "The registry has a manifest of unknown type: its digest is not recorded");
+    return {""};
+}
+
+/// The manifest that a download will follow; nullopt if it is not known before. The registry is asked for it only where it
+/// matters: each question counts as a pull at some registries, and a disk with so much space holds any image.
+std::optional<oci::ImageManifest> expectedManifest(const Import& import, const PullRequest& request, const RegistryImage& image,
+                                                   const std::optional<std::string>& authentication) {
+    constexpr std::uint64_t plenty = std::uint64_t{256} << 30U;
+    auto text = image.manifest;
+    if (text.empty() && !image.digest.empty() && !request.fromContainersStorage &&
+        availableSpace(import.repository.paths().cache()).value_or(plenty) < plenty) {
+        auto reference = request.reference;
+        reference.tag.clear();
+        reference.digest = image.digest;
+        text = manifestInRegistry(import, request, reference, authentication);
+    }
+    try {
+        if (!text.empty() && oci::manifestKind(text) == oci::ManifestKind::imageManifest) {
+            return oci::parseImageManifest(text);
+        }
+    } catch (const Error& error) {
+        logInfo("ImageManager", cat("Manifest that is not understood: ", error.what()));  // who copies the image will say it
+    }
+    return std::nullopt;
 }
 
 void printPullHeader(const Import& import, const ImageReference& reference) {
@@ -157,22 +210,28 @@ void printPullHeader(const Import& import, const ImageReference& reference) {
 }
 
 void copyAndStore(Import& import, const PullRequest& request, const std::optional<std::string>& authentication,
-                  const std::string& digest) {
-    auto source = request.reference.normalized();
-    if (!digest.empty()) {
-        source.tag.clear();
-        source.digest = digest;
+                  const RegistryImage& image) {
+    auto reference = request.reference.normalized();
+    if (!image.digest.empty()) {
+        reference.tag.clear();
+        reference.digest = image.digest;
     }
     const auto layout = import.session.cachedLayout();
+    const auto& paths = import.repository.paths();
+    const auto manifest = expectedManifest(import, request, image, authentication);
+    if (manifest) {
+        checkSpaceForPull(paths, *manifest, pullFailure(request));
+    }
     const auto copy = [&] {
-        const auto result = import.skopeo.copy({cat(pullTransport(request), source.full()), authentication}, layout);
+        const auto missing = manifest ? missingBytes(paths, *manifest) : 0;
+        const auto result = import.skopeo.copy(pullSource(request, reference, authentication), layout, missing);
         if (!result.status.ok()) {
-            throw pullError(request.reference, result);
+            throw pullError(request, result);
         }
     };
     copy();
     try {
-        import.store(layout, request.reference.normalized(), digest);
+        import.store(layout, request.reference.normalized(), image.digest);
     } catch (const Error&) {
         // Skopeo trusts the names in the cache. Where one of the files there is damaged, a second download helps.
         throwIfInterrupted();
@@ -180,7 +239,7 @@ void copyAndStore(Import& import, const PullRequest& request, const std::optiona
             throw;
         }
         copy();
-        import.store(layout, request.reference.normalized(), digest);
+        import.store(layout, request.reference.normalized(), image.digest);
     }
 }
 
@@ -200,25 +259,39 @@ void pullImage(Repository& repository, const ImportSettings& settings, const Pul
         authenticationPath = authentication->path();
     }
     const auto wanted = request.reference.normalized();
-    const auto digest = wanted.digest.empty() ? digestInRegistry(import, request, authenticationPath) : wanted.digest;
-    import.say(cat("# image digest     : ", digest));
+    const auto image =
+        wanted.digest.empty() ? imageInRegistry(import, request, authenticationPath) : RegistryImage{wanted.digest};
+    import.say(cat("# image digest     : ", image.digest));
     const auto stored = repository.find(wanted);
-    if (stored && !digest.empty() && stored->registryDigest == digest) {
+    if (stored && !image.digest.empty() && stored->registryDigest == image.digest) {
         import.say(cat("Image for ", request.reference.full(), " is already available and up to date"));
         return;
     }
-    copyAndStore(import, request, authenticationPath, digest);
+    copyAndStore(import, request, authenticationPath, image);
 }
 
 namespace {
 
+std::string loadFailure(const LoadRequest& request) {
+    return cat("Failed to load image '", printable(request.file), "'");
+}
+
+/// 0 for what is no regular file.
+std::uint64_t regularSize(int file) {
+    struct stat status {};
+    return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
 /// The file itself, or a decompressed copy in the work directory: not all versions of skopeo can read compressed archives.
-UniqueFd openUncompressed(const std::string& file, const std::string& workDirectory) {
+UniqueFd openUncompressed(const LoadRequest& request, const std::string& workDirectory) {
+    const auto& file = request.file;
     const auto decompressor = decompressorOf(file);
     auto source = openFile(file, O_RDONLY | O_NONBLOCK);
     if (!decompressor) {
         return source;
     }
+    // What is unpacked here, and what skopeo makes of it, is not smaller than the archive.
+    checkSpaceForSpooling(workDirectory, 2 * regularSize(source.get()), loadFailure(request));
     const auto copyPath = cat(workDirectory, "/archive");
     auto copy = openFile(copyPath, O_RDWR | O_CREAT | O_EXCL, 0600);
     const Command command{.path = findProgram(*decompressor).value_or(cat("/usr/bin/", *decompressor)),
@@ -247,15 +320,18 @@ void loadImage(Repository& repository, const ImportSettings& settings, const Loa
     const InterruptScope interruptible;
     Import import(repository, settings);
     // Skopeo gets the file by descriptor: a colon in the path would mean something else to it.
-    const auto file = openUncompressed(request.file, import.session.workDirectory());
+    const auto file = openUncompressed(request, import.session.workDirectory());
     const auto opened = cat("/proc/self/fd/", file.get());
     const auto transport = request.sourceFormat.empty() ? transportOf(opened, request.file) : request.sourceFormat;
+    const auto size = regularSize(file.get());
+    checkSpaceForSpooling(import.session.workDirectory(), size, loadFailure(request));
     const auto layout = import.session.privateLayout();
     createDirectories(layout, 0700);
     const bool plainLayers = transport == "docker-archive";
-    const auto result = import.skopeo.copy({cat(transport, ':', opened), std::nullopt, file.get(), plainLayers}, layout);
+    const auto result =
+        import.skopeo.copy({cat(transport, ':', opened), std::nullopt, file.get(), plainLayers}, layout, plainLayers ? size : 0);
     if (!result.status.ok()) {
-        throw Error(cat("Failed to load image '", printable(request.file), "'"), skopeoMessage(result.err));
+        throw Error(loadFailure(request), skopeoMessage(result.err));
     }
     import.store(layout, request.reference, "");
 }

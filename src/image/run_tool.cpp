@@ -37,9 +37,17 @@ void checkProgram(const std::string& path, std::string_view package) {
     }
 }
 
-void collect(std::array<pollfd, 2>& polled, const std::array<std::string*, 2>& sinks, std::size_t limit) {
+constexpr std::size_t outputLimit = 8U << 20U;
+
+void collect(std::array<pollfd, 2>& polled, const std::array<std::string*, 2>& sinks, const std::optional<ToolWatch>& watch) {
+    using Clock = std::chrono::steady_clock;
+    auto nextLook = Clock::now() + (watch ? watch->interval : std::chrono::milliseconds(0));
     while (polled[0].fd >= 0 || polled[1].fd >= 0) {
-        if (::poll(polled.data(), polled.size(), -1) < 0) {
+        if (watch && Clock::now() >= nextLook) {
+            watch->look();
+            nextLook = Clock::now() + watch->interval;
+        }
+        if (::poll(polled.data(), polled.size(), watch ? static_cast<int>(watch->interval.count()) : -1) < 0) {
             if (errno != EINTR) {
                 throwErrno("Failed to wait for a program's output");
             }
@@ -52,7 +60,8 @@ void collect(std::array<pollfd, 2>& polled, const std::array<std::string*, 2>& s
             char buffer[16384];
             const auto count = ::read(polled[i].fd, buffer, sizeof buffer);
             if (count > 0) {
-                sinks[i]->append(buffer, std::min(static_cast<std::size_t>(count), limit - std::min(limit, sinks[i]->size())));
+                sinks[i]->append(
+                    buffer, std::min(static_cast<std::size_t>(count), outputLimit - std::min(outputLimit, sinks[i]->size())));
             } else if (count == 0 || errno != EINTR) {
                 polled[i].fd = -1;
             }
@@ -62,21 +71,18 @@ void collect(std::array<pollfd, 2>& polled, const std::array<std::string*, 2>& s
 
 }  // namespace
 
-ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package, std::size_t limit) {
+ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package, const std::optional<ToolWatch>& watch) {
     checkProgram(command.path, package);
     logDebug("ImageManager", cat("Executing ", printable(join(command.args, " "))));
     throwIfInterrupted();
     auto connected = command;
     Pipe out;
-    Pipe err;
-    if (streams != ToolStreams::captureErrors) {
+    if (streams == ToolStreams::captureBoth) {
         out = makePipe();
         connected.stdoutFd = out.writeEnd.get();
     }
-    if (streams != ToolStreams::captureOutput) {
-        err = makePipe();
-        connected.stderrFd = err.writeEnd.get();
-    }
+    auto err = makePipe();
+    connected.stderrFd = err.writeEnd.get();
     ToolResult result;
     auto child = start(connected);
     {
@@ -84,7 +90,7 @@ ToolResult runTool(const Command& command, ToolStreams streams, std::string_view
         out.writeEnd.reset();
         err.writeEnd.reset();
         std::array<pollfd, 2> polled{pollfd{out.readEnd.get(), POLLIN, 0}, pollfd{err.readEnd.get(), POLLIN, 0}};
-        collect(polled, {&result.out, &result.err}, limit);
+        collect(polled, {&result.out, &result.err}, watch);
         result.status = child.wait();
     }
     throwIfInterrupted();

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "image/run_tool.hpp"
+#include "image/transfer_monitor.hpp"
 #include "oci/image_manifest.hpp"
 
 namespace sarus::image {
@@ -22,6 +24,7 @@ struct SkopeoSettings {
     std::optional<std::string> registriesDPath;
     std::optional<oci::Platform> platform{};  ///< that of this machine if absent
     bool quiet = false;                       ///< copying prints nothing on standard output
+    RegistryTimings timings{};
 };
 
 /// Where an image comes from, as skopeo names it: "docker://...", "docker-archive:...", "oci:...".
@@ -30,6 +33,8 @@ struct ImageSource {
     std::optional<std::string> authenticationFile{};
     int descriptor = -1;            ///< a descriptor which `name` refers to through /proc/self/fd
     bool keepUncompressed = false;  ///< leave layers alone which are plain tar archives
+    std::string server{};           ///< the registry, for messages; "" for what is on this machine
+    std::string image{};            ///< its full reference, for messages
 };
 
 /// `--policy PATH` or nothing, by the rules of the reference documentation ("containersPolicy"): enforced; else the policy of the
@@ -52,7 +57,9 @@ public:
     ToolResult inspectRaw(const ImageSource& source) const;
 
     /// Copies the image for the platform into an OCI layout, under the name `sarus-oci-image`. Standard output is inherited.
-    ToolResult copy(const ImageSource& source, const std::string& layout) const;
+    /// Where skopeo shows no bars itself (standard output is no terminal), a long copy gets lines of progress on standard error,
+    /// by what `missingBytes` are to come (0: unknown). Throws Error for a registry that stalls, as inspectRaw does.
+    ToolResult copy(const ImageSource& source, const std::string& layout, std::uint64_t missingBytes = 0) const;
 
 private:
     Command command(std::vector<std::string> arguments) const;
@@ -62,10 +69,11 @@ private:
     std::vector<std::string> policy;
 };
 
-/// The text of skopeo's last error, without time and level.
+/// The text of skopeo's last error in one line, without time and level.
 std::string skopeoMessage(std::string_view errors);
 
-/// What a failure of skopeo to get something from `server` means, in lines for the user.
-std::vector<std::string> explainPullFailure(std::string_view errors, const std::string& server);
+/// What a failure of skopeo to get something from `server` means, in lines for the user. `credentialsGiven`: whether the user
+/// asked for a login.
+std::vector<std::string> explainPullFailure(std::string_view errors, const std::string& server, bool credentialsGiven);
 
 }  // namespace sarus::image

@@ -788,7 +788,7 @@ def test_full_disk_leaves_the_old_image(sarus, repository, registry, variant, im
         engine = sarus.engine.variant(prefix=make_setuid_prefix("small-disk", localRepositoryBaseDir=str(base)))
         reference = registry.push(variant("small"), "library/small:1")
         assert engine.sarus("pull", reference).returncode == 0
-        noise = os.urandom(6 << 20)
+        noise = os.urandom(5 << 19)  # so much that the download fits, and the image beside it does not
         registry.push(images.busybox(extra=lambda layer: layer.file("noise", noise)), "library/small:1")
         result = engine.sarus("pull", reference)
         assert result.returncode == 1 and "no space left" in result.stderr.lower(), result.stderr

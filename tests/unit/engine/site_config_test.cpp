@@ -107,6 +107,8 @@ TEST(SiteConfig, AbsentOptionalKeysHaveTheDocumentedDefaults) {
     EXPECT_TRUE(config.userMounts.notAllowedPrefixesOfPath.empty());
     EXPECT_EQ(config.lockTimeoutMs, 60000U);
     EXPECT_EQ(config.lockWarningMs, 10000U);
+    EXPECT_EQ(config.registryTimeoutMs, 600000U);
+    EXPECT_EQ(config.registryWarningMs, 20000U);
     EXPECT_FALSE(config.enablePmixV3Support);
     EXPECT_EQ(config.imageMount, ImageMountPolicy::kernel);
     EXPECT_TRUE(config.allowRootless);

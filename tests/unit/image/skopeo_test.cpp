@@ -129,43 +129,81 @@ TEST(SkopeoMessage, isTheTextOfTheLastFatalLine) {
                             "time=\"2026-01-01T00:00:00Z\" level=fatal msg=\"reading \\\"a\\\": no\\nluck\"\n"),
               "reading \"a\": no luck");
     EXPECT_EQ(skopeoMessage("plain text\n"), "plain text");
+    EXPECT_EQ(skopeoMessage("time=\"x\" level=fatal msg=EOF\n"), "EOF");
     EXPECT_EQ(skopeoMessage(""), "");
 }
 
+TEST(SkopeoMessage, quotedAsInGoIsReadable) {
+    const auto decoded = [](const std::string& quoted) { return skopeoMessage("level=fatal msg=\"" + quoted + "\""); };
+    EXPECT_EQ(decoded(R"(1 error occurred:\n\t* reading JSON file \"/a\": bad\r\n\n)"),
+              "1 error occurred: * reading JSON file \"/a\": bad");
+    EXPECT_EQ(decoded(R"(a\a\b\f\vb\x1bc\x7fd)"), "a b c d");
+    EXPECT_EQ(decoded(R"(caf\xc3\xa9 \u00e9\u20ac\U0001f600 C:\\dir)"), "caf\u00e9 \u00e9\u20ac\U0001f600 C:\\dir");
+    EXPECT_EQ(decoded(R"(lone \xff, half \ud800, far \Uffffffff)"), "lone \\xff, half \ufffd, far \ufffd");
+    EXPECT_EQ(decoded(R"(cut \x4)"), "cut x4");
+    EXPECT_EQ(skopeoMessage("level=fatal msg=\"ends \\"), "ends \\");
+}
+
 TEST(PullFailure, wrongCredentialsAreSaidAlone) {
-    EXPECT_THAT(explainPullFailure(
-                    "Error reading manifest: unable to retrieve auth token: invalid username/password: unauthorized: x", "s"),
-                ElementsAre("Unable to retrieve auth token: invalid username or password provided."));
+    EXPECT_THAT(
+        explainPullFailure("Error reading manifest: unable to retrieve auth token: invalid username/password: unauthorized: x",
+                           "s", true),
+        ElementsAre("Unable to retrieve auth token: invalid username or password provided."));
+}
+
+TEST(PullFailure, refusedTokenWithoutCredentialsIsNoWrongPassword) {
+    EXPECT_THAT(explainPullFailure("unable to retrieve auth token: invalid username/password: unauthorized", "s", false),
+                ElementsAre("The image may be private or not present in the remote registry.",
+                            "Did you perform a login with the proper credentials?", "See 'sarus help pull' (--login option)"));
+}
+
+TEST(PullFailure, refusedLayerIsNoMissingLogin) {
+    for (const bool given : {true, false}) {
+        EXPECT_THAT(
+            explainPullFailure("reading blob sha256:0: unable to retrieve auth token: invalid username/password: unauthorized",
+                               "s", given),
+            ElementsAre(HasSubstr("refused to send a layer")));
+    }
+}
+
+TEST(PullFailure, malformedFileOfCredentialsIsNamed) {
+    EXPECT_THAT(
+        explainPullFailure(R"(level=fatal msg="Error parsing image name \"docker://s/i\": getting username and password: )"
+                           R"(1 error occurred:\n\t* reading JSON file \"/h/auth.json\": invalid character\n\n")",
+                           "s", false),
+        ElementsAre("The stored credentials cannot be read: reading JSON file \"/h/auth.json\": invalid character"));
 }
 
 TEST(PullFailure, privateImagesSuggestALogin) {
     for (const std::string text : {"Error reading manifest latest in docker.io/x: unauthorized: authentication required",
                                    "Error reading manifest latest: errors: denied: requested access to the resource is denied"}) {
-        EXPECT_THAT(explainPullFailure(text, "s"), ElementsAre("Error reading manifest from registry.",
-                                                               "The image may be private or not present in the remote registry.",
-                                                               "Did you perform a login with the proper credentials?",
-                                                               "See 'sarus help pull' (--login option)"));
+        EXPECT_THAT(
+            explainPullFailure(text, "s", false),
+            ElementsAre("Error reading manifest from registry.",
+                        "The image may be private or not present in the remote registry.",
+                        "Did you perform a login with the proper credentials?", "See 'sarus help pull' (--login option)"));
     }
 }
 
 TEST(PullFailure, unreachableRegistryIsNamed) {
     const auto lines = explainPullFailure(
-        "pinging container registry h:1: Get \"https://h:1/v2/\": dial tcp: connect: connection refused", "h:1");
+        "pinging container registry h:1: Get \"https://h:1/v2/\": dial tcp: connect: connection refused", "h:1", false);
     EXPECT_THAT(lines, ElementsAre(HasSubstr("The registry 'h:1' cannot be reached: connection refused")));
 }
 
 TEST(PullFailure, plainHttpRegistryNamesTheConfiguration) {
-    EXPECT_THAT(explainPullFailure("http: server gave HTTP response to HTTPS client", "h:1"),
+    EXPECT_THAT(explainPullFailure("http: server gave HTTP response to HTTPS client", "h:1", false),
                 ElementsAre(HasSubstr("registries.conf.d")));
 }
 
 TEST(PullFailure, missingTagIsSaidAfterTheManifest) {
-    EXPECT_THAT(explainPullFailure("reading manifest nope in h:1/a: manifest unknown: manifest unknown", "h:1"),
+    EXPECT_THAT(explainPullFailure("reading manifest nope in h:1/a: manifest unknown: manifest unknown", "h:1", false),
                 ElementsAre("Error reading manifest from registry.", HasSubstr("no image with this name and tag")));
 }
 
 TEST(PullFailure, unknownTroubleIsQuoted) {
-    EXPECT_THAT(explainPullFailure("time=\"x\" level=fatal msg=\"the moon is full\"", "s"), ElementsAre("the moon is full"));
+    EXPECT_THAT(explainPullFailure("time=\"x\" level=fatal msg=\"the moon is full\"", "s", true),
+                ElementsAre("the moon is full"));
 }
 
 }  // namespace sarus::image
