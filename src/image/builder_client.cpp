@@ -32,8 +32,8 @@ Error builderError(std::string_view text) {
 
 }  // namespace
 
-BuildResult parseBuildResult(std::string_view text) {
-    const auto json = nlohmann::json::parse(text, nullptr, false);
+BuildResult parseBuildResult(std::string_view report) {
+    const auto json = nlohmann::json::parse(report, nullptr, false);
     const auto digest = [&](const char* key, auto isValid) {
         const bool valid = json.is_object() && json.contains(key) && json[key].is_string();
         auto value = valid ? json[key].get<std::string>() : std::string();
@@ -42,8 +42,16 @@ BuildResult parseBuildResult(std::string_view text) {
         }
         return value;
     };
-    BuildResult result{digest("manifestDigest", oci::isDigest), digest("configDigest", oci::isDigest),
-                       digest("squashfsDigest", fsverity::isDigest), 0};
+    const auto text = [&](const char* key) {
+        return digest(key, [](const std::string& value) { return !value.empty() && printable(value) == value; });
+    };
+    BuildResult result{digest("manifestDigest", oci::isDigest),
+                       digest("configDigest", oci::isDigest),
+                       digest("squashfsDigest", fsverity::isDigest),
+                       0,
+                       text("owner"),
+                       text("builder"),
+                       text("compressor")};
     if (!json.contains("squashfsSize") || !json["squashfsSize"].is_number_unsigned()) {
         throw Error("The image builder reported no valid squashfsSize");
     }

@@ -23,6 +23,9 @@ struct BuildResult {
     std::string configDigest;
     std::string squashfsDigest;  ///< "fsverity-sha256:..."
     std::uint64_t squashfsSize = 0;
+    std::string owner;       ///< of all files, "UID:GID"
+    std::string builder;     ///< its version
+    std::string compressor;  ///< the library and its version
 };
 
 /// Parses the builder's line of JSON. Throws Error if something is missing or malformed.

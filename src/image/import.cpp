@@ -97,8 +97,11 @@ public:
             const auto metadata = oci::parseImageConfig(readVerifiedBlob(layout, built.configDigest));
             const auto id = built.configDigest.substr(built.configDigest.find(':') + 1);
             throwIfInterrupted();
-            repository.publish(
-                {reference, session.suffix(), metadata, {registryDigest, id, built.squashfsDigest, built.squashfsSize}});
+            repository.publish({reference,
+                                session.suffix(),
+                                metadata,
+                                {registryDigest, id, built.squashfsDigest, built.squashfsSize,
+                                 BuildRecord{settings.builder.mksquashfsOptions, built.owner, built.builder, built.compressor}}});
         } catch (...) {
             repository.dropDraft(draft);
             throw;

@@ -112,8 +112,33 @@ std::string serializeStoredMetadata(const oci::ImageMetadata& metadata, const St
                      {"id", info.id},
                      {"squashfsDigest", info.squashfsDigest},
                      {"squashfsSize", info.squashfsSize}};
+    if (info.build) {
+        json["Store"]["build"] = {{"options", info.build->options},
+                                  {"owner", info.build->owner},
+                                  {"builder", info.build->builder},
+                                  {"compressor", info.build->compressor}};
+    }
     return dump(json);
 }
+
+namespace {
+
+std::optional<BuildRecord> parseBuildRecord(const Json& store) {
+    const auto member = store.find("build");
+    if (member == store.end() || !member->is_object()) {
+        return std::nullopt;
+    }
+    const auto options = textMember(*member, "options");
+    const auto owner = textMember(*member, "owner");
+    const auto builder = textMember(*member, "builder");
+    const auto compressor = textMember(*member, "compressor");
+    if (!options || !owner || !builder || !compressor) {
+        return std::nullopt;
+    }
+    return BuildRecord{*options, *owner, *builder, *compressor};
+}
+
+}  // namespace
 
 std::optional<StoreInfo> parseStoreInfo(std::string_view text) {
     const auto json = Json::parse(text, nullptr, false);
@@ -128,7 +153,7 @@ std::optional<StoreInfo> parseStoreInfo(std::string_view text) {
     if (!registryDigest || !id || !squashfsDigest || size == store.end() || !size->is_number_unsigned()) {
         return std::nullopt;
     }
-    return StoreInfo{*registryDigest, *id, *squashfsDigest, size->get<std::uint64_t>()};
+    return StoreInfo{*registryDigest, *id, *squashfsDigest, size->get<std::uint64_t>(), parseBuildRecord(store)};
 }
 
 std::uint64_t checkImageFile(int fd, const std::string& path) {

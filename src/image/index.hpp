@@ -20,12 +20,23 @@ struct ImageRecord {
     std::string created;         ///< local time of the moment when it was stored, "YYYY-MM-DDTHH:MM:SS"
 };
 
+/// What the bytes of a squashfs file depend on, besides the layers: equal layers and equal members give equal bytes.
+struct BuildRecord {
+    std::string options;     ///< in mksquashfs' form, "" for the defaults
+    std::string owner;       ///< "UID:GID"
+    std::string builder;     ///< version of the image builder
+    std::string compressor;  ///< name and version of the library: "zstd 1.5.4"
+
+    bool operator==(const BuildRecord&) const = default;
+};
+
 /// What we know about a stored image beyond Sarus 1.7; an additional member "Store" of its `.meta` file, which that ignores.
 struct StoreInfo {
     std::string registryDigest;
     std::string id;
     std::string squashfsDigest;  ///< "fsverity-sha256:..." of the squashfs file (base/fsverity.hpp)
     std::uint64_t squashfsSize = 0;
+    std::optional<BuildRecord> build{};  ///< nullopt in images of the first versions that had a digest
 
     bool operator==(const StoreInfo&) const = default;
 };

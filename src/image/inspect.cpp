@@ -80,10 +80,15 @@ std::optional<ImageDetails> inspectImage(const RepositoryPaths& paths, const Ima
         return std::nullopt;
     }
     const auto text = readStoredMetadata(metadataPath);
-    ImageDetails details{
-        .record = recordOfFiles(paths, reference), .path = path, .size = sizeOf(path), .squashfsDigest = {}, .metadata = {}};
+    ImageDetails details{.record = recordOfFiles(paths, reference),
+                         .path = path,
+                         .size = sizeOf(path),
+                         .squashfsDigest = {},
+                         .build = {},
+                         .metadata = {}};
     if (const auto info = parseStoreInfo(text)) {
         details.squashfsDigest = info->squashfsDigest;
+        details.build = info->build;
     }
     try {
         details.metadata = oci::parseImageMetadata(text);
@@ -102,6 +107,11 @@ std::string formatImageDetails(const ImageDetails& image) {
     addLine(text, "Size", image.record.size);
     addLine(text, "File", image.path);
     addLine(text, "File digest", image.squashfsDigest);
+    if (image.build) {
+        addLine(text, "Built by", cat("image builder ", image.build->builder, ", ", image.build->compressor));
+        addLine(text, "Built with", image.build->options.empty() ? "default options" : image.build->options);
+        addLine(text, "Owner", image.build->owner);
+    }
     addLine(text, "Entrypoint", commandLine(image.metadata.entrypoint));
     addLine(text, "Command", commandLine(image.metadata.cmd));
     addLine(text, "Directory", image.metadata.workingDir);
@@ -120,6 +130,17 @@ std::string formatImageDetailsJson(const ImageDetails& image) {
     out.member("kind", "image");
     writeRecord(out, image.record, image.path, image.size);
     textOrNull(out, "squashfsDigest", image.squashfsDigest);
+    out.key("build");
+    if (image.build) {
+        out.beginObject();
+        out.member("options", image.build->options);
+        out.member("owner", image.build->owner);
+        out.member("builder", image.build->builder);
+        out.member("compressor", image.build->compressor);
+        out.endObject();
+    } else {
+        out.raw("null");
+    }
     out.member("entrypoint", image.metadata.entrypoint);
     out.member("cmd", image.metadata.cmd);
     out.member("workingDir", image.metadata.workingDir);

@@ -23,6 +23,7 @@ struct ImageDetails {
     std::string path;                   ///< of the squashfs file
     std::optional<std::uint64_t> size;  ///< in bytes; nullopt if the file cannot be examined
     std::string squashfsDigest;         ///< "" if none was recorded
+    std::optional<BuildRecord> build;   ///< nullopt if none was recorded
     oci::ImageMetadata metadata;
 };
 

@@ -57,7 +57,12 @@ def test_inspect_shows_what_an_image_brings(user_engine, tool):
     assert image.items() >= {"kind": "image", "entrypoint": ["env"], "cmd": ["sh", "-c", "a b"], "workingDir": "/w",
                              "env": ["PATH=/bin", "SECRET=1"], "labels": {"org.example": "yes"}}.items()
     assert re.fullmatch(r"fsverity-sha256:[0-9a-f]{64}", image["squashfsDigest"])
+    owner = user_engine.user
+    assert image["build"] == {"options": "", "owner": f"{owner.uid}:{owner.gid}", "builder": output(user_engine, "version").strip(),
+                              "compressor": image["build"]["compressor"]}
+    assert re.fullmatch(r"zstd \d+\.\d+\.\d+", image["build"]["compressor"])
     lines = output(user_engine, "inspect", tool).splitlines()
+    assert f"Owner:          {owner.uid}:{owner.gid}" in lines and "Built with:     default options" in lines
     assert "Command:        sh -c 'a b'" in lines and "Label:          org.example=yes" in lines
 
 

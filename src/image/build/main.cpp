@@ -20,6 +20,7 @@
 #include "base/log.hpp"
 #include "base/standard_streams.hpp"
 #include "base/text.hpp"
+#include "image/build/compressor_library.hpp"
 #include "image/build/image_builder.hpp"
 #include "image/build/unpacker.hpp"
 
@@ -163,6 +164,10 @@ void build(Arguments& arguments) {
     line["squashfsDigest"] = result.squashfsDigest;
     line["squashfsSize"] = result.squashfsSize;
     line["entries"] = result.entries;
+    line["owner"] =
+        cat(request.squashfs.owner.value_or(request.owner.uid), ':', request.squashfs.group.value_or(request.owner.gid));
+    line["builder"] = SARUS_VERSION;
+    line["compressor"] = compressorLibrary(request.squashfs.compressor);
     printLine(line.dump());
 }
 

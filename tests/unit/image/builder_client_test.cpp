@@ -14,8 +14,9 @@ std::string digestOf(char letter) {
     return "sha256:" + std::string(64, letter);
 }
 
-const std::string report = cat(R"({"manifestDigest":")", digestOf('a'), R"(","configDigest":")", digestOf('b'),
-                               R"(","squashfsDigest":"fsverity-)", digestOf('c'), R"(","squashfsSize":4096,"entries":3})");
+const std::string report =
+    cat(R"({"manifestDigest":")", digestOf('a'), R"(","configDigest":")", digestOf('b'), R"(","squashfsDigest":"fsverity-)",
+        digestOf('c'), R"(","squashfsSize":4096,"entries":3,"owner":"1000:100","builder":"2.0.0","compressor":"zstd 1.5.4"})");
 
 }  // namespace
 
@@ -25,6 +26,9 @@ TEST(BuildResult, isReadFromTheReport) {
     EXPECT_EQ(result.configDigest, digestOf('b'));
     EXPECT_EQ(result.squashfsDigest, "fsverity-" + digestOf('c'));
     EXPECT_EQ(result.squashfsSize, 4096U);
+    EXPECT_EQ(result.owner, "1000:100");
+    EXPECT_EQ(result.builder, "2.0.0");
+    EXPECT_EQ(result.compressor, "zstd 1.5.4");
 }
 
 TEST(BuildResult, thatIsIncompleteIsAnError) {
@@ -32,6 +36,7 @@ TEST(BuildResult, thatIsIncompleteIsAnError) {
     EXPECT_THROW(parseBuildResult("[]"), Error);
     EXPECT_THROW(parseBuildResult(R"({"manifestDigest":"x"})"), Error);
     EXPECT_THROW(parseBuildResult(report.substr(0, report.find(",\"squashfsSize")) + "}"), Error);
+    EXPECT_THROW(parseBuildResult(report.substr(0, report.find(",\"builder")) + "}"), Error);
     auto shortDigest = report;
     shortDigest.erase(shortDigest.find("fsverity-sha256:") + 20, 1);
     EXPECT_THROW(parseBuildResult(shortDigest), Error);
@@ -53,8 +58,7 @@ TEST(Builder, getsTheLimitsOfTheSite) {
     const auto program =
         scratch.write("builder", cat("#!/bin/sh\nprintf '%s\\n' \"$@\" >", scratch.path("arguments"), "\necho '", report, "'\n"));
     ::chmod(program.c_str(), 0755);
-    const BuilderSettings limited{
-        .path = program, .mksquashfsPath = {}, .mksquashfsOptions = {}, .maxUnpackedSize = 100'000'000'000, .maxEntries = 7};
+    const BuilderSettings limited{.path = program, .mksquashfsPath = {}, .mksquashfsOptions = {}, .maxUnpackedSize = 100'000'000'000, .maxEntries = 7};
     buildSquashfs(limited, "/layout", "/output");
     EXPECT_NE(readFile(scratch.path("arguments")).find("--max-size\n100000000000\n--max-entries\n7\n"), std::string::npos);
     buildSquashfs({program, std::nullopt, ""}, "/layout", "/output");

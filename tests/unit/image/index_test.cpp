@@ -135,6 +135,25 @@ TEST(StoredMetadata, keepsWhatSarusReadsAndAddsTheStore) {
     EXPECT_EQ(parseStoreInfo(text), info);
 }
 
+TEST(StoredMetadata, saysWhatTheBytesDependOn) {
+    const StoreInfo info{"", "d539cd357acb", "sha256:" + hex64, 4096, BuildRecord{"-comp xz", "1000:100", "2.0.0", "xz 5.4.1"}};
+    const auto text = serializeStoredMetadata({}, info);
+    EXPECT_EQ(parseStoreInfo(text), info);
+    EXPECT_NE(text.find("\"build\""), std::string::npos);
+}
+
+TEST(StoredMetadata, withoutOrWithADamagedBuildRecordIsRead) {
+    const StoreInfo info{"", "d539cd357acb", "sha256:" + hex64, 4096};
+    const auto text = serializeStoredMetadata({}, info);
+    EXPECT_EQ(text.find("\"build\""), std::string::npos);
+    EXPECT_EQ(parseStoreInfo(text), info);
+    for (const auto* damage : {"1", "null", "[]", R"({"options":1,"owner":"","builder":"","compressor":""})"}) {
+        auto damaged = text;
+        damaged.insert(damaged.find("\"squashfsSize\""), cat("\"build\": ", damage, ", "));
+        EXPECT_EQ(parseStoreInfo(damaged), info) << damaged;
+    }
+}
+
 TEST(StoredMetadata, ofSarusHasNoStore) {
     EXPECT_EQ(parseStoreInfo(R"({"Cmd":["sh"],"Entrypoint":[],"WorkingDir":"","Env":[]})"), std::nullopt);
     EXPECT_EQ(parseStoreInfo("{"), std::nullopt);
