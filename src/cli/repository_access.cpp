@@ -28,7 +28,6 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
     image::ImportSettings settings{
         .skopeo = {.path = config.skopeoPath, .policy = std::nullopt, .registriesDPath = config.containersRegistriesDPath},
         .builder = {.path = cat(context.prefix(), "/libexec/sarus-image-builder"),
-                    .mksquashfsPath = config.mksquashfsPath,
                     .mksquashfsOptions = config.mksquashfsOptions,
                     .maxUnpackedSize = config.imageLimits.maxUnpackedSize,
                     .maxEntries = config.imageLimits.maxEntries},

@@ -65,7 +65,7 @@ struct SiteConfig {
     std::optional<std::string> hooksDir;
     std::string skopeoPath;
     std::optional<std::string> umociPath;       ///< accepted for compatibility, never run
-    std::optional<std::string> mksquashfsPath;  ///< needed only for options which the built-in writer cannot honour
+    std::optional<std::string> mksquashfsPath;  ///< accepted for compatibility, never run
     std::string mksquashfsOptions;
     ImageLimits imageLimits;
     std::optional<std::string> initPath;  ///< needed only with --init

@@ -72,9 +72,6 @@ BuildResult buildSquashfs(const BuilderSettings& settings, const std::string& la
     }
     if (!settings.mksquashfsOptions.empty()) {
         command.args.insert(command.args.end(), {"--mksquashfs-options", settings.mksquashfsOptions});
-        if (settings.mksquashfsPath) {
-            command.args.insert(command.args.end(), {"--mksquashfs-path", *settings.mksquashfsPath});
-        }
     }
     if (settings.maxUnpackedSize) {
         command.args.insert(command.args.end(), {"--max-size", cat(*settings.maxUnpackedSize)});

@@ -9,7 +9,6 @@ namespace sarus::image {
 
 struct BuilderSettings {
     std::string path;  ///< of sarus-image-builder
-    std::optional<std::string> mksquashfsPath;
     std::string mksquashfsOptions;
     std::optional<std::uint64_t> maxUnpackedSize{};  ///< bytes; the builder's own limit if absent
     std::optional<std::uint64_t> maxEntries{};       ///< the builder's own limit if absent

@@ -34,6 +34,12 @@ def test_manual_of_the_configuration_has_every_key(source_dir):
     assert [key for key in keys(schema) if key not in words] == []
 
 
+def test_manual_of_the_configuration_lists_the_options_of_mksquashfs(source_dir):
+    understood = set(re.findall(r'"(-[A-Za-z-]+)"', (source_dir / "src/image/build/squashfs_options.cpp").read_text()))
+    text = (source_dir / "docs" / "man" / "sarus.json.5").read_text().replace("\\-", "-")
+    assert len(understood) > 30 and [option for option in sorted(understood) if not re.search(rf"{option}(?![\w-])", text)] == []
+
+
 def test_manual_pages_are_installed_and_correct_roff(tree, source_dir):
     pages = sorted((tree / "share" / "man").glob("man[15]/*"))
     assert pages and [page.name for page in pages] == sorted((page.name for page in (source_dir / "docs" / "man").iterdir()),

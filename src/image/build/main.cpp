@@ -33,7 +33,6 @@ constexpr const char* usage =
     "         --platform OS/ARCH[/VARIANT] default: this machine's\n"
     "         --owner UID:GID             owner of all files; default: the caller\n"
     "         --mksquashfs-options TEXT   as for mksquashfs\n"
-    "         --mksquashfs-path PATH      accepted; mksquashfs is never run\n"
     "         --max-size BYTES            limit for the unpacked layers\n"
     "         --max-entries NUMBER        limit for the entries of all layers\n"
     "         --progress auto|plain|none  default: auto\n"
@@ -144,7 +143,7 @@ void build(Arguments& arguments) {
             progressStyle = value;
         } else if (arguments.option("--progress-fd", value)) {
             request.progress.fd = parseDescriptor(value);
-        } else if (!arguments.option("--mksquashfs-path", value)) {
+        } else {
             words.push_back(arguments.take());
         }
     }

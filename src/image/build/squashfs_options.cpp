@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view option, std::string_view why) {
     throw Error(cat("mksquashfsOptions: ", why, " '", printable(option), "'"),
-                "the options that the image builder understands are listed in the administrator's guide");
+                "sarus.json(5) lists the options that the image builder understands, under mksquashfsOptions");
 }
 
 class OptionParser {
