@@ -97,8 +97,8 @@ void Repository::createMissing() const {
     createDirectories(names.blobs());
     createDirectories(names.layouts());
     createIndexIfMissing();
-    if (!writable()) {
-        throw Error::fromErrno(cat("Failed to write in ", printable(names.root)), EACCES);
+    if (const int errnum = obstacle(); errnum != 0) {
+        throw Error::fromErrno(cat("Failed to write in ", printable(names.root)), errnum);
     }
 }
 
@@ -115,8 +115,9 @@ void Repository::createIndexIfMissing() const {
     }
 }
 
-bool Repository::writable() const {
-    return ::access(names.root.c_str(), W_OK | X_OK) == 0 && ::access(names.images().c_str(), W_OK | X_OK) == 0;
+int Repository::obstacle() const {
+    const bool free = ::access(names.root.c_str(), W_OK | X_OK) == 0 && ::access(names.images().c_str(), W_OK | X_OK) == 0;
+    return free ? 0 : errno;
 }
 
 /// Reads the index; one that is damaged is kept beside (if possible), never overwritten.

@@ -57,7 +57,9 @@ public:
     void recover();
 
 private:
-    bool writable() const;
+    bool writable() const { return obstacle() == 0; }
+    /// Why the repository cannot be changed, as an errno value; 0 if it can.
+    int obstacle() const;
     void createMissing() const;
     void removeEmptyDirectories(const std::string& path) const;
     void createIndexIfMissing() const;

@@ -1,8 +1,8 @@
 """The one-pass conversion gives what an ordinary unpack gives.
 
 Multi-layer images are converted by sarus-image-builder and, independently, unpacked by umoci; then both trees are compared entry by entry:
-type, permissions, time, size, content, link target, extended attributes, device numbers and groups of hard links. The owner is not
-compared: in a converted image everything belongs to the user who converts.
+type, permissions, time, size, content, link target, extended attributes, capabilities, device numbers and groups of hard links. The owner
+is another one by intention: in a converted image everything belongs to the user who converts.
 """
 
 import gzip
@@ -12,12 +12,20 @@ import json
 import os
 import pathlib
 import stat
+import shutil
 import subprocess
 import tarfile
 
 import pytest
+from helpers import system
+from helpers.debian import mirror
+from helpers.images import architecture
 
 pytestmark = pytest.mark.asroot
+
+OWNER = (4711, 4712)
+NET_RAW = "\x01\0\0\x02\0\x20\0\0" + 12 * "\0"  # struct vfs_cap_data, version 2: CAP_NET_RAW permitted and effective
+
 
 class Layer:
     """A tar archive in the making; directories are explicit unless the test wants otherwise."""
@@ -75,7 +83,7 @@ def write_layout(path, layers, compress=gzip.compress, suffix="+gzip"):
     for layer in layers:
         descriptors.append({"mediaType": f"application/vnd.oci.image.layer.v1.tar{suffix}", **blob(compress(layer))})
         diff_ids.append("sha256:" + hashlib.sha256(layer).hexdigest())
-    config = {"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": diff_ids},
+    config = {"architecture": architecture(), "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": diff_ids},
               "history": [{"created_by": "test"} for _ in layers]}
     config_blob = blob(json.dumps(config).encode())
     manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -104,7 +112,7 @@ def describe(root):
             elif stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
                 entry["device"] = (os.major(status.st_rdev), os.minor(status.st_rdev))
             if not stat.S_ISLNK(status.st_mode):
-                entry["xattrs"] = {key: os.getxattr(path, key) for key in os.listxattr(path) if key.startswith("user.")}
+                entry["xattrs"] = {key: os.getxattr(path, key) for key in os.listxattr(path) if key.startswith("user.") or key == "security.capability"}
             if not stat.S_ISDIR(status.st_mode):
                 groups.setdefault(status.st_ino, []).append(relative)
             entries[relative] = entry
@@ -117,8 +125,8 @@ def describe(root):
 def assert_equivalent(tmp_path, build_dir, layers, without_time=(), **layout):
     write_layout(tmp_path / "layout", layers, **layout)
     subprocess.run(["umoci", "raw", "unpack", "--image", f"{tmp_path}/layout:test", tmp_path / "reference"], check=True, capture_output=True)
-    result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image.squashfs"], check=True,
-                            capture_output=True, text=True)
+    result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image.squashfs",
+                             "--owner", f"{OWNER[0]}:{OWNER[1]}"], check=True, capture_output=True, text=True)
     subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", tmp_path / "ours", tmp_path / "image.squashfs"], check=True, capture_output=True)
     reference, ours = describe(tmp_path / "reference"), describe(tmp_path / "ours")
     for name in without_time:
@@ -127,6 +135,7 @@ def assert_equivalent(tmp_path, build_dir, layers, without_time=(), **layout):
     assert ours.keys() == reference.keys()
     different = {name: (ours[name], reference[name]) for name in reference if ours[name] != reference[name]}
     assert not different
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in [tmp_path / "ours", *(tmp_path / "ours").rglob("*")]} == {OWNER}
     report = json.loads(result.stdout)
     assert report["entries"] == len(reference) - 1
     assert report["squashfsSize"] == (tmp_path / "image.squashfs").stat().st_size
@@ -142,6 +151,7 @@ def base():
     layer.symlink("bin", "usr/bin").symlink("lib", "usr/lib")
     layer.file("usr/bin/tool", os.urandom(300_000), mode=0o755).hardlink("usr/bin/tool2", "usr/bin/tool").hardlink("usr/bin/tool3", "usr/bin/tool")
     layer.file("usr/bin/su", "x", mode=0o4755).file("usr/bin/wall", "x", mode=0o2755).file("etc/shadow", "secret", mode=0o600)
+    layer.file("usr/bin/ping", "x", mode=0o755, pax={"SCHILY.xattr.security.capability": NET_RAW})
     layer.file("etc/empty", "").file("etc/conf", "one", pax={"SCHILY.xattr.user.note": "hello"})
     layer.directory("etc/attr", pax={"SCHILY.xattr.user.dir": "d"})
     for number in range(50):
@@ -200,9 +210,90 @@ def test_plain_layers(tmp_path, build_dir):
     assert_equivalent(tmp_path, build_dir, [base(), Layer().whiteout("etc/conf").finish()], compress=bytes, suffix="")
 
 
+def test_capabilities_are_kept_and_replaced_with_their_files(tmp_path, build_dir):
+    second = Layer().file("usr/bin/ping", "y", mode=0o755).file("usr/bin/tool5", "z", pax={"SCHILY.xattr.security.capability": NET_RAW})
+    assert_equivalent(tmp_path, build_dir, [base(), second.finish()])
+    assert os.getxattr(tmp_path / "ours/usr/bin/tool5", "security.capability") == NET_RAW.encode()
+    assert "security.capability" not in os.listxattr(tmp_path / "ours/usr/bin/ping")
+
+
+def zstd(data):
+    return subprocess.run([system.program("zstd"), "-q", "-c"], input=data, check=True, capture_output=True).stdout
+
+
+def test_zstd_layers(tmp_path, build_dir):
+    """Compared with the same image in gzip, which umoci reads: it knows no zstd."""
+    layers = [base(), Layer().whiteout("etc/conf").file("etc/new", os.urandom(100_000)).finish()]
+    assert_equivalent(tmp_path, build_dir, layers)
+    write_layout(tmp_path / "zstd", layers, compress=zstd, suffix="+zstd")
+    subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "zstd", tmp_path / "zstd.squashfs", "--owner", f"{OWNER[0]}:{OWNER[1]}"],
+                   check=True, capture_output=True)
+    assert (tmp_path / "zstd.squashfs").read_bytes() == (tmp_path / "image.squashfs").read_bytes()
+
+
+def overlay_layer(upper):
+    """What an engine makes of the upper directory of an overlay: its marks become those of a layer."""
+    layer = Layer()
+    for folder, names, files in os.walk(upper):
+        names.sort()
+        here = pathlib.Path(folder).relative_to(upper)
+        if str(here) != ".":
+            layer.tar.add(folder, arcname=here, recursive=False)
+            if b"y" in [os.getxattr(folder, key) for key in os.listxattr(folder) if key == "trusted.overlay.opaque"]:
+                layer.opaque(str(here))
+        for name in sorted([*files, *(name for name in names if pathlib.Path(folder, name).is_symlink())]):
+            path = pathlib.Path(folder, name)
+            status = path.lstat()
+            if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+                layer.whiteout(str(here / name))
+            else:
+                entry = layer.tar.gettarinfo(path, arcname=here / name)
+                if "security.capability" in os.listxattr(path, follow_symlinks=False):
+                    entry.pax_headers = {"SCHILY.xattr.security.capability": os.getxattr(path, "security.capability").decode()}
+                with open(path, "rb") if entry.isreg() else io.BytesIO() as content:
+                    layer.tar.addfile(entry, content)
+    return layer.finish()
+
+
+def test_debian_with_installed_upgraded_and_removed_packages(tmp_path, build_dir):
+    """Debian by debootstrap, and above it what apt and dpkg leave in the upper directory of an overlay."""
+    lower, upper, work, merged = (tmp_path / name for name in ("lower", "upper", "work", "merged"))
+    subprocess.run([system.program("debootstrap"), "--variant=minbase", "bookworm", str(lower), mirror()],
+                   check=True, capture_output=True, env={"PATH": system.PATH})
+    overlay = tmp_path / "overlay"
+    overlay.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", overlay], check=True)
+    try:
+        upper, work = overlay / "upper", overlay / "work"
+        for folder in (upper, work, merged):
+            folder.mkdir()
+        subprocess.run(["mount", "-t", "overlay", "-o", f"lowerdir={lower},upperdir={upper},workdir={work}", "none", merged], check=True)
+        try:
+            shutil.copy("/etc/resolv.conf", merged / "etc/resolv.conf")
+            for command in (["apt-get", "update"], ["apt-get", "install", "-y", "libcap2-bin"],
+                            ["apt-get", "install", "-y", "--no-install-recommends", "iputils-ping", "less"],
+                            ["apt-get", "install", "-y", "--reinstall", "bash", "libc-bin"], ["dpkg", "--purge", "--force-all", "tzdata", "e2fsprogs"],
+                            ["apt-get", "clean"], ["rm", "-r", "/var/lib/apt/lists"]):
+                subprocess.run(["chroot", merged, *command], check=True, capture_output=True,
+                               env={**os.environ, "PATH": system.PATH, "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root"})
+        finally:
+            subprocess.run(["umount", merged], check=True)
+        second = overlay_layer(upper)
+    finally:
+        subprocess.run(["umount", overlay], check=True)
+    first = subprocess.run(["tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--sort=name", "-C", lower, "-c", "."],
+                           check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(second)) as archive:
+        names = archive.getnames()
+    assert any("/.wh." in name for name in names) and any(name.endswith("bin/less") for name in names), "the second layer should change something"
+    assert_equivalent(tmp_path, build_dir, [first, second], without_time=(".",), compress=lambda layer: gzip.compress(layer, 1))
+    assert os.getxattr(tmp_path / "ours/usr/bin/ping", "security.capability") == NET_RAW.encode()
+
+
 def test_a_tree_of_this_system(tmp_path, build_dir):
     """Real files: time zones with their many links, Perl's library, a part of /etc, changed by later layers."""
-    first = Layer().tree("/usr/share/zoneinfo", "usr/share/zoneinfo").tree("/usr/lib/x86_64-linux-gnu/perl-base", "usr/lib/perl-base")
+    [perl] = pathlib.Path("/usr/lib").glob("*-linux-gnu*/perl-base")
+    first = Layer().tree("/usr/share/zoneinfo", "usr/share/zoneinfo").tree(perl, "usr/lib/perl-base")
     second = Layer().tree("/etc/ssl", "etc/ssl").whiteout("usr/share/zoneinfo/Europe").tree("/usr/share/zoneinfo/Europe/Zurich", "usr/share/zoneinfo/Europe/Zurich")
     parents = ("usr", "usr/share", "usr/share/zoneinfo", "usr/lib", "etc", "usr/share/zoneinfo/Europe")
     assert_equivalent(tmp_path, build_dir, [first.finish(), second.finish()], without_time=(".", *parents))
@@ -238,6 +329,7 @@ def test_the_output_of_unpack_is_the_image_without_privileges(tmp_path, build_di
     for entry in reference.values():
         if not stat.S_ISLNK(int(entry["mode"], 8)):
             entry["mode"] = oct(int(entry["mode"], 8) & ~0o6000)
+        entry.get("xattrs", {}).pop("security.capability", None)
     assert describe(tmp_path / "unpacked") == reference
 
 

@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import tarfile
+import threading
 import time
 
 import pytest
@@ -219,6 +220,40 @@ def test_two_pulls_of_one_image_at_once_succeed(sarus, repository, registry, var
     assert stored_names(repository) == [f"{registry.host}/library/atonce/1"]
     assert sarus.engine.output(reference, "cat", "/variant") == "at once"
     assert rubbish(repository, temp_dir) == []
+
+
+@pytest.mark.parametrize("command", ["pull", "load"])
+def test_import_against_rmi(sarus, repository, registry, images, variant, temp_dir, command):
+    """Whoever comes first: the import ends well, rmi removes the whole image or finds none, and no half of one remains."""
+    if command == "pull":
+        reference = registry.push(variant("against"), "library/against:1")
+        add = ("pull", reference)
+    else:
+        reference = "load/library/against:1"
+        add = ("load", docker_archive(images, variant, "against"), "against:1")
+    added = threading.Event()
+
+    def remove():
+        results = []
+        while not added.is_set() or len(results) < 3:
+            results.append(sarus.engine.sarus("rmi", reference))
+        return results
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        removals = pool.submit(remove)
+        try:
+            for _ in range(8):
+                sarus(*add)
+        finally:
+            added.set()
+    outcomes = {(result.returncode, result.stdout, result.stderr) for result in removals.result()}
+    assert outcomes <= {(0, f"removed image {reference}\n", ""), (1, "", f"Cannot find image '{reference}'\n")}, outcomes
+    assert len(outcomes) == 2, "they were never there together"
+    sarus(*add)
+    assert sarus("images", "--verify").stdout == f"{reference}: intact\n"
+    assert sarus.engine.output(reference, "cat", "/variant") == "against"
+    sarus("rmi", reference)
+    assert below_images(repository) == [] and rubbish(repository, temp_dir) == []
 
 
 def test_damaged_file_in_the_cache_is_downloaded_again(sarus, repository, registry, variant, temp_dir):
@@ -778,6 +813,27 @@ def test_centralized_repository_must_be_configured(make_setuid_prefix, sarus, re
     engine = sarus.engine.variant(prefix=make_setuid_prefix("decentral", centralizedRepositoryDir=None))
     result = engine.sarus("images", "--centralized-repository")
     assert result.returncode == 1 and result.stderr.splitlines()[0] == "There is no centralized repository on this system"
+
+
+def test_repository_on_a_read_only_mount_can_be_used_and_says_why_it_cannot_be_changed(make_setuid_prefix, sarus, workspace, images, variant, user):
+    base = workspace / "read-only"
+    base.mkdir()
+    os.chown(base, user.uid, user.gid)
+    engine = sarus.engine.variant(prefix=make_setuid_prefix("read-only", localRepositoryBaseDir=str(base)))
+    archive = docker_archive(images, variant, "read-only")
+    assert engine.sarus("load", archive, "fixed").returncode == 0
+    subprocess.run(["mount", "--bind", str(base), str(base)], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(base)], check=True)
+        assert engine.output("load/library/fixed", "cat", "/variant") == "read-only"
+        assert engine.sarus("images").stdout.splitlines()[1].startswith("load/library/fixed ")
+        for command in (("load", archive, "fixed"), ("rmi", "load/library/fixed")):
+            result = engine.sarus(*command)
+            assert result.returncode == 1 and "Read-only file system" in result.stderr and "Permission denied" not in result.stderr, result.stderr
+            assert f'Cannot write to the image repository "{base}/{user.name}/.sarus"' in result.stderr
+    finally:
+        subprocess.run(["umount", "-l", str(base)], check=True)
+    assert engine.output("load/library/fixed", "cat", "/variant") == "read-only"
 
 
 def test_full_disk_leaves_the_old_image(sarus, repository, registry, variant, images, user, home_base, make_setuid_prefix, workspace):
