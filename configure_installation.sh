@@ -244,11 +244,18 @@ configureHooks() {
     done
 }
 
+# Loaded by the administrator where AppArmor restricts user namespaces.
+configureAppArmor() {
+    mkdir -p etc/apparmor.d
+    sed "$(substitution INSTALL_PATH "$prefix")" etc/templates/apparmor.d/sarus-starter.in | publish etc/apparmor.d/sarus-starter
+}
+
 setPermissions
 createCaches
 setSchemaOwnership
 configureSarus
 configureHooks
+configureAppArmor
 
 echo "To execute sarus commands run first:"
 echo "export PATH=$prefix/bin:\${PATH}"

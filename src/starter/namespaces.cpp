@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "starter/user_namespace.hpp"
+#include "starter/user_namespace_error.hpp"
 
 namespace sarus::starter {
 
@@ -20,8 +21,11 @@ UserNamespaces enterNamespaces(Credentials& credentials, const NamespaceSharing&
         throw credentials.privileged() ? Error::fromErrno(doing, errno, "The starter needs CAP_SYS_ADMIN")
                                        : userNamespaceError(doing, errno);
     }
-    checkErrno(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr),
-               "Failed to detach the mount namespace from the host's");
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+        constexpr const char* doing = "Failed to detach the mount namespace from the host's";
+        // AppArmor may let a program make a user namespace, and then nothing in it.
+        throw credentials.privileged() ? Error::fromErrno(doing, errno) : userNamespaceError(doing, errno);
+    }
     return common;
 }
 

@@ -5,48 +5,14 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
 #include <string>
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "starter/user_namespace_error.hpp"
 
 namespace sarus::starter {
-
-namespace {
-
-struct Switch {
-    const char* path;
-    const char* name;
-    const char* forbidding;  ///< the value that forbids user namespaces
-    const char* allowing;
-};
-
-constexpr std::array switches{
-    Switch{"/proc/sys/user/max_user_namespaces", "user.max_user_namespaces", "0", "15000"},
-    Switch{"/proc/sys/kernel/unprivileged_userns_clone", "kernel.unprivileged_userns_clone", "0", "1"},
-    Switch{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "kernel.apparmor_restrict_unprivileged_userns", "1", "0"},
-};
-
-}  // namespace
-
-Error userNamespaceError(std::string_view doing, int errnum) {
-    for (const auto& [path, name, forbidding, allowing] : switches) {
-        if (!pathExists(path)) {
-            continue;
-        }
-        if (trim(readFile(path, 4096)) == forbidding) {
-            return Error::fromErrno(cat(doing, ": user namespaces are disabled by the kernel setting ", name, '=', forbidding),
-                                    errnum,
-                                    cat("The administrator can allow them with `sysctl ", name, '=', allowing,
-                                        "`, or install sarus-starter set-user-ID root"));
-        }
-    }
-    return Error::fromErrno(doing, errnum,
-                            "Containers without privileges need user namespaces; the administrator can allow them, or install "
-                            "sarus-starter set-user-ID root");
-}
 
 namespace {
 

@@ -12,9 +12,6 @@ namespace sarus::starter {
 /// Error, which names the kernel setting that forbids it.
 void enterNewUserNamespace(Credentials& credentials);
 
-/// What to say where a namespace cannot be made without privileges: the kernel's setting that is in the way, if there is one.
-Error userNamespaceError(std::string_view doing, int errnum);
-
 /// Whether two open files of /proc/<pid>/ns are one namespace. Throws Error.
 bool sameNamespace(int left, int right);
 

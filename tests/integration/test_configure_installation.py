@@ -176,6 +176,13 @@ def test_hook_templates_are_rendered(prefix):
     assert json.loads((prefix / "etc/hooks.d/07-x.json").read_text()) == {"path": f"{prefix}/bin/x", "env": ["BASE=/users"]}
 
 
+def test_apparmor_profile_is_for_the_starter_of_this_installation(prefix):
+    configure(prefix)
+    lines = (prefix / "etc/apparmor.d/sarus-starter").read_text().splitlines()
+    assert f'profile sarus-starter "{prefix}/libexec/sarus-starter" flags=(unconfined) {{' in lines
+    assert "  userns," in lines and not any("@INSTALL_PATH@" in line for line in lines)
+
+
 def test_a_writable_parent_is_reported(installed, opt):
     parent = opt / "writable"
     parent.mkdir()
