@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -37,6 +38,9 @@ public:
 
     void run() {
         if (setup.ownMountNamespace && ::unshare(CLONE_NEWNS) != 0) {
+            return;
+        }
+        if (!setup.hidden.empty() && ::umount2(setup.hidden.c_str(), MNT_DETACH) != 0) {
             return;
         }
         if (setup.dropPrivileges && credentials.privileged()) {

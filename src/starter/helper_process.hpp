@@ -17,6 +17,9 @@ public:
         std::vector<std::string> args;   ///< with argv[0]
         std::vector<int> descriptors{};  ///< become 3, 4, ... in the program
         bool ownMountNamespace = true;
+        /// A mount point that is taken out of the program's own mount namespace. The program's user can look into that, by
+        /// /proc/PID/root, while root still works on what is mounted there. "": nothing.
+        std::string hidden{};
         bool dropPrivileges = true;  ///< take on the caller's ids for good, if privileged
     };
 

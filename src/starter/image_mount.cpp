@@ -83,7 +83,7 @@ MountedImage mountImage(const ImageMountRequest& request, const Credentials& cre
         mountThroughLoopDevice(request.imageFd, request.imagePath, request.target, options);
         return {};
     }
-    auto fuse = mountThroughSquashfuse(request.imageFd, request.imagePath, request.target, request.label, credentials);
+    auto fuse = mountThroughSquashfuse(request, credentials);
     if (fuse.mounted) {
         return {.helper = std::move(fuse.server), .lock = UniqueFd()};
     }

@@ -25,6 +25,9 @@ struct ImageMountRequest {
     std::optional<std::string> label =
         std::nullopt;    ///< the SELinux label of all files of the image, where the mount is made with privileges
     std::string target;  ///< directory on which the image appears: read-only, nosuid, nodev
+    /// The mount point that holds `target` and all that becomes of the container: squashfuse, which the user can look into, does
+    /// not see it. "": none
+    std::string bundleDir{};
 };
 
 /// Makes a squashfs image visible on a directory. Privileged: by the kernel through a loop device shared with the node's other

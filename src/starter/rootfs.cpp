@@ -124,7 +124,8 @@ Rootfs buildRootfs(const RootfsRequest& request) {
                                .tempDir = request.config.tempDir,
                                .imageBuilderPath = request.imageBuilderPath,
                                .label = request.config.selinuxMountLabel,
-                               .target = cat(request.bundleDir, '/', lowerName)},
+                               .target = cat(request.bundleDir, '/', lowerName),
+                               .bundleDir = request.bundleDir},
                               credentials);
     rootfs.overlayHelper = mountOverlay(
         {.base = request.bundleDir, .lower = lowerName, .upper = upperName, .work = workName, .target = rootfs.folder},

@@ -44,8 +44,10 @@ std::string mountOptions(int fuse, const std::optional<std::string>& label, cons
     return credentials.privileged() ? withMountLabel(options + ",allow_other", label) : options;
 }
 
-HelperProcess::Setup serverSetup(const std::string& program, int imageFd, int fuse, const Credentials& credentials) {
-    HelperProcess::Setup setup{.program = program, .args = {program, "-f"}, .descriptors = {imageFd, fuse}};
+HelperProcess::Setup serverSetup(const std::string& program, const ImageMountRequest& request, int fuse,
+                                 const Credentials& credentials) {
+    HelperProcess::Setup setup{
+        .program = program, .args = {program, "-f"}, .descriptors = {request.imageFd, fuse}, .hidden = request.bundleDir};
     if (!credentials.privileged()) {
         setup.args.insert(setup.args.end(), {"-o", cat("uid=", credentials.ownerUid(), ",gid=", credentials.ownerGid())});
     }
@@ -54,9 +56,10 @@ HelperProcess::Setup serverSetup(const std::string& program, int imageFd, int fu
 }
 
 /// One attempt with one program. False if the mount is not served; `output` says what the program said.
-bool serve(const std::string& program, int imageFd, UniqueFd fuse, const std::string& options, const std::string& target,
+bool serve(const std::string& program, const ImageMountRequest& request, UniqueFd fuse, const std::string& options,
            const Credentials& credentials, Child& server, std::string& output) {
-    HelperProcess helper(serverSetup(program, imageFd, fuse.get(), credentials), credentials);
+    const auto& target = request.target;
+    HelperProcess helper(serverSetup(program, request, fuse.get(), credentials), credentials);
     // The helper has a mount namespace of its own by now, in which this mount does not appear.
     constexpr unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
     if (::mount("squashfuse", target.c_str(), "fuse.squashfuse", flags, options.c_str()) != 0) {
@@ -77,9 +80,8 @@ bool serve(const std::string& program, int imageFd, UniqueFd fuse, const std::st
 
 }  // namespace
 
-FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target,
-                                 const std::optional<std::string>& label, const Credentials& credentials) {
-    const auto superblock = readSquashfsSuperblock(imageFd, imagePath);
+FuseMount mountThroughSquashfuse(const ImageMountRequest& request, const Credentials& credentials) {
+    const auto superblock = readSquashfsSuperblock(request.imageFd, request.imagePath);
     FuseMount result;
     const auto programs = installedPrograms();
     if (programs.empty()) {
@@ -93,9 +95,9 @@ FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, cons
             result.whyNot = cat("/dev/fuse cannot be used: ", std::strerror(errno));
             return result;
         }
-        const auto options = mountOptions(fuse.get(), label, credentials);
+        const auto options = mountOptions(fuse.get(), request.label, credentials);
         try {
-            result.mounted = serve(program, imageFd, std::move(fuse), options, target, credentials, result.server, output);
+            result.mounted = serve(program, request, std::move(fuse), options, credentials, result.server, output);
         } catch (const Error& error) {
             if (error.errnum() != EPERM && error.errnum() != ENODEV) {
                 throw;
@@ -108,7 +110,7 @@ FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, cons
         }
         logDebug("Squashfuse", cat(program, ": ", output));
     }
-    throw Error(cat("Failed to mount image ", printable(imagePath), " with ", programs.back(), ": ",
+    throw Error(cat("Failed to mount image ", printable(request.imagePath), " with ", programs.back(), ": ",
                     output.empty() ? "it ended without a message" : output),
                 cat("the image file is damaged, or squashfuse was built without ", superblock.compression));
 }

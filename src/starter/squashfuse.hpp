@@ -1,10 +1,10 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/subprocess.hpp"
 #include "starter/credentials.hpp"
+#include "starter/image_mount.hpp"
 
 namespace sarus::starter {
 
@@ -14,14 +14,14 @@ struct FuseMount {
     bool mounted = false;
 };
 
-/// Mounts a squashfs image through squashfuse_ll or squashfuse on the directory `target`: read-only, nosuid, nodev. The server
+/// Mounts a squashfs image through squashfuse_ll or squashfuse on its target: read-only, nosuid, nodev. The server
 /// runs with the caller's rights and no_new_privs, in a session (no signals of the terminal) and a mount namespace of its own (it
-/// does not keep the container's namespace alive), and is killed with this process. Ready when the function returns.
+/// does not keep the container's namespace alive, and does not show the bundle to the caller), and is killed with this process.
+/// Ready when the function returns.
 ///
-/// `label`: the SELinux label of all files; in a user namespace FUSE cannot have one, and the kernel gives that of its policy.
+/// In a user namespace FUSE cannot have a label, and the kernel gives that of its policy.
 /// Rootless: every file appears to belong to the caller, the only id that the user namespace knows.
 /// A node which lacks squashfuse or a usable /dev/fuse gives `whyNot`; a bad image gives an Error with squashfuse's own words.
-FuseMount mountThroughSquashfuse(int imageFd, const std::string& imagePath, const std::string& target,
-                                 const std::optional<std::string>& label, const Credentials& credentials);
+FuseMount mountThroughSquashfuse(const ImageMountRequest& request, const Credentials& credentials);
 
 }  // namespace sarus::starter

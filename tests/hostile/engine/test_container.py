@@ -197,6 +197,24 @@ def test_device_nodes_of_mounted_folders_are_dead(user_engine, busybox, workspac
     assert user_engine.output(busybox, "sh", "-c", script, options=[bind(workspace, "/d"), bind(node, "/one")]) == "done"
 
 
+def test_container_is_closed_from_outside_while_squashfuse_serves_its_image(make_setuid_prefix, setuid_engine, load_image, plain_busybox, user):
+    """The server is a process of the user's, who can look into its mount namespace."""
+    engine = setuid_engine.variant(prefix=make_setuid_prefix("image-mount-fuse", imageMount="fuse"))
+    container = engine.start("run", load_image(engine, "busybox", plain_busybox), "sh", "-c", "echo ready; exec sleep 60")
+    assert container.stdout.readline() == "ready\n"
+    try:
+        servers = [pid for pid, uid, command in system.processes() if uid == user.uid and "squashfuse" in command]
+        assert servers
+        for pid in servers:
+            bundle = f"/proc/{pid}/root{engine.prefix}/var/OCIBundleDir"
+            script = f"ls -d {bundle}/.. >/dev/null && ls -A {bundle}; touch {bundle}/overlay/rootfs-upper/x 2>/dev/null && echo written"
+            seen = subprocess.run(["sh", "-c", script], user=user.uid, group=user.gid, extra_groups=[], capture_output=True, text=True)
+            assert (seen.stdout, seen.stderr) == ("", "")
+    finally:
+        container.kill()
+        container.communicate()
+
+
 @pytest.fixture(scope="session")
 def image_with_nodes(workspace):
     """A squashfs file of the user's own with a device node and a set-user-ID program, both for everybody."""
