@@ -97,6 +97,7 @@ int hooks(Context& context, const Arguments& arguments) {
         throw Error(cat("The options '--check' and '--json' cannot be used together\n", seeHelp("hooks")));
     }
     const auto& config = context.config();
+    logInfo("CLI", config.hooksDir ? cat("Hook files of ", printable(*config.hooksDir)) : "There is no directory of hook files");
     if (arguments.has("check")) {
         if (!config.hooksDir) {
             throw Error("There are no hook files to check: the key `hooksDir` is missing from sarus.json");

@@ -20,6 +20,7 @@ image::Repository openRepository(Context& context, const Arguments& arguments, i
     } else {
         image::ensureUserDirectory(directory, cat(context.prefix(), "/libexec/sarus-starter"));
     }
+    logInfo("ImageStore", cat("Repository ", printable(directory)));
     return {std::move(directory), access, {context.config().lockTimeoutMs, context.config().lockWarningMs}};
 }
 

@@ -148,8 +148,7 @@ int run(Context& context, const Arguments& arguments) {
     }
     checkErrno(::fcntl(request.image.get(), F_SETFD, 0), "Failed to hand over the image");
     const auto channel = writeRequest(request.launch);
-    logDebug("CLI",
-             cat("Starting a container of ", request.launch.imageReference, " from ", printable(request.launch.imagePath)));
+    logInfo("CLI", cat("Image ", printable(request.launch.imageReference), " is in ", printable(request.launch.imagePath)));
     execStarter(context, {cat(channel.get())});
 }
 

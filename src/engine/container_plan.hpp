@@ -68,7 +68,7 @@ struct PlannedHook {
     std::string stage;
     oci::RuntimeHook hook;  ///< as its file says
     std::string file{};     ///< path of the file
-    std::string reason{};   ///< the conditions that hold, in words; only for a dry run
+    std::string reason{};   ///< the conditions that hold, in words; only where wantsReasons()
 };
 
 /// What a CDI device does to the container.
@@ -99,10 +99,14 @@ struct ContainerPlan {
     std::vector<PlannedDevice> devices;
     std::map<std::string, std::string> annotations;
     std::vector<PreservedDescriptor> descriptors;
-    std::string hookOutput;             ///< as in HostFacts; "" if no hook fires
-    std::vector<PlannedHook> hooks;     ///< by file name, each once for every stage
-    std::vector<std::string> warnings;  ///< for the user, at level WARN
+    std::string hookOutput;              ///< as in HostFacts; "" if no hook fires
+    std::vector<PlannedHook> hooks;      ///< by file name, each once for every stage
+    std::vector<PlannedHook> idleHooks;  ///< whose conditions do not hold, each once, with the reason; only where wantsReasons()
+    std::vector<std::string> warnings;   ///< for the user, at level WARN
 };
+
+/// Whether somebody reads why hooks run or do not: a dry run, or messages of the level DEBUG.
+bool wantsReasons(const LaunchRequest& request);
 
 /// What the conditions of hooks are held against. It refers to the plan.
 oci::HookSubject hookSubject(const ContainerPlan& plan);

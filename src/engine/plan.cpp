@@ -211,24 +211,35 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
     setEnvironment(environment, plan);
 }
 
-void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool dryRun, ContainerPlan& plan) {
+void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool reasons, ContainerPlan& plan) {
     const auto subject = hookSubject(plan);
+    const auto explain = [&](const oci::HookConfig& config) {
+        return reasons ? oci::explainConditions(config.when, subject) : std::string();
+    };
     for (const auto& config : hooks) {
         if (!oci::hookFires(config.when, subject)) {
+            if (reasons) {
+                plan.idleHooks.push_back({.name = config.name(),
+                                          .stage = join(config.stages, ","),
+                                          .hook = config.hook,
+                                          .file = config.file,
+                                          .reason = explain(config)});
+            }
             continue;
         }
         for (const auto& stage : config.stages) {
-            plan.hooks.push_back({.name = config.name(),
-                                  .stage = stage,
-                                  .hook = config.hook,
-                                  .file = config.file,
-                                  .reason = dryRun ? oci::explainConditions(config.when, subject) : std::string()});
+            plan.hooks.push_back(
+                {.name = config.name(), .stage = stage, .hook = config.hook, .file = config.file, .reason = explain(config)});
         }
     }
     plan.hookOutput = plan.hooks.empty() ? std::string() : hookOutput;
 }
 
 }  // namespace
+
+bool wantsReasons(const LaunchRequest& request) {
+    return request.dryRun || request.logLevel == LogLevel::debug;
+}
 
 /// The image, `/dev`, the files in /etc and devices are no bind mounts in the sense of the condition.
 oci::HookSubject hookSubject(const ContainerPlan& plan) {
@@ -260,7 +271,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     planPmixMounts(config, request, host, plan);
     planDevices(config, request, plan);
     plan.annotations = makeAnnotations(config, request, facts);
-    planHooks(hooks, facts.hookOutput, request.dryRun, plan);
+    planHooks(hooks, facts.hookOutput, wantsReasons(request), plan);
     applyCdiEdits(cdi, facts, plan);
     return plan;
 }

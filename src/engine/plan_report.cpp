@@ -100,6 +100,61 @@ std::string octal(mode_t mode) {
     return digits;
 }
 
+std::string commandLine(const ContainerPlan& plan) {
+    std::vector<std::string> words;
+    std::transform(plan.args.begin(), plan.args.end(), std::back_inserter(words), quoted);
+    return join(words, " ");
+}
+
+std::string describe(const Mount& mount) {
+    return cat(mount.destination, " from ", mount.source, mount.readonly ? ", read-only" : "");
+}
+
+std::string describe(const PlannedDevice& device) {
+    return cat(device.destination, " from ", device.source, ", access ", device.access);
+}
+
+std::string describe(const PlannedHook& hook) {
+    return cat(hook.stage, ": ", hook.hook.path);
+}
+
+/// The lines of describePlan(), as long as they have room.
+class Lines {
+public:
+    explicit Lines(bool theReasons) : reasons(theReasons) {}
+
+    void add(std::string_view kind, const std::string& what, std::string_view why) {
+        append(LogLevel::info, cat(kind, ' ', what));
+        if (reasons) {
+            append(LogLevel::debug, cat(kind, ' ', what, ": ", why));
+        }
+    }
+    void append(LogLevel level, const std::string& text) {
+        constexpr std::size_t longest = 4096;
+        constexpr std::size_t room = 32U << 10U;
+        auto shown = printable(text);
+        if (shown.size() > longest) {
+            shown.resize(longest);
+            shown += "...";
+        }
+        constexpr std::size_t prefix = 128;  // of a line in the log
+        size += shown.size() + prefix;
+        if (size <= room) {
+            lines.push_back({level, std::move(shown)});
+        } else if (!cut) {
+            cut = true;
+            lines.push_back({LogLevel::info, "...; 'sarus run --dry-run' prints all of it"});
+        }
+    }
+
+    std::vector<PlanLine> lines;
+
+private:
+    bool reasons;
+    bool cut = false;
+    std::size_t size = 0;
+};
+
 class Text {
 public:
     void title(std::string_view text) { out += cat(text, '\n'); }
@@ -119,10 +174,8 @@ public:
 void writeContainer(Text& text, const PlanReport& report) {
     const auto& plan = report.plan;
     text.title(cat("Container ", printable(plan.name), " (nothing was started)"));
-    std::vector<std::string> words;
-    std::transform(plan.args.begin(), plan.args.end(), std::back_inserter(words), quoted);
     text.fact("image", printable(report.request.imageReference));
-    text.fact("command", join(words, " "));
+    text.fact("command", commandLine(plan));
     text.fact("directory", printable(plan.workdir));
     text.fact("user", cat("uid ", plan.uid, ", gid ", plan.gid, ", groups ", numbers(plan.supplementaryGroups)));
     text.fact("umask", octal(plan.umask));
@@ -166,12 +219,11 @@ std::string formatPlan(const PlanReport& report) {
     writeContainer(text, report);
     text.title("Mounts, in their order");
     for (const auto& mount : allMounts(report)) {
-        text.item(cat(mount.destination, " from ", mount.source, mount.readonly ? ", read-only" : ""), mount.origin);
+        text.item(describe(mount), mount.origin);
     }
     text.title("Devices");
     for (const auto& device : plan.devices) {
-        text.item(cat(device.destination, " from ", device.source, ", access ", device.access),
-                  originOf(report.request, device, "siteDevices", "--device"));
+        text.item(describe(device), originOf(report.request, device, "siteDevices", "--device"));
     }
     text.title("Variables");
     for (const auto& [name, value] : plan.environment) {
@@ -187,7 +239,7 @@ std::string formatPlan(const PlanReport& report) {
     }
     text.title("Hooks");
     for (const auto& hook : plan.hooks) {
-        text.item(cat(hook.stage, ": ", hook.hook.path), cat(hook.file, ": ", hook.reason));
+        text.item(describe(hook), cat(hook.file, ": ", hook.reason));
     }
     return std::move(text.out);
 }
@@ -228,6 +280,27 @@ std::string formatPlanJson(const PlanReport& report) {
     out.member("warnings", plan.warnings);
     out.endObject();
     return cat(out.text(), '\n');
+}
+
+std::vector<PlanLine> describePlan(const PlanReport& report, bool withReasons) {
+    const auto& plan = report.plan;
+    Lines out(withReasons);
+    out.append(LogLevel::info,
+               cat("Container ", plan.name, " of image ", report.request.imageReference, ", command ", commandLine(plan),
+                   ", OCI runtime ", report.runtime, report.privileged ? "" : " in a user namespace"));
+    for (const auto& mount : allMounts(report)) {
+        out.add("Mount", describe(mount), mount.origin);
+    }
+    for (const auto& device : plan.devices) {
+        out.add("Device", describe(device), originOf(report.request, device, "siteDevices", "--device"));
+    }
+    for (const auto& hook : plan.hooks) {
+        out.add("Hook", describe(hook), cat(hook.file, ": ", hook.reason));
+    }
+    for (const auto& hook : withReasons ? plan.idleHooks : std::vector<PlannedHook>()) {
+        out.append(LogLevel::debug, cat("No hook ", describe(hook), ": ", hook.file, ": ", hook.reason));
+    }
+    return std::move(out.lines);
 }
 
 }  // namespace sarus::engine

@@ -36,9 +36,16 @@ void checkImageDescriptor(int imageFd, const std::string& imagePath) {
     }
 }
 
+void logMount(const ImageMountRequest& request, std::string_view how) {
+    if (logLevel() <= LogLevel::info) {
+        logInfo("Rootfs", cat("Image ", printable(request.imagePath), " is ", how));
+    }
+}
+
 MountedImage mountUnpacked(const ImageMountRequest& request, const Credentials& credentials) {
     auto unpacked = openUnpackedImage(request.imageFd, request.imagePath, request.tempDir, request.imageBuilderPath, credentials);
     const auto target = openFile(request.target, O_PATH | O_DIRECTORY);
+    logMount(request, "used unpacked, from a directory");
     bindMount(unpacked.directory.get(), target.get(), {.readonly = true, .nosuid = true, .nodev = true});
     return {.helper = Child(), .lock = std::move(unpacked.lock)};
 }
@@ -81,10 +88,12 @@ MountedImage mountImage(const ImageMountRequest& request, const Credentials& cre
         LoopMountOptions options;
         options.label = request.label;
         mountThroughLoopDevice(request.imageFd, request.imagePath, request.target, options);
+        logMount(request, "mounted by the kernel, from a loop device");
         return {};
     }
     auto fuse = mountThroughSquashfuse(request, credentials);
     if (fuse.mounted) {
+        logMount(request, "mounted by squashfuse");
         return {.helper = std::move(fuse.server), .lock = UniqueFd()};
     }
     if (credentials.privileged()) {

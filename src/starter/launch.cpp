@@ -223,6 +223,14 @@ engine::ContainerPlan makePlan(const Entry& entry, const Credentials& credential
     return plan;
 }
 
+void logPlan(const engine::PlanReport& report) {
+    if (logLevel() <= LogLevel::info) {
+        for (const auto& line : engine::describePlan(report, logLevel() == LogLevel::debug)) {
+            log(line.level, subsystem, line.text);
+        }
+    }
+}
+
 /// Makes nothing and starts nothing.
 void printPlan(const Entry& entry, const Credentials& credentials, const engine::SiteConfig& config,
                const engine::LaunchRequest& request, int requestFd, PathChecker& paths) {
@@ -293,6 +301,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     checkTerminal(plan);
     keepDescriptors(entry, plan, {requestFd, request.imageFd});
     const auto runtime = findRuntime(config.runcPath, config.securityChecks ? &*paths : nullptr);
+    logPlan({.plan = plan, .request = request, .runtime = runtime.path, .privileged = credentials.privileged()});
     paths.reset();  // directories which it holds open could not be unmounted as long as the container runs
     const bool idMapHelper = needsIdMapHelper(plan, runtime, credentials);
     auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request, config, idMapHelper));

@@ -374,6 +374,9 @@ Child startRuntime(const RuntimeInvocation& invocation) {
         }
     }
     auto arguments = runtimeArguments(invocation);
+    if (logLevel() == LogLevel::debug) {
+        logDebug("Runtime", cat("Executing ", printable(invocation.program.path), " as ", printable(join(arguments, " "))));
+    }
     RuntimeProcess process(invocation, arguments, ::getpid());
     Child child(process.start());
     if (const int error = process.waitForExec(); error != 0) {

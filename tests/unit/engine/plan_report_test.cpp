@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
 #include "engine/environment.hpp"
 
 namespace sarus::engine {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 using testing::Not;
 
 struct PlanReportTest : testing::Test {
@@ -36,6 +39,24 @@ struct PlanReportTest : testing::Test {
         const auto made = plan(config, request, facts, hooks);
         return format(
             {.plan = made, .request = request, .runtime = "/usr/bin/crun", .privileged = true, .systemMounts = systemMounts});
+    }
+    std::vector<std::string> lines(bool withReasons) {
+        const auto made = plan(config, request, facts, hooks);
+        std::vector<std::string> found;
+        for (const auto& line :
+             describePlan({.plan = made, .request = request, .runtime = "/usr/bin/crun", .privileged = true}, withReasons)) {
+            found.push_back(cat(line.level == LogLevel::info ? "INFO " : "DEBUG ", line.text));
+        }
+        return found;
+    }
+    static oci::HookConfig hook(const std::string& name, std::optional<bool> always, std::vector<std::string> commands) {
+        oci::HookConfig made;
+        made.file = cat("/hooks.d/", name, ".json");
+        made.hook.path = cat("/bin/", name);
+        made.when.always = always;
+        made.when.commands = std::move(commands);
+        made.stages = {"prestart"};
+        return made;
     }
     std::string text() { return make(formatPlan); }
     std::string json() { return make(formatPlanJson); }
@@ -113,6 +134,48 @@ TEST_F(PlanReportTest, JsonHasTheKeysOfTheManPage) {
               R"("origin":"host environment"}],"descriptors":[],"annotations":[{"name":"com.hooks.logging.level","value":"2",)"
               R"("origin":"container engine"}],"hooks":[],"warnings":[]})"
               "\n");
+}
+
+TEST_F(PlanReportTest, LogTellsWhatAContainerGetsAndOnDemandWhy) {
+    request.dryRun = false;
+    request.logLevel = LogLevel::debug;
+    request.mounts = {"type=bind,src=/a,dst=/b,readonly"};
+    config.siteDevices = {{"/dev/null", "/dev/hole", "rw"}};
+    hooks = {hook("10-yes", true, {}), hook("20-no", std::nullopt, {".*/bash"})};
+    EXPECT_THAT(
+        lines(false),
+        ElementsAre("INFO Container n of image docker.io/library/a:1, command sh -c 'a b\\x0a', OCI runtime /usr/bin/crun",
+                    "INFO Mount / from /images/a.squashfs", "INFO Mount /b from /a, read-only",
+                    "INFO Device /dev/hole from /dev/null, access rw", "INFO Hook prestart: /bin/10-yes"));
+    EXPECT_THAT(lines(true),
+                IsSupersetOf({"DEBUG Mount /b from /a, read-only: command line (--mount)",
+                              "DEBUG Device /dev/hole from /dev/null, access rw: site configuration (siteDevices)",
+                              "DEBUG Hook prestart: /bin/10-yes: /hooks.d/10-yes.json: always",
+                              "DEBUG No hook prestart: /bin/20-no: /hooks.d/20-no.json: command sh does not match .*/bash"}));
+}
+
+TEST_F(PlanReportTest, LogOfALongPlanIsCutOffBeforeAPipeIsFull) {
+    request.dryRun = false;
+    for (int i = 0; i < 2000; ++i) {
+        request.mounts.push_back(cat("type=bind,src=/a,dst=/b/", std::string(i < 2 ? 100000 : 10, 'x'), i));
+    }
+    const auto all = lines(true);
+    std::size_t size = 0;
+    for (const auto& line : all) {
+        size += line.size() + 100;
+    }
+    EXPECT_LT(size, 40U << 10U);
+    EXPECT_EQ(all.back(), "INFO ...; 'sarus run --dry-run' prints all of it");
+}
+
+TEST_F(PlanReportTest, HooksThatDoNotRunAreKeptWithTheReasonForThoseWhoRead) {
+    request.dryRun = false;
+    hooks = {hook("20-no", false, {})};
+    EXPECT_TRUE(plan(config, request, facts, hooks).idleHooks.empty());
+    request.logLevel = LogLevel::info;
+    EXPECT_TRUE(plan(config, request, facts, hooks).idleHooks.empty());
+    request.logLevel = LogLevel::debug;
+    EXPECT_EQ(plan(config, request, facts, hooks).idleHooks.at(0).reason, "always is false");
 }
 
 }  // namespace
