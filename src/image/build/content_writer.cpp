@@ -33,8 +33,8 @@ OwnInode newInode(std::size_t payload) {
     return OwnInode(inode);
 }
 
-ContentWriter::ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTable, const sqfs_compressor_t& compressorToCopy,
-                             const SquashfsOptions& squashfsOptions, unsigned int workers)
+ContentWriter::ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTable, const SquashfsOptions& squashfsOptions,
+                             unsigned int workers)
     : out(output),
       fragments(fragmentTable),
       options(squashfsOptions),
@@ -48,7 +48,7 @@ ContentWriter::ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTa
       chainKeys(secret) {
     knownTails.reserve(1U << 16U);  // a table that grows reads all its keys again
     for (unsigned int i = 0; i < workers; ++i) {
-        compressors.push_back(own(static_cast<sqfs_compressor_t*>(sqfs_copy(&compressorToCopy))));
+        compressors.emplace_back(options);
     }
     try {
         for (unsigned int i = 0; i < workers; ++i) {
@@ -272,7 +272,7 @@ void ContentWriter::work() {
             toCompress.pop_front();
             lock.unlock();
             block.packed = takeBuffer();
-            compress(block, *compressor, keys);
+            compress(block, compressor, keys);
             lock.lock();
             block.done = true;
             if (block.raw) {
@@ -294,15 +294,14 @@ void ContentWriter::fail(std::exception_ptr problem) noexcept {
     workToDo.notify_all();
 }
 
-void ContentWriter::compress(Block& block, sqfs_compressor_t& compressor, ContentKeys& keys) {
+void ContentWriter::compress(Block& block, BlockCompressor& compressor, ContentKeys& keys) {
     sqfs_s32 size = 0;
     // As with mksquashfs, -noD is about blocks of files, not of fragments.
     if (options.compressData || block.file == nullptr) {
-        size =
-            compressor.do_block(&compressor, block.raw.get(), block.size, block.packed.get(), static_cast<sqfs_u32>(bufferSize));
+        size = compressor.compress({block.raw.get(), block.size}, {block.packed.get(), bufferSize});
         out.check(size, "Failed to compress for");
     }
-    if (size == 0 || static_cast<std::uint32_t>(size) >= block.size) {
+    if (size == 0) {
         std::swap(block.raw, block.packed);
         block.packedSize = block.size | storedAsIs;
     } else {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <sqfs/compressor.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/inode.h>
 
@@ -16,10 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "image/build/block_compressor.hpp"
 #include "image/build/content_key.hpp"
 #include "image/build/image_tree.hpp"
 #include "image/build/squashfs_file.hpp"
-#include "image/build/squashfs_handles.hpp"
 #include "image/build/squashfs_options.hpp"
 
 namespace sarus::image::build {
@@ -38,8 +37,8 @@ OwnInode newInode(std::size_t payload);
 class ContentWriter {
 public:
     /// Writes from the end of `output` on; the other arguments are those of the squashfs. All are the caller's and must stay.
-    ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTable, const sqfs_compressor_t& compressorToCopy,
-                  const SquashfsOptions& squashfsOptions, unsigned int workers);
+    ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTable, const SquashfsOptions& squashfsOptions,
+                  unsigned int workers);
     ContentWriter(const ContentWriter&) = delete;
     ContentWriter& operator=(const ContentWriter&) = delete;
     ~ContentWriter();
@@ -99,7 +98,7 @@ private:
     Buffer takeBuffer();
 
     void work();
-    void compress(Block& block, sqfs_compressor_t& compressor, ContentKeys& keys);
+    void compress(Block& block, BlockCompressor& compressor, ContentKeys& keys);
     void writeReady(std::unique_lock<std::mutex>& lock);
     std::vector<std::unique_ptr<Block>> takeReady();
     struct Written {
@@ -118,7 +117,7 @@ private:
     std::size_t bufferSize;
     std::size_t limit;  ///< blocks on their way
     ContentKeys::Secret secret;
-    std::vector<SquashfsPtr<sqfs_compressor_t>> compressors;
+    std::vector<BlockCompressor> compressors;
 
     // The caller's side.
     ContentKeys tailKeys;

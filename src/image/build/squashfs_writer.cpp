@@ -62,7 +62,7 @@ SquashfsWriter::SquashfsWriter(int descriptor, const std::string& name, Squashfs
     fragments = own(sqfs_frag_table_create(0));
     ids = own(sqfs_id_table_create(0));
     xattrWriter = own(sqfs_xattr_writer_create(0));
-    content = std::make_unique<ContentWriter>(file, *fragments, *compressor, options, workers);
+    content = std::make_unique<ContentWriter>(file, *fragments, options, workers);
 }
 
 SquashfsWriter::~SquashfsWriter() = default;
