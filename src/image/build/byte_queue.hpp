@@ -4,30 +4,12 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
-#include <memory>
 #include <mutex>
-#include <span>
-#include <vector>
+#include <utility>
+
+#include "image/build/chunk.hpp"
 
 namespace sarus::image::build {
-
-/// A block of bytes which several threads may read at the same time, and which none changes any more.
-class Chunk {
-public:
-    explicit Chunk(std::size_t capacity) : storage(new unsigned char[capacity]), available(capacity) {}
-
-    unsigned char* data() noexcept { return storage.get(); }
-    std::size_t capacity() const noexcept { return available; }
-    void setSize(std::size_t size) noexcept { used = size; }
-    std::span<const unsigned char> bytes() const noexcept { return {storage.get(), used}; }
-
-private:
-    std::unique_ptr<unsigned char[]> storage;
-    std::size_t available;
-    std::size_t used = 0;
-};
-
-using ChunkPtr = std::shared_ptr<const Chunk>;
 
 /// A chunk in a queue; what `mark` means is between producer and consumer.
 struct QueuedChunk {

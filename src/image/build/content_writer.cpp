@@ -25,6 +25,10 @@ bool isZero(const unsigned char* data, std::size_t size) {
 
 }  // namespace
 
+std::span<const unsigned char> ContentWriter::Block::toWrite() const noexcept {
+    return (packedSize & storedAsIs) != 0 ? content : std::span<const unsigned char>(packed.get(), packedSize);
+}
+
 OwnInode newInode(std::size_t payload) {
     auto* inode = static_cast<sqfs_inode_generic_t*>(std::calloc(1, sizeof(sqfs_inode_generic_t) + payload));
     if (inode == nullptr) {
@@ -41,7 +45,7 @@ ContentWriter::ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTa
       blockSize(options.blockSize),
       // Compressors are faster where the output cannot become too large.
       bufferSize(blockSize + blockSize / 64 + 1024),
-      limit(std::clamp<std::uint64_t>(options.memory / blockSize, 2U * workers + 2, 1U << 16U)),
+      limit(std::max<std::size_t>(options.memory, (2U * workers + 2) * blockSize)),
       secret(ContentKeys::newSecret()),
       tailKeys(secret),
       position(output.size()),
@@ -95,17 +99,26 @@ void ContentWriter::begin(Inode& inode) {
     blockBytes = 0;
 }
 
-void ContentWriter::append(std::span<const unsigned char> data) {
+void ContentWriter::append(std::span<const unsigned char> data, const ChunkPtr& chunk) {
     while (!data.empty()) {
         if (blockBytes == 0) {
             beginBlock();
+            if (!isTail && data.size() >= blockBytes && chunk && chunk->contains(data)) {
+                const auto content = data.first(blockBytes);
+                data = data.subspan(blockBytes);
+                endBlock(content, chunk);
+                continue;
+            }
+            takeTarget();
         }
         const auto count = std::min(data.size(), blockBytes - filled);
         std::memcpy(target + filled, data.data(), count);
         data = data.subspan(count);
         filled += count;
-        if (filled == blockBytes) {
-            endBlock();
+        if (filled == blockBytes && isTail) {
+            endTail();
+        } else if (filled == blockBytes) {
+            endBlock({target, blockBytes}, nullptr);
         }
     }
 }
@@ -118,6 +131,9 @@ void ContentWriter::beginBlock() {
     remaining -= blockBytes;
     filled = 0;
     isTail = options.fragments && blockBytes < blockSize;
+}
+
+void ContentWriter::takeTarget() {
     if (isTail && !tails) {
         tails = takeBuffer();
     }
@@ -131,30 +147,38 @@ void ContentWriter::beginBlock() {
     target = buffer.get();
 }
 
-void ContentWriter::endBlock() {
-    if (isTail) {
-        endTail();
-    } else if (options.sparse && isZero(target, blockBytes)) {
-        current->holes += blockBytes;
-        ++blockNumber;
-    } else {
-        if (held) {
-            submit(std::move(held));
-        }
-        held = std::make_unique<Block>();
-        held->raw = std::move(buffer);
-        held->size = static_cast<std::uint32_t>(blockBytes);
-        held->file = current.get();
-        held->number = blockNumber++;
-        current->stored = true;
-    }
+/// `content` lies in `chunk`, or else in `buffer`.
+void ContentWriter::endBlock(std::span<const unsigned char> content, const ChunkPtr& chunk) {
     blockBytes = 0;
+    if (options.sparse && isZero(content.data(), content.size())) {
+        current->holes += content.size();
+        ++blockNumber;
+        return;
+    }
+    if (held) {
+        submit(std::move(held));
+    }
+    held = std::make_unique<Block>();
+    held->content = content;
+    held->chunk = chunk;
+    if (!chunk) {
+        held->raw = std::move(buffer);
+        held->keeps = blockSize;
+    } else if (chunk != counted) {
+        held->keeps = chunk->capacity();
+        counted = chunk;
+    }
+    held->file = current.get();
+    held->number = blockNumber++;
+    current->stored = true;
 }
 
 void ContentWriter::endTail() {
+    const std::span<const unsigned char> content(target, blockBytes);
+    blockBytes = 0;
     Place* place = nullptr;
     if (options.duplicates) {
-        const auto [known, isNew] = knownTails.try_emplace(tailKeys.of({target, blockBytes}));
+        const auto [known, isNew] = knownTails.try_emplace(tailKeys.of(content));
         if (!isNew) {
             current->fragment = known->second.fragment;
             current->fragmentOffset = known->second.offset;
@@ -165,19 +189,25 @@ void ContentWriter::endTail() {
     if (target == buffer.get()) {
         // It does not fit behind the others; it is the first of the next block instead. The full one goes behind the file's
         // own blocks, which must not be interrupted.
-        fullTails = std::make_unique<Block>();
-        fullTails->raw = std::move(tails);
-        fullTails->size = static_cast<std::uint32_t>(tailBytes);
+        fullTails = blockOfTails();
         tails = std::move(buffer);
-        tailBytes = 0;
         ++fragmentCount;
     }
     current->fragment = fragmentCount;
     current->fragmentOffset = static_cast<std::uint32_t>(tailBytes);
-    tailBytes += blockBytes;
+    tailBytes += content.size();
     if (place != nullptr) {
         *place = {current->fragment, current->fragmentOffset};
     }
+}
+
+std::unique_ptr<ContentWriter::Block> ContentWriter::blockOfTails() {
+    auto block = std::make_unique<Block>();
+    block->content = {tails.get(), tailBytes};
+    block->raw = std::move(tails);
+    block->keeps = blockSize;
+    tailBytes = 0;
+    return block;
 }
 
 void ContentWriter::end() {
@@ -221,17 +251,25 @@ ContentWriter::Buffer ContentWriter::takeBuffer() {
     return Buffer(new unsigned char[bufferSize]);
 }
 
+/// Keeps a buffer, if it is one, for the next block. Under the mutex.
+void ContentWriter::recycle(Buffer& used) {
+    if (used) {
+        spare.push_back(std::move(used));
+    }
+}
+
 /// Waits while too much is under way. Once it had to wait it does so until there is room for a while, so that threads do not
 /// take turns for each block.
 void ContentWriter::submit(std::unique_ptr<Block> block) {
     std::unique_lock lock(mutex);
-    if (underWay >= limit) {
-        roomAgain.wait(lock, [this] { return underWay <= limit - limit / 4 || failure; });
+    if (keptBytes >= limit) {
+        roomAgain.wait(lock, [this] { return keptBytes <= limit - limit / 4 || failure; });
     }
     if (failure) {
         std::rethrow_exception(failure);
     }
     ++underWay;
+    keptBytes += block->keeps;
     toCompress.push_back(block.get());
     ordered.push_back(std::move(block));
     workToDo.notify_one();
@@ -239,11 +277,7 @@ void ContentWriter::submit(std::unique_ptr<Block> block) {
 
 void ContentWriter::finish() {
     if (tailBytes > 0) {
-        auto last = std::make_unique<Block>();
-        last->raw = std::move(tails);
-        last->size = static_cast<std::uint32_t>(tailBytes);
-        tailBytes = 0;
-        submit(std::move(last));
+        submit(blockOfTails());
     }
     {
         std::unique_lock lock(mutex);
@@ -273,11 +307,12 @@ void ContentWriter::work() {
             lock.unlock();
             block.packed = takeBuffer();
             compress(block, compressor, keys);
+            if ((block.packedSize & storedAsIs) == 0) {
+                block.chunk.reset();
+            }
             lock.lock();
             block.done = true;
-            if (block.raw) {
-                spare.push_back(std::move(block.raw));
-            }
+            recycle((block.packedSize & storedAsIs) == 0 ? block.raw : block.packed);
             writeReady(lock);
         }
     } catch (...) {
@@ -298,17 +333,16 @@ void ContentWriter::compress(Block& block, BlockCompressor& compressor, ContentK
     sqfs_s32 size = 0;
     // As with mksquashfs, -noD is about blocks of files, not of fragments.
     if (options.compressData || block.file == nullptr) {
-        size = compressor.compress({block.raw.get(), block.size}, {block.packed.get(), bufferSize});
+        size = compressor.compress(block.content, {block.packed.get(), bufferSize});
         out.check(size, "Failed to compress for");
     }
     if (size == 0) {
-        std::swap(block.raw, block.packed);
-        block.packedSize = block.size | storedAsIs;
+        block.packedSize = static_cast<std::uint32_t>(block.content.size()) | storedAsIs;
     } else {
         block.packedSize = static_cast<std::uint32_t>(size);
     }
     if (block.file != nullptr && options.duplicates) {
-        block.key = keys.of({block.packed.get(), block.packedSize & ~storedAsIs});
+        block.key = keys.of(block.toWrite());
     }
 }
 
@@ -328,12 +362,14 @@ void ContentWriter::writeReady(std::unique_lock<std::mutex>& lock) {
         lock.unlock();
         out.hash(written.begin, written.pieces);
         lock.lock();
+        const bool wasFull = keptBytes > limit - limit / 4;
         for (auto& block : batch) {
-            spare.push_back(std::move(block->packed));
+            recycle(block->packed);
+            recycle(block->raw);
+            keptBytes -= block->keeps;
         }
-        const bool wasFull = underWay > limit - limit / 4;
         underWay -= batch.size();
-        if (underWay == 0 || (wasFull && underWay <= limit - limit / 4)) {
+        if (underWay == 0 || (wasFull && keptBytes <= limit - limit / 4)) {
             roomAgain.notify_all();
         }
     }
@@ -363,7 +399,7 @@ ContentWriter::Written ContentWriter::write(const std::vector<std::unique_ptr<Bl
 }
 
 void ContentWriter::place(Block& block, std::vector<struct iovec>& pieces, std::uint64_t& begin) {
-    const std::size_t size = block.packedSize & ~storedAsIs;
+    const auto bytes = block.toWrite();
     if (block.file == nullptr) {
         sqfs_u32 number = 0;
         out.check(sqfs_frag_table_append(&fragments, position, block.packedSize, &number), doing);
@@ -382,8 +418,8 @@ void ContentWriter::place(Block& block, std::vector<struct iovec>& pieces, std::
             file.key = chainKeys.of(link);
         }
     }
-    pieces.push_back({block.packed.get(), size});
-    position += size;
+    pieces.push_back({const_cast<unsigned char*>(bytes.data()), bytes.size()});  // iovec lacks const; it is for writing
+    position += bytes.size();
     if (block.ended) {
         endFile(*block.ended, pieces, begin);
     }

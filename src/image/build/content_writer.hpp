@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "image/build/block_compressor.hpp"
+#include "image/build/chunk.hpp"
 #include "image/build/content_key.hpp"
 #include "image/build/image_tree.hpp"
 #include "image/build/squashfs_file.hpp"
@@ -44,9 +45,9 @@ public:
     ~ContentWriter();
 
     /// The content of one regular file of `inode.size` bytes: begin, append until all bytes are there, end. `inode.data` is set
-    /// when finish has returned.
+    /// when finish has returned. `chunk` may be null; where the data lie in it, whole blocks are not copied.
     void begin(Inode& inode);
-    void append(std::span<const unsigned char> data);
+    void append(std::span<const unsigned char> data, const ChunkPtr& chunk);
     void end();
 
     /// Waits until everything is in the file, and cuts the file behind it. Errors of other threads are thrown here, or by
@@ -74,15 +75,19 @@ private:
 
     /// A piece of content on its way: filled by the caller, compressed by any thread, written in order.
     struct Block {
+        std::span<const unsigned char> content;  ///< in one of the following
         Buffer raw;
-        std::uint32_t size = 0;
-        File* file = nullptr;  ///< null for a block of fragments
+        ChunkPtr chunk;
+        std::size_t keeps = 0;  ///< bytes that must stay until it is written, unless an earlier block has counted them
+        File* file = nullptr;   ///< null for a block of fragments
         std::size_t number = 0;
         std::unique_ptr<File> ended;  ///< the file, if this is its last block
         Buffer packed;
-        std::uint32_t packedSize = 0;  ///< with the squashfs's mark for uncompressed blocks
+        std::uint32_t packedSize = 0;  ///< with the squashfs's mark for blocks that are written as they are
         ContentKey key{};
         bool done = false;
+
+        std::span<const unsigned char> toWrite() const noexcept;
     };
 
     struct Place {
@@ -91,11 +96,14 @@ private:
     };
 
     void beginBlock();
-    void endBlock();
+    void takeTarget();
+    void endBlock(std::span<const unsigned char> content, const ChunkPtr& chunk);
     void endTail();
+    std::unique_ptr<Block> blockOfTails();
     void submit(std::unique_ptr<Block> block);
     void complete(File& file);
     Buffer takeBuffer();
+    void recycle(Buffer& used);
 
     void work();
     void compress(Block& block, BlockCompressor& compressor, ContentKeys& keys);
@@ -115,7 +123,7 @@ private:
     const SquashfsOptions& options;
     std::size_t blockSize;
     std::size_t bufferSize;
-    std::size_t limit;  ///< blocks on their way
+    std::size_t limit;  ///< bytes that blocks on their way may keep
     ContentKeys::Secret secret;
     std::vector<BlockCompressor> compressors;
 
@@ -124,6 +132,7 @@ private:
     std::unique_ptr<File> current;
     std::uint64_t remaining = 0;  ///< bytes of the current file that are not in a block yet
     std::size_t blockNumber = 0;
+    ChunkPtr counted;                 ///< the last chunk that a block keeps
     std::size_t blockBytes = 0;       ///< that the block which is being filled will have
     std::size_t filled = 0;           ///< of these
     bool isTail = false;              ///< it will be a fragment
@@ -143,8 +152,9 @@ private:
     std::deque<std::unique_ptr<Block>> ordered;
     std::deque<Block*> toCompress;
     std::vector<Buffer> spare;
-    std::size_t underWay = 0;
-    bool writing = false;  ///< a thread writes, and owns what follows
+    std::size_t underWay = 0;   ///< blocks
+    std::size_t keptBytes = 0;  ///< by these
+    bool writing = false;       ///< a thread writes, and owns what follows
     bool stopping = false;
     std::exception_ptr failure;
 

@@ -178,7 +178,7 @@ std::uint32_t LayerMerger::internXattrs(TarEntry& entry) {
 
 void LayerMerger::writeContent(Inode& inode, TarReader& archive) {
     writer.beginFile(inode);
-    archive.readContent([this](std::span<const unsigned char> data) { writer.append(data); });
+    archive.readContent([&](std::span<const unsigned char> data) { writer.append(data, archive.chunk()); });
     writer.endFile(inode);
 }
 

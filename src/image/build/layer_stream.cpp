@@ -18,7 +18,8 @@ namespace sarus::image::build {
 
 namespace {
 
-constexpr std::size_t chunkSize = 256U << 10U;
+constexpr std::size_t compressedChunk = 256U << 10U;
+constexpr std::size_t unpackedChunk = 512U << 10U;
 constexpr std::size_t compressedAhead = 1U << 20U;
 constexpr std::size_t unpackedAhead = 4U << 20U;
 constexpr std::size_t unpairedBytes = 2U << 20U;  // that wait for data of the other digest
@@ -124,7 +125,7 @@ void LayerStream::readBlob() {
     try {
         Hasher hasher(layer.digest.algorithm());
         while (true) {
-            auto chunk = std::make_shared<Chunk>(chunkSize);
+            auto chunk = std::make_shared<Chunk>(compressedChunk);
             const auto count = ::read(file.get(), chunk->data(), chunk->capacity());
             if (count < 0) {
                 if (errno == EINTR) {
@@ -195,7 +196,7 @@ void LayerStream::decompress(ChunkPtr in, Decompressor& decompressor) {
     std::size_t offset = 0;
     bool ended = false;
     while (!ended) {
-        auto out = std::make_shared<Chunk>(chunkSize);
+        auto out = std::make_shared<Chunk>(unpackedChunk);
         std::size_t filled = 0;
         while (filled < out->capacity() && !ended) {
             if (in && offset == in->bytes().size()) {

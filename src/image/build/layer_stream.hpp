@@ -48,6 +48,7 @@ public:
 
     std::span<const unsigned char> peek() override;
     void consume(std::size_t count) noexcept override { position += count; }
+    ChunkPtr chunk() const override { return current; }
 
     /// Reads what is left, then checks size and digests. Throws Error if the data are not what the manifest says.
     void verify();

@@ -186,6 +186,9 @@ int run(std::vector<std::string> words) {
     // Buffers of a block's size come and go all the time: reusing them saves the kernel from clearing fresh pages for each.
     ::mallopt(M_MMAP_THRESHOLD, 16 << 20);
     ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    // They are allocated on one thread and freed on another. With a heap for each thread, what one gives back would not be there
+    // for the next layer's: a quarter more memory. There are too few allocations for the threads to wait for each other.
+    ::mallopt(M_ARENA_MAX, 1);
     Arguments arguments(std::move(words));
     const std::string command = arguments.empty() ? std::string() : arguments.take();
     if (command == "build") {

@@ -36,10 +36,10 @@ public:
     SquashfsWriter(int descriptor, const std::string& name, SquashfsOptions writerOptions, unsigned int workers);
     ~SquashfsWriter();
 
-    /// The content of one regular file of `inode.size` bytes: begin, append any number of times, end. `inode.data` is valid
-    /// after finishContent only.
+    /// The content of one regular file of `inode.size` bytes: begin, append any number of times, end; see ContentWriter.
+    /// `inode.data` is valid after finishContent only.
     void beginFile(Inode& inode) { content->begin(inode); }
-    void append(std::span<const unsigned char> data) { content->append(data); }
+    void append(std::span<const unsigned char> data, const ChunkPtr& chunk) { content->append(data, chunk); }
     void endFile(Inode& inode);
     /// Waits until all contents are in the file.
     void finishContent() { content->finish(); }

@@ -41,6 +41,8 @@ public:
 
     /// Hands the content of the current regular file to `sink` in parts; holes come as zeros.
     void readContent(const std::function<void(std::span<const unsigned char>)>& sink);
+    /// What the bytes that a sink has got last may belong to, or null.
+    ChunkPtr chunk() const { return source.chunk(); }
 
 private:
     struct Piece {

@@ -8,7 +8,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
+#include <map>
 #include <random>
 
 #include "base/error.hpp"
@@ -182,6 +184,32 @@ TEST(ImageBuilder, HolesAndZerosTakeNoSpace) {
     EXPECT_EQ(tree.at("hole").content.size(), 50000000U);
     EXPECT_EQ(tree.at("hole").content.substr(30000000, 4), std::string("abc\0", 4));
     EXPECT_EQ(tree.at("zeros").content, std::string(5000000, '\0'));
+}
+
+TEST(ImageBuilder, BlocksThatAreStoredAsTheyAreKeepTheirContent) {
+    std::mt19937 random(5);
+    std::map<std::string, std::string> files;
+    for (const std::size_t size : {3'000'000U, 131'072U, 500'000U, 262'144U, 131'073U, 40'000U, 2'000'000U}) {
+        std::string data(size, '\0');
+        std::generate(data.begin(), data.end(), [&] { return static_cast<char>(random()); });
+        files.emplace(cat("random", size), data);
+        files.emplace(cat("zeros and random", size), std::string(140'000, '\0') + data);
+        files.emplace(cat("noise and random", size), noise(300'000, 9) + data);
+    }
+    TarWriter tar;
+    for (const auto& [name, content] : files) {
+        tar.file(name, content);
+    }
+    LayoutWriter layout;
+    layout.writeIndex(layout.addImage({tar.finish()}));
+    auto request = test::requestFor(layout, layout.scratch("out"));
+    const auto digest = buildImage(request).squashfsDigest;
+    const auto tree = test::readTree(layout.scratch("out"));
+    for (const auto& [name, content] : files) {
+        EXPECT_TRUE(tree.at(name).content == content) << name;
+    }
+    request.squashfs.memory = 1;
+    EXPECT_EQ(buildImage(request).squashfsDigest, digest) << "how much may wait does not change the bytes";
 }
 
 TEST(ImageBuilder, FilesOfAllSizesAroundTheBlockSize) {
