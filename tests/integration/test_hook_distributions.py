@@ -473,7 +473,7 @@ def test_ranks_of_a_job_find_each_other_through_the_hosts_mpich(hooked, host_ver
     for image in (old, new):
         # Hooks inside and rootless runc: no rank can open another's files in /proc, which UCX prefers for shared memory.
         options = ["--env", "UCX_POSIX_USE_PROC_LINK=n"] if engine.rootless and engine.runtime == "runc" else []
-        argv, identity = engine.command("run", "--mpi", *options, image)
-        result = subprocess.run(["mpiexec.mpich", "-n", "2", *argv], env=engine.user.environment(), cwd=engine.user.home, capture_output=True,
-                                text=True, timeout=120, stdin=subprocess.DEVNULL, **identity)
+        command, identity = engine.launched_by(["mpiexec.mpich", "-n", 2], "run", "--mpi", *options, image)
+        result = subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=120,
+                                stdin=subprocess.DEVNULL, **identity)
         assert sorted(result.stdout.splitlines()) == [f"{host_version}, rank {rank} of 2, sum 3" for rank in (0, 1)], result.stderr

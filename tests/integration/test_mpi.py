@@ -26,9 +26,8 @@ def image(load_image, images, programs):
 
 
 def launch(engine, kind, *arguments, ranks=RANKS):
-    argv, identity = engine.command(*arguments)
     options = ["--oversubscribe"] if kind == "openmpi" else []
-    command = [system.program(f"mpirun.{kind}"), *options, "-n", str(ranks), *argv]
+    command, identity = engine.launched_by([system.program(f"mpirun.{kind}"), *options, "-n", ranks], *arguments)
     return subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=120,
                           stdin=subprocess.DEVNULL, **identity)
 

@@ -47,9 +47,9 @@ def namespaces(temp_dir, user):
 class Running:
     """A container which waits in `neighbour hold`."""
 
-    def __init__(self, engine, image, *options, arguments=(), wrapper=()):
-        argv, identity = engine.command(*arguments, "run", *options, image, "/neighbour", "hold")
-        self.process = subprocess.Popen([*wrapper, *argv], env=engine.user.environment(), cwd=engine.user.home, text=True,
+    def __init__(self, engine, image, *options, wrapper=()):
+        argv, identity = engine.launched_by(wrapper, "run", *options, image, "/neighbour", "hold")
+        self.process = subprocess.Popen(argv, env=engine.user.environment(), cwd=engine.user.home, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **identity)
 
     def ready(self):

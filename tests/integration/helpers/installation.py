@@ -80,6 +80,12 @@ class Engine:
             return [str(SANDBOX), *self.sandbox, "--user", self.user.name, "--", *argv], {}
         return argv, identity
 
+    def launched_by(self, launcher, *arguments):
+        """The same for `LAUNCHER sarus ARGUMENTS`: the user runs the launcher, where the user runs `sarus` otherwise."""
+        argv, identity = self.command(*arguments)
+        at = argv.index(self.program)
+        return [*argv[:at], *map(str, launcher), *argv[at:]], identity
+
     def sarus(self, *arguments, env=None, cwd=None, timeout=60, text=True, **keywords):
         """Runs `sarus ARGUMENTS` to its end. `env`: changes to the user's login environment."""
         argv, identity = self.command(*arguments)
