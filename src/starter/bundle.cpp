@@ -80,13 +80,13 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     return inputs;
 }
 
-void bringIdMapHelper(const std::string& helper, int rootfs, const std::optional<std::string>& label) {
+void bringHelper(const std::string& helper, const char* inside, const BundleRequest& request) {
     const UniqueFd source(::open(helper.c_str(), O_PATH | O_CLOEXEC));
     if (!source) {
-        throw Error::fromErrno(cat("Failed to open ", printable(helper), ", which containers need without privileges"), errno,
+        throw Error::fromErrno(cat("Failed to open ", printable(helper), ", which the container needs"), errno,
                                "Install it again");
     }
-    bringProgram(source.get(), rootfs, idMapHelperInside, label);
+    bringProgram(source.get(), request.rootfs.rootFd(), inside, request.config.selinuxMountLabel);
 }
 
 /// These are mounted by the runtime, so they cannot be looked into yet.
@@ -170,10 +170,14 @@ std::vector<oci::BundleDeviceRule> writeBundle(const BundleRequest& request) {
     engine::RuntimeDialect dialect{
         .runtime = request.runtime.kind, .privileged = request.credentials.privileged(), .idMapHelper = {}};
     if (engine::needsIdMapHelper(request.plan, dialect)) {
-        bringIdMapHelper(request.idMapHelper, request.rootfs.rootFd(), request.config.selinuxMountLabel);
+        bringHelper(request.idMapHelper, idMapHelperInside, request);
         dialect.idMapHelper = idMapHelperInside;
     }
-    const auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));
+    auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));
+    if (hasHooksInside(request.plan)) {
+        bringHelper(request.hookWrapper, hookWrapperInside, request);
+    }
+    wrapHooks(config, request.plan, request.hookWrapper);
     const std::string path = cat(request.rootfs.bundleDir(), "/config.json");
     const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     const auto text = runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config));

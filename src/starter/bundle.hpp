@@ -33,6 +33,7 @@ struct BundleRequest {
     const RuntimeProgram& runtime;
     const Rootfs& rootfs;
     std::string idMapHelper;               ///< host path of the helper that rootless containers may need inside
+    std::string hookWrapper;               ///< host path of the program that starts the hooks
     const UserNamespaces& userNamespaces;  ///< which the container has in common with others
 };
 

@@ -132,10 +132,10 @@ bool hasStage(const engine::ContainerPlan& plan, std::string_view stage) {
 
 /// `foreign`: what checkCommand() has returned.
 void explainEnd(const engine::ContainerPlan& plan, const RuntimeProgram& runtime, const UniqueFd& runtimeLog,
-                const std::string& foreign) {
+                const std::string& foreign, std::optional<std::size_t> lastBegunHook) {
     constexpr std::size_t largestLog = 16U << 20U;
     const auto log = runtimeLog ? readAll(runtimeLog.get(), largestLog, "the log of the OCI runtime") : std::string();
-    for (const auto& text : {explainFailedHook(plan, log), explainRefusedLayout(log, runtime.path), foreign}) {
+    for (const auto& text : {explainFailedHook(plan, log, lastBegunHook), explainRefusedLayout(log, runtime.path), foreign}) {
         if (!text.empty()) {
             printError(text);
         }
@@ -325,10 +325,11 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                            .runtime = runtime,
                                            .rootfs = rootfs,
                                            .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap"),
+                                           .hookWrapper = cat(entry.prefix, "/libexec/sarus-hook"),
                                            .userNamespaces = userNamespaces});
     timer.done("Writing the bundle");
 
-    auto hookLog = plan.hooks.empty() ? std::nullopt : std::optional<HookLog>(rootfs.bundleDir());
+    auto hookLog = plan.hooks.empty() ? std::nullopt : std::optional<HookLog>(std::in_place, rootfs.bundleDir(), plan);
     RuntimeInvocation invocation{.program = runtime,
                                  .runtimeRoot = directories.runtimeRoot,
                                  .bundleDir = rootfs.bundleDir(),
@@ -342,14 +343,15 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     PidFile pidFile(invocation);
     const auto log = openRuntimeLog(invocation);
     const auto explain = [&](const ExitStatus& status) {
-        explainEnd(plan, runtime, log, status.code == 1 ? foreign : std::string());  // the status of a program that cannot be run
+        explainEnd(plan, runtime, log, status.code == 1 ? foreign : std::string(),  // the status of a program that cannot be run
+                   hookLog ? hookLog->lastBegun() : std::nullopt);
     };
     const PlannedState planned{.privileged = credentials.privileged(), .seccomp = config.seccompProfile.has_value()};
     return runContainer(invocation, makeDeviceCgroup(std::move(ownCgroup), plan, runtime, rootfs, rulesOfHooks), credentials,
                         rootfs, std::move(record),
                         {.hookLog = hookLog ? &*hookLog : nullptr,
                          .program = &pidFile,
-                         .hooksFollow = hasStage(plan, "poststop"),
+                         .hooksFollow = hasStage(plan, "poststart") || hasStage(plan, "poststop"),
                          .planned = &planned},
                         explain, timer);
 }

@@ -126,11 +126,78 @@ def test_failing_hook_says_which_and_why(hooks, image, stage):
     assert f"The hook which failed is '20-broken' ({program}, {stage})" in result.stderr
 
 
-def test_failing_hook_in_the_container_says_which_and_why(hooks, image):
+def named(result):
+    """What the engine says about the hook that failed."""
+    return re.findall("^The hook which failed is (.*)$", result.stderr, re.MULTILINE)
+
+
+def test_failing_hook_is_named_although_its_program_serves_many_stages(hooks, image):
+    program = hooks.program("shared", "#!/bin/sh\ncat > /dev/null\n[ $1 != fails ]\n")
+    for name, stage, argument in (("10-a", "createRuntime", "works"), ("20-b", "createRuntime", "works"), ("30-c", "createContainer", "works"),
+                                  ("40-d", "createContainer", "fails"), ("50-e", "createContainer", "fails"), ("60-f", "poststop", "works")):
+        hooks.add(name, program, [stage], args=["shared", argument])
+    hooks.add("70-inside", "/bin/true", ["startContainer"], args=["true"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert (result.returncode, named(result)) == (1, [f"'40-d' ({program}, createContainer)"])
+
+
+@pytest.mark.parametrize("others", [[], ["createRuntime"], ["prestart", "createContainer"]])
+def test_failing_hook_in_the_container_says_which_and_why(hooks, image, others):
+    program = hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n")
+    for stage in others:
+        hooks.add(f"10-{stage}", program, [stage])
+    hooks.add("10-inside", "/bin/cat", ["startContainer"], args=["cat"])
     hooks.add("20-broken", "/bin/sh", ["startContainer"], args=["sh", "-c", "cat > /dev/null; echo 'no such file' >&2; exit 3"])
     result = hooks.engine.run(image, "true", check=False)
-    assert result.returncode == 1
-    assert "no such file" in result.stderr and "hook" in result.stderr
+    assert (result.returncode, named(result)) == (1, ["'20-broken' (/bin/sh, startContainer)"])
+    assert "no such file" in result.stderr
+
+
+@pytest.mark.parametrize("stage", ["poststart", "poststop"])
+@pytest.mark.parametrize("end, why", [("exit 3", "failed with status 3"), ("kill -9 $$", "failed with signal 9"),
+                                      ("exec sleep 60", "was killed because it took longer than its time-out")])
+def test_failing_hook_after_the_start_is_a_warning(hooks, image, stage, end, why):
+    hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), [stage])
+    program = hooks.program("broken", f"#!/bin/sh\necho 'no such service' >&2\n{end}\n")
+    hooks.add("20-broken", program, [stage], env=["PATH=/usr/bin:/bin"], timeout=1)
+    hooks.add_recorder("30-next", stage)
+    result = hooks.engine.run(image, "sh", "-c", "sleep 0.5; echo goes on; exit 5", check=False)
+    assert (result.returncode, result.stdout) == (5, "goes on\n")
+    said, warning = result.stderr.splitlines()
+    assert said == "no such service"
+    assert warning.endswith(f"[WARN] The hook '20-broken' ({program}, {stage}) {why}")
+    assert hooks.stages() == [f"30-next:{stage}"]
+
+
+@pytest.mark.parametrize("program", ["/bin/true", "/bin/cat"])
+def test_hook_need_not_read_its_input(hooks, image, program):
+    """More of it than a pipe holds, so that a runtime which writes it to the hook itself cannot succeed."""
+    for stage in ("prestart", "createRuntime", "createContainer", "poststart", "poststop"):
+        hooks.add(f"10-{stage}", program, [stage])
+    annotation = "site.key=" + "x" * 100000
+    result = hooks.engine.run(image, "sh", "-c", "exit 4", options=["--annotation", annotation], check=False)
+    assert result.returncode == 4, result.stderr[-300:]
+
+
+def test_hook_in_the_container_need_not_read_its_input(hooks, image):
+    hooks.add("10-inside", "/bin/true", ["startContainer"], args=["true"])
+    result = hooks.engine.run(image, "sh", "-c", "exit 4", options=["--annotation", "site.key=" + "x" * 100000], check=False)
+    assert result.returncode == 4, result.stderr[-300:]
+
+
+@pytest.mark.parametrize("size", [0, 200, 65535, 65536, 65537, 1 << 20])
+def test_wrapper_changes_nothing_that_a_hook_can_see(installed, tmp_path, size):
+    state = bytes(index % 251 for index in range(size))
+    script = 'echo "$0 $* $(pwd) $(env | sort | tr "\\n" " ") $(ls -C /proc/self/fd) $(wc -c | tr -d " ")"; exit 7'
+    os.mkfifo(tmp_path / "log")
+    log = os.open(tmp_path / "log", os.O_RDWR | os.O_NONBLOCK)
+    result = subprocess.run([installed / "libexec" / "sarus-hook", "exec", "3", "0", tmp_path / "log", "/bin/sh", "name", "-c", script, "zero", "a b"],
+                            input=state, capture_output=True, env={"ONLY": "this"}, cwd=tmp_path, timeout=20)
+    assert result.returncode == 7, result.stderr
+    # sh adds PWD; ls has the directory that it reads open
+    assert result.stdout.decode().split() == ["zero", "a", "b", str(tmp_path), "ONLY=this", f"PWD={tmp_path}", "0", "1", "2", "3", str(size)]
+    assert os.read(log, 1000) == b"\x01sarus-hook begins 3 0\n"
+    os.close(log)
 
 
 @pytest.mark.parametrize("status", [1, 125, 126, 127, 255])

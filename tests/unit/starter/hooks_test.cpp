@@ -16,6 +16,7 @@ namespace {
 
 using test::TemporaryDirectory;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -71,7 +72,8 @@ TEST(PrecreateHooks, TimeoutEndsAHangingHook) {
 
 TEST(HookLog, FifoBelongsToTheStarterAloneAndLinesArriveComplete) {
     const TemporaryDirectory directory;
-    HookLog log(directory.path());
+    const auto plan = planOf({});
+    HookLog log(directory.path(), plan);
     const auto path = directory.path() + "/hooks-log";
     struct stat status {};
     ASSERT_EQ(::lstat(path.c_str(), &status), 0);
@@ -89,23 +91,88 @@ TEST(HookLog, FifoBelongsToTheStarterAloneAndLinesArriveComplete) {
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "part\n");
 }
 
-TEST(ExplainFailedHook, NumberWithinAStageBecomesAName) {
-    const auto plan = planOf({planned("01-a", "createRuntime"), planned("02-b", "createRuntime"), planned("03-c", "poststop")});
-    EXPECT_EQ(explainFailedHook(plan, "error running hook #1: exit status 2"),
-              "The hook which failed is '02-b' (/bin/sh, createRuntime)");
-    EXPECT_THAT(explainFailedHook(plan, "error running hook #0: x"), AllOf(HasSubstr("'01-a'"), HasSubstr(" or '03-c'")));
-    EXPECT_THAT(explainFailedHook(plan, "error running hook #7: x"), IsEmpty());
-    EXPECT_THAT(explainFailedHook(plan, "no cgroup"), IsEmpty());
+TEST(HookLog, TakesReportsOutOfWhatHooksSayAndWarnsAboutFailures) {
+    const TemporaryDirectory directory;
+    const auto plan = planOf({planned("01-a", "createRuntime"), planned("02-b", "poststop")});
+    HookLog log(directory.path(), plan);
+    const auto writer = openFile(directory.path() + "/hooks-log", O_WRONLY | O_NONBLOCK);
+    const auto said = [&](const std::string& text) {
+        writeAll(writer.get(), text, "fifo");
+        testing::internal::CaptureStderr();
+        log.forward();
+        return testing::internal::GetCapturedStderr();
+    };
+    EXPECT_FALSE(log.lastBegun());
+    EXPECT_EQ(said("\001sarus-hook begins 0 0\n"), "");
+    EXPECT_EQ(log.lastBegun(), 0U);
+    EXPECT_EQ(said("half\001sarus-hook begins 1 0\n"), "half\n");
+    EXPECT_EQ(log.lastBegun(), 1U);
+    EXPECT_THAT(said("\001sarus-hook failed 1 768\n"),
+                HasSubstr("[WARN] The hook '02-b' (/bin/sh, poststop) failed with status 3\n"));
+    EXPECT_THAT(said("\001sarus-hook failed 1 9\n"), HasSubstr("failed with signal 9\n"));
+    EXPECT_THAT(said("\001sarus-hook failed 1 -1\n"), HasSubstr("was killed because it took longer than its time-out\n"));
+    EXPECT_EQ(said("\001sarus-hook failed 7 0\n\001sarus-hook \n\001sarus-hook begins x 0\n"), "");
+    EXPECT_EQ(log.lastBegun(), 1U);
 }
 
-TEST(ExplainFailedHook, ProgramOfCrunsMessageBecomesAName) {
-    auto other = planned("02-b", "createContainer");
-    other.hook.path = "/opt/hooks/b `c";
-    const auto plan = planOf({planned("01-a", "createRuntime"), other});
-    EXPECT_EQ(explainFailedHook(plan, "error executing hook `/bin/sh` (exit code: 3)"),
-              "The hook which failed is '01-a' (/bin/sh, createRuntime)");
-    EXPECT_THAT(explainFailedHook(plan, "error executing hook `/bin/s` (exit code: 3)"), IsEmpty());
-    EXPECT_THAT(explainFailedHook(plan, "error executing hook `"), IsEmpty());
+oci::RuntimeConfig configOf(const engine::ContainerPlan& plan, const std::vector<std::string>& stages) {
+    oci::RuntimeConfig config;
+    for (const auto& stage : stages) {
+        auto& hooks = config.hooks.emplace_back(stage, std::vector<oci::RuntimeHook>()).second;
+        for (const auto& planned : plan.hooks) {
+            if (planned.stage == stage) {
+                hooks.push_back(planned.hook);
+            }
+        }
+    }
+    return config;
+}
+
+TEST(WrapHooks, EachIsStartedByTheWrapperWithItsPositionInThePlan) {
+    auto plan = planOf({planned("0", "poststop", {"a"}), planned("1", "createRuntime", {"b"}), planned("2", "precreate", {"c"}),
+                        planned("3", "createRuntime", {"d"})});
+    plan.hookOutput = "/log";
+    auto config = configOf(plan, {"createRuntime", "poststop"});
+    wrapHooks(config, plan, "/libexec/sarus-hook");
+    ASSERT_EQ(config.hooks[0].second.size(), 2U);
+    const auto& first = config.hooks[0].second[0];
+    EXPECT_EQ(first.path, "/libexec/sarus-hook");
+    EXPECT_THAT(first.args, ElementsAre("sarus-hook", "exec", "1", "0", "/log", "/bin/sh", "sh", "-c", "b"));
+    EXPECT_THAT(first.env, ElementsAre("ONLY=this"));
+    EXPECT_EQ(first.timeout, 1U);
+    EXPECT_THAT(config.hooks[0].second[1].args, ElementsAre("sarus-hook", "exec", "3", "0", "/log", "/bin/sh", "sh", "-c", "d"));
+    const auto& last = config.hooks[1].second[0];
+    EXPECT_THAT(last.args, ElementsAre("sarus-hook", "wait", "0", "1", "/log", "/bin/sh", "sh", "-c", "a"));
+    EXPECT_EQ(last.timeout, std::nullopt) << "the wrapper watches the time";
+}
+
+TEST(WrapHooks, ThoseInsideOfTheContainerHaveTheWrapperThereBehindAMark) {
+    auto plan =
+        planOf({planned("0", "startContainer", {"a"}), planned("1", "prestart", {"b"}), planned("2", "poststart", {"c"})});
+    auto config = configOf(plan, {"prestart", "startContainer", "poststart"});
+    wrapHooks(config, plan, "/w");
+    ASSERT_EQ(config.hooks[0].second.size(), 2U);
+    EXPECT_THAT(config.hooks[0].second[1].args, ElementsAre("sarus-hook", "mark", "3", "0", ""));
+    ASSERT_EQ(config.hooks[1].second.size(), 1U);
+    EXPECT_EQ(config.hooks[1].second[0].path, hookWrapperInside);
+    EXPECT_THAT(config.hooks[1].second[0].args,
+                ElementsAre("sarus-hook", "inside", "0", "0", "'0' (/bin/sh, startContainer)", "/bin/sh", "sh", "-c", "a"));
+    ASSERT_EQ(config.hooks[2].second.size(), 1U);
+    auto inside = configOf(plan, {"startContainer"});
+    wrapHooks(inside, plan, "/w");
+    EXPECT_EQ(inside.hooks[0].second.size(), 1U);
+}
+
+TEST(ExplainFailedHook, OnTheHostItIsTheOneThatBeganLast) {
+    const auto plan =
+        planOf({planned("01-a", "createRuntime"), planned("02-b", "createRuntime"), planned("03-c", "startContainer")});
+    for (const char* log :
+         {"error running hook #0: exit status 2", "error executing hook `/libexec/sarus-hook` (exit code: 3)"}) {
+        EXPECT_EQ(explainFailedHook(plan, log, 1), "The hook which failed is '02-b' (/bin/sh, createRuntime)");
+        EXPECT_THAT(explainFailedHook(plan, log, 3), IsEmpty());
+        EXPECT_THAT(explainFailedHook(plan, log, std::nullopt), IsEmpty());
+    }
+    EXPECT_THAT(explainFailedHook(plan, "no cgroup", 1), IsEmpty());
 }
 
 TEST(CheckHookPrograms, MissingProgramNamesTheHook) {
