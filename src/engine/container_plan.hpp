@@ -30,11 +30,11 @@ struct HostFacts {
     std::string hookOutput;         ///< the FIFO, in a directory of the starter's, through which hooks talk to the user
 };
 
-/// Who asked for a mount or a device. A site's may go anywhere but to the engine's own places. A user's source is opened with the user's rights alone, and its
-/// destination obeys `userMounts`. The workload manager's path comes through the user's environment: its source is opened like a
-/// user's, and its destination is free only where no symbolic link of the image leads it elsewhere. A CDI file is the
-/// administrator's word, so its destinations are free; but what tools put into such files may name a path below /tmp, so its
-/// sources are looked up with the user's rights.
+/// Who asked for a mount or a device. A site's may go anywhere but to the engine's own places. A user's source is opened with the
+/// user's rights alone, and its destination obeys `userMounts`. The workload manager's path comes through the user's environment:
+/// its source is opened like a user's, and its destination is free only where no symbolic link of the image leads it elsewhere. A
+/// CDI file is the administrator's word, so its destinations are free; but what tools put into such files may name a path below
+/// /tmp, so its sources are looked up with the user's rights.
 enum class MountOrigin { site, user, workloadManager, cdi };
 
 struct PlannedMount {

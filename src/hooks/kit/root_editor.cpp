@@ -160,14 +160,15 @@ void RootEditor::copyFile(const std::string& source, const std::string& destinat
     }
 }
 
-void RootEditor::replaceFile(const std::string& path, std::string_view content, mode_t mode) const {
+void RootEditor::replaceFile(std::string_view path, std::string_view content, mode_t mode) const {
     const auto slash = path.rfind('/');
     try {
         const auto parent = tryOpenInRoot(root, slash == 0 ? "/" : path.substr(0, slash));
         if (!parent) {
             throwErrno("Failed to open its directory");
         }
-        replaceEntry(parent.get(), path.substr(slash + 1), mode, [&](int file) { writeAll(file, content, printable(path)); });
+        replaceEntry(parent.get(), std::string(path.substr(slash + 1)), mode,
+                     [&](int file) { writeAll(file, content, printable(path)); });
     } catch (Error& error) {
         error.addContext(cat("Failed to replace the container's ", printable(path)));
         throw;

@@ -45,7 +45,7 @@ public:
     /// Replaces a file atomically, or makes it; what is at the last component is replaced itself, also if it is a symbolic link.
     /// The directory must exist. The file is not flushed to the disk, because a container's file which a crash loses is made
     /// again at the next start. Throws Error, also where new entries are not allowed (errno EXDEV).
-    void replaceFile(const std::string& path, std::string_view content, mode_t mode) const;
+    void replaceFile(std::string_view path, std::string_view content, mode_t mode) const;
 
     enum class LinkResult { made, leadsThereAlready, noDirectory };
     /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) unless it leads to the same file already. An
