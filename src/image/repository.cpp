@@ -258,11 +258,11 @@ std::string Repository::draftOf(const ImageReference& reference, const std::stri
 std::string Repository::reserveDraft(const ImageReference& reference, const std::string& suffix) const {
     constexpr int attempts = 100;
     for (int attempt = 1;; ++attempt) {
-        auto path = draftOf(reference, suffix);
         try {
+            auto path = draftOf(reference, suffix);
             openFile(path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0644);
             return path;
-        } catch (const Error& error) {  // somebody else has just removed the directory, which was empty
+        } catch (const Error& error) {  // somebody else has just removed a directory, which was empty
             if (error.errnum() != ENOENT || attempt == attempts) {
                 throw;
             }
