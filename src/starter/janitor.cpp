@@ -62,7 +62,7 @@ void endContainer(const Process& runtime, bool graceful) {
     }
 }
 
-[[noreturn]] void runJanitor(int control, const Process& runtime, const std::string& stateDirectory,
+[[noreturn]] void runJanitor(int control, const Process& runtime, const std::string& stateDirectory, bool privileged,
                              std::optional<DeviceCgroup>& deviceCgroup, std::optional<RecordFile>& record) {
     if (!stateDirectory.empty()) {
         sweepDeadContainers(stateDirectory.substr(0, stateDirectory.rfind('/')));  // here nobody has to wait for it
@@ -83,6 +83,9 @@ void endContainer(const Process& runtime, bool graceful) {
     }
     deviceCgroup.reset();
     record.reset();
+    if (privileged && !stateDirectory.empty()) {  // the user's directory, if this was the last container in it
+        ::rmdir(stateDirectory.substr(0, stateDirectory.rfind('/')).c_str());
+    }
     ::_exit(0);
 }
 
@@ -109,7 +112,7 @@ Janitor Janitor::start(const Credentials& credentials, pid_t runtime, std::strin
         keepOnly(kept);
         // Directories of cgroups are read-only for their owner, and the runtime may be hidden (proc(5), "hidepid").
         limitCapabilities(credentials, {CAP_KILL, CAP_DAC_OVERRIDE, CAP_SYS_PTRACE});
-        runJanitor(reader.get(), process, stateDirectory, deviceCgroup, record);
+        runJanitor(reader.get(), process, stateDirectory, credentials.privileged(), deviceCgroup, record);
     }
     if (deviceCgroup) {
         deviceCgroup->release();

@@ -207,6 +207,22 @@ ContainerRecord makeRecord(const engine::ContainerPlan& plan, const engine::Laun
     return record;
 }
 
+/// As long as nothing is in the directory, the end of the user's last container may remove it: then it is made again.
+RecordFile createRecord(const std::string& runtimeRoot, const std::string& name, const ContainerRecord& record,
+                        const std::function<void()>& makeDirectory) {
+    constexpr int attempts = 100;
+    for (int attempt = 1;; ++attempt) {
+        try {
+            return RecordFile::create(runtimeRoot, name, record);
+        } catch (const Error& error) {
+            if (error.errnum() != ENOENT || attempt == attempts) {
+                throw;
+            }
+        }
+        makeDirectory();
+    }
+}
+
 engine::ContainerPlan makePlan(const Entry& entry, const Credentials& credentials, const engine::SiteConfig& config,
                                const engine::LaunchRequest& request, int requestFd, PathChecker& paths,
                                const std::string& bundleDir) {
@@ -304,7 +320,8 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     logPlan({.plan = plan, .request = request, .runtime = runtime.path, .privileged = credentials.privileged()});
     paths.reset();  // directories which it holds open could not be unmounted as long as the container runs
     const bool idMapHelper = needsIdMapHelper(plan, runtime, credentials);
-    auto record = RecordFile::create(directories.runtimeRoot, plan.name, makeRecord(plan, request, config, idMapHelper));
+    auto record = createRecord(directories.runtimeRoot, plan.name, makeRecord(plan, request, config, idMapHelper),
+                               [&] { prepareStateDirectories(credentials, config, request.hostEnvironment); });
     timer.done("Planning the container");
 
     auto ownCgroup = credentials.privileged() ? OwnCgroup::open() : std::nullopt;

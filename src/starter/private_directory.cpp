@@ -41,11 +41,17 @@ void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidde
 }
 
 UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::string& path, mode_t mode, uid_t owner) {
-    if (::mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) {
-        throwErrno(cat("Failed to create ", printable(path)));
+    UniqueFd fd;
+    for (int attempt = 0; attempt < 100 && !fd; ++attempt) {  // another process may remove it in between
+        if (::mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) {
+            throwErrno(cat("Failed to create ", printable(path)));
+        }
+        // Without O_DIRECTORY, so that whatever is there can be told apart; a link itself is opened.
+        fd.reset(::openat(parent, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        if (!fd && errno != ENOENT) {
+            break;
+        }
     }
-    // Without O_DIRECTORY, so that whatever is there can be told apart; a link itself is opened.
-    UniqueFd fd(::openat(parent, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     checkErrno(fd.get(), cat("Failed to open ", printable(path)));
     verifyPrivate(fd.get(), path, owner, mode == 0700 ? 077 : 022);
     return fd;

@@ -4,6 +4,7 @@ The build tree is installed into root-owned folders below /opt (set-user-ID) and
 for crun and once for runc. Every test is followed by a check that it left no mount, loop device, process or file behind.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -267,6 +268,9 @@ def left_behind(directories, uids):
     for root in roots:
         for bundle_directory in pathlib.Path(root).glob("*/var/OCIBundleDir"):
             found |= {f"file {path}" for path in bundle_directory.iterdir()}
+    for uid in uids:  # the directory itself goes with the last container
+        with contextlib.suppress(FileNotFoundError):
+            found |= {f"file {path}" for path in pathlib.Path(f"/run/sarus/{uid}").iterdir()}
     return found
 
 

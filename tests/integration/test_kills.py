@@ -410,3 +410,17 @@ def test_128_starts_while_the_first_starter_is_stopped_with_the_lock(setuid_engi
             os.kill(child, signal.SIGCONT)
     _, errors = first.communicate(timeout=60)
     assert first.returncode == 0, errors
+
+
+def test_nothing_of_the_user_stays_in_run_after_the_last_container(engines, load_image, plain_busybox):
+    """Also while other containers of the user start: one of them makes the directory again that the end of another has removed."""
+    engine = engines("setuid", "crun")
+    image = load_image(engine, "busybox", plain_busybox)
+    loop = ["sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {engine.program} run {image} true || exit 1; done"]
+    _, identity = engine.command()
+    processes = [subprocess.Popen(loop, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  text=True, **identity) for _ in range(4)]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert (process.returncode, errors) == (0, "")
+    assert not pathlib.Path(f"/run/sarus/{engine.user.uid}").exists()
