@@ -166,6 +166,26 @@ std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& lim
     return result;
 }
 
+namespace {
+
+/// runc gives up where the job's own cgroup has less than its usual rules. Told to go on (RuntimeInvocation::deviceRulesByHook),
+/// it leaves a cgroup in which nothing can be opened; this hook, which is the first one, makes the rules.
+void addDeviceHook(oci::RuntimeConfig& config, const BundleRequest& request, const std::string& rulesPath) {
+    constexpr const char* firstStage = "prestart";
+    if (config.hooks.empty() || config.hooks.front().first != firstStage) {
+        config.hooks.insert(config.hooks.begin(), {firstStage, {}});
+    }
+    auto& hooks = config.hooks.front().second;
+    const std::vector<std::string> arguments{"sarus-hook", "devices", "0", "0", *request.runcDevices, rulesPath};
+    hooks.insert(hooks.begin(), {.path = request.hookWrapper, .args = arguments, .env = {}, .timeout = {}});
+}
+
+void writeNewFile(const std::string& path, std::string_view text) {
+    writeAll(openFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600).get(), text, path);
+}
+
+}  // namespace
+
 std::vector<oci::BundleDeviceRule> writeBundle(const BundleRequest& request) {
     engine::RuntimeDialect dialect{
         .runtime = request.runtime.kind, .privileged = request.credentials.privileged(), .idMapHelper = {}};
@@ -178,15 +198,21 @@ std::vector<oci::BundleDeviceRule> writeBundle(const BundleRequest& request) {
         bringHelper(request.hookWrapper, hookWrapperInside, request);
     }
     wrapHooks(config, request.plan, request.hookWrapper);
-    const std::string path = cat(request.rootfs.bundleDir(), "/config.json");
-    const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    const std::string rulesPath = cat(request.rootfs.bundleDir(), "/device-rules");
+    if (request.runcDevices) {
+        addDeviceHook(config, request, rulesPath);
+    }
     const auto text = runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config));
-    writeAll(file.get(), text, path);
+    writeNewFile(cat(request.rootfs.bundleDir(), "/config.json"), text);
     const auto& hooks = request.plan.hooks;
     const bool edited =
         std::any_of(hooks.begin(), hooks.end(), [](const auto& planned) { return planned.stage == oci::kPrecreateStage; });
-    return edited ? oci::BundleConfig::parse(text, "config.json after the precreate hooks").deviceRules()
-                  : std::vector<oci::BundleDeviceRule>();
+    auto rules = edited ? oci::BundleConfig::parse(text, "config.json after the precreate hooks").deviceRules()
+                        : std::vector<oci::BundleDeviceRule>();
+    if (request.runcDevices) {
+        writeNewFile(rulesPath, deviceRulesText(request.rootfs.devices(), rules));
+    }
+    return rules;
 }
 
 std::string missingCommand(std::string_view command) {

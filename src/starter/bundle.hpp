@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,9 +33,10 @@ struct BundleRequest {
     const Credentials& credentials;
     const RuntimeProgram& runtime;
     const Rootfs& rootfs;
-    std::string idMapHelper;               ///< host path of the helper that rootless containers may need inside
-    std::string hookWrapper;               ///< host path of the program that starts the hooks
-    const UserNamespaces& userNamespaces;  ///< which the container has in common with others
+    std::string idMapHelper;                 ///< host path of the helper that rootless containers may need inside
+    std::string hookWrapper;                 ///< host path of the program that starts the hooks
+    std::optional<std::string> runcDevices;  ///< runc's v1 device cgroup, where the rules are a hook's to make
+    const UserNamespaces& userNamespaces;    ///< which the container has in common with others
 };
 
 /// Writes config.json (0600) beside the root filesystem, and brings the id-map helper into the container where it is needed.

@@ -83,7 +83,8 @@ void writeRules(int leaf, const std::vector<DevicePattern>& devices, const std::
     for (const auto& device : devices) {
         const auto rule = ruleText(device);
         if (!writeRule(leaf, "devices.allow", rule)) {
-            throwErrno(cat("Failed to allow the device ", rule, " in the container's cgroup"));
+            throw Error::fromErrno(cat("Failed to allow the device ", rule, " in the container's cgroup"), errno,
+                                   "The job's own cgroup has to allow it: ask the workload manager for the device");
         }
     }
 }
@@ -102,6 +103,15 @@ void addPatterns(const std::vector<oci::BundleDeviceRule>& rules, std::vector<De
             }
         }
     }
+}
+
+std::vector<DevicePattern> patternsOf(const std::vector<DeviceRule>& rules, const std::vector<oci::BundleDeviceRule>& more) {
+    std::vector<DevicePattern> patterns;
+    for (const auto& rule : rules) {
+        patterns.push_back({.type = rule.type, .major = rule.major, .minor = rule.minor, .access = rule.access});
+    }
+    addPatterns(more, patterns);
+    return patterns;
 }
 
 /// Whether this is a mount of the v1 hierarchy of `controller` ("": of the v2 one).
@@ -260,6 +270,17 @@ std::string runcCgroupsPath(std::string_view containerName) {
     return cat(own == "/" ? "" : own, '/', leafPrefix, containerName);
 }
 
+std::string deviceRulesText(const std::vector<DeviceRule>& rules, const std::vector<oci::BundleDeviceRule>& more) {
+    std::string text;
+    for (const auto& usual : usualDevices) {
+        text += cat('?', ruleText(usual), '\n');
+    }
+    for (const auto& device : patternsOf(rules, more)) {
+        text += cat(ruleText(device), '\n');
+    }
+    return text;
+}
+
 DeviceCgroup DeviceCgroup::makeLeaf(OwnCgroup own, const std::string& containerName) {
     if (!own.directory) {
         throw Error::fromErrno(cat("Failed to open the cgroup ", printable(own.path)), own.error);
@@ -284,11 +305,7 @@ DeviceCgroup DeviceCgroup::create(OwnCgroup own, const std::string& containerNam
                                   const std::vector<oci::BundleDeviceRule>& more) {
     const bool unified = own.unified;
     auto cgroup = makeLeaf(std::move(own), containerName);
-    std::vector<DevicePattern> devices;
-    for (const auto& rule : rules) {
-        devices.push_back({.type = rule.type, .major = rule.major, .minor = rule.minor, .access = rule.access});
-    }
-    addPatterns(more, devices);
+    auto devices = patternsOf(rules, more);
     if (unified) {
         devices.insert(devices.end(), usualDevices.begin(), usualDevices.end());
         attachDeviceProgram(cgroup.leaf.get(), devices);

@@ -34,6 +34,10 @@ std::optional<std::string> findCgroupDirectory(const std::vector<MountEntry>& mo
 /// The absolute cgroupsPath that keeps runc below the caller's own cgroup on a unified layout.
 std::string runcCgroupsPath(std::string_view containerName);
 
+/// The rules of a container's device cgroup as lines for the v1 controller: the usual devices, marked with "?" because the job's
+/// own cgroup may have less, and those of the plan and of the precreate hooks' edits.
+std::string deviceRulesText(const std::vector<DeviceRule>& rules, const std::vector<oci::BundleDeviceRule>& more);
+
 /// cgroup.procs, opened for writing, of every cgroup in which another process is (the text of its /proc/<pid>/cgroup) and this
 /// one is not: whoever writes "0" there joins it. What this process cannot reach is left out, or if it `mustJoinAll` an Error:
 /// outside of that cgroup its limits and device rules do not hold.

@@ -335,6 +335,8 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
     if (runtime.kind == engine::OciRuntime::crun && detectCgroupLayout() == CgroupLayout::hybrid) {
         hideUnifiedHierarchy();
     }
+    const bool rulesByHook = ownCgroup && !ownCgroup->unified && runtime.kind == engine::OciRuntime::runc;
+    const auto runcDevices = rulesByHook ? std::optional(cat(ownCgroup->path, '/', plan.name)) : std::nullopt;
     const auto rulesOfHooks = writeBundle({.limits = payloadLimits(entry, request),
                                            .plan = plan,
                                            .config = config,
@@ -343,6 +345,7 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                            .rootfs = rootfs,
                                            .idMapHelper = cat(entry.prefix, "/libexec/sarus-idmap"),
                                            .hookWrapper = cat(entry.prefix, "/libexec/sarus-hook"),
+                                           .runcDevices = runcDevices,
                                            .userNamespaces = userNamespaces});
     timer.done("Writing the bundle");
 
@@ -353,7 +356,8 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                  .containerName = plan.name,
                                  .terminal = plan.terminal,
                                  .descriptors = plan.descriptors,
-                                 .keepLog = runtime.kind == engine::OciRuntime::crun || logLevel() > LogLevel::debug};
+                                 .keepLog = runtime.kind == engine::OciRuntime::crun || logLevel() > LogLevel::debug,
+                                 .deviceRulesByHook = runcDevices.has_value()};
     if (userNamespaces.payload) {
         invocation.descriptors.push_back({.from = userNamespaces.payload.get(), .to = payloadNamespaceNumber(plan)});
     }

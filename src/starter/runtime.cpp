@@ -345,6 +345,9 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     if (crun) {
         arguments.emplace_back("--cgroup-manager=disabled");
     }
+    if (invocation.deviceRulesByHook) {
+        arguments.emplace_back("--rootless=true");  // of no other effect for root on version 1
+    }
     if (invocation.keepLog) {
         arguments.emplace_back("--log");  // errors still reach the user's stderr
         arguments.emplace_back(runtimeLogPath(invocation.bundleDir));

@@ -64,6 +64,7 @@ struct RuntimeInvocation {
     std::vector<engine::PreservedDescriptor> descriptors{};  ///< `to` counts up from 3
     bool keepLog = false;                                    ///< runc's warnings go to a file in the bundle, not to the user;
                                                              ///< what crun complains of goes there and to the user
+    bool deviceRulesByHook = false;                          ///< runc goes on if it cannot make them itself
     std::string pidFile{};                                   ///< none if empty (pid_file.hpp)
     std::vector<int> cgroups{};                              ///< cgroup.procs of each cgroup which the runtime enters
     int execProcess = -1;                                    ///< a file with the process to run in the running container, or -1

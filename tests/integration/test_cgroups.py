@@ -126,6 +126,55 @@ def test_container_stays_in_the_cgroups_of_its_job(place, image, layout, mode, o
             assert f"{found}/".startswith(f"/{folders[0].name}/"), f"{name}: {found}"
 
 
+@contextlib.contextmanager
+def job_without(rule):
+    """A job whose cgroup denies devices, as workload managers do for those which the job did not ask for."""
+    with cgroup("devices") as folder:
+        (folder / "devices.deny").write_text(rule)
+        yield folder
+
+
+SOME_GPU = "c 195:* rwm"
+
+
+@pytest.mark.parametrize("layout", ["as-mounted", "legacy"])
+@pytest.mark.parametrize("options", [[], ["--device=/dev/loop-control:/dev/loops:r"]], ids=["no-device", "device"])
+def test_container_starts_in_a_job_that_is_denied_some_device(place, image, options):
+    script = "cat /dev/null && head -c 2 /dev/zero | wc -c; (: < /dev/loops) && echo opened; (: > /dev/loops) && echo written; cat /proc/self/cgroup | grep devices"
+    with job_without(SOME_GPU) as job:
+        result = run_in([job], place("root"), "run", *options, image("root"), "sh", "-c", script)
+        assert result.returncode == 0, result.stderr
+        count, *opened, own = result.stdout.split("\n")[:-1]
+        assert count == "2" and f"/{job.name}" in own
+        assert opened == (["opened"] if options else ["written"]), "without a device it is a new file"
+
+
+@pytest.mark.parametrize("layout", ["as-mounted", "legacy"])
+def test_exec_has_the_devices_of_its_container_in_such_a_job(place, image, runtime):
+    name = f"denied-{os.getpid()}-{runtime}"
+    with job_without(SOME_GPU) as job:
+        engine = place("setuid")
+        argv, keywords = engine.command("run", "--name", name, "--device=/dev/kmsg:r", image("setuid"), "sh", "-c", "echo ready; exec sleep 60")
+        enter = f'echo $$ > {job}/cgroup.procs; exec "$@"'
+        process = subprocess.Popen(["sh", "-c", enter, "sh", *argv], env=engine.user.environment(), cwd=engine.user.home, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **keywords)
+        try:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+            result = engine.sarus("exec", name, "sh", "-c", "cat /dev/null && echo x > /dev/null && grep devices /proc/self/cgroup")
+            assert result.returncode == 0 and f"/{job.name}/" in result.stdout, result.stderr
+        finally:
+            engine.sarus("kill", "--signal=KILL", name)
+            process.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("layout", ["as-mounted", "legacy"])
+def test_device_that_the_job_is_denied_is_named(place, image):
+    with job_without("c 1:11 rwm") as job:
+        result = run_in([job], place("root"), "run", "--device=/dev/kmsg:r", image("root"), "echo", "started")
+        assert result.returncode == 1 and "started" not in result.stdout
+        assert "Failed to allow the device c 1:11 r in the container's cgroup: Operation not permitted" in result.stderr
+
+
 def test_layouts_are_what_their_names_say(layout):
     script = "stat -fc %T /sys/fs/cgroup /sys/fs/cgroup/unified 2>/dev/null"
     sandbox = str(installation.SANDBOX)

@@ -1,15 +1,17 @@
 // sarus-hook exec|mark|wait INDEX TIMEOUT LOG [PROGRAM [ARGUMENT...]]
 // sarus-hook inside INDEX TIMEOUT DESCRIPTION PROGRAM [ARGUMENT...]
+// sarus-hook devices INDEX TIMEOUT CGROUP RULES
 //
 // Stands before each hook that an OCI runtime starts. It reads the container's state to the end, so that a hook which does not
 // want it does no harm (the runtimes fail with a broken pipe then). Then, by its first argument:
 //   exec    it tells the starter through the FIFO LOG which hook of the plan is about to run, and becomes this hook: process,
 //           environment, directory, time-out and exit status are the hook's own;
 //   mark    there is no hook: it tells that all those have run which are started on the host before the command;
-//   wait    it runs the hook, which must not end the container if it fails: for stages after the start. The starter is told about
-//   a
-//           failure, and about a hook that runs for more than TIMEOUT seconds (0: no limit), which is killed;
+//   wait    it runs the hook, which must not end the container if it fails: for stages after the start. The starter is told
+//           about a failure, and about a hook that runs for more than TIMEOUT seconds (0: no limit), which is killed;
 //   inside  it runs the hook, and names it if it fails: for hooks in the container, where there is no way to the starter.
+// "devices" is a hook by itself: the rules of the container's device cgroup (version 1) are those of the file RULES, one a line,
+// with "?" before those that may be refused.
 // What it writes to LOG is described beside HookLog (starter/hooks.hpp). It is linked statically, because it may run inside of
 // foreign images, and has no privileges of its own.
 
@@ -209,17 +211,52 @@ int runInside(const char* description, char** command) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+int openControl(const char* cgroup, const char* name) {
+    char path[4096];
+    ::snprintf(path, sizeof path, "%s/%s", cgroup, name);
+    const int control = ::open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (control < 0) {
+        fail("Failed to open", path);
+    }
+    return control;
+}
+
+int makeDeviceRules(const char* cgroup, const char* rules) {
+    if (!writeAll(openControl(cgroup, "devices.deny"), "a", 1)) {
+        fail("Failed to restrict the device cgroup", cgroup);
+    }
+    const int allow = openControl(cgroup, "devices.allow");
+    FILE* file = ::fopen(rules, "re");
+    if (file == nullptr) {
+        fail("Failed to open", rules);
+    }
+    char line[128];
+    while (::fgets(line, sizeof line, file) != nullptr) {
+        line[::strcspn(line, "\n")] = '\0';
+        const bool usual = line[0] == '?';
+        if (!writeAll(allow, line + usual, ::strlen(line + usual)) && !usual) {
+            ::dprintf(STDERR_FILENO, "Failed to allow the device %s in the container's cgroup: %s\n", line, ::strerror(errno));
+            return 1;
+        }
+    }
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const auto is = [&](const char* how) { return argc > 5 && ::strcmp(argv[1], how) == 0; };
     const bool mark = argc == 5 && ::strcmp(argv[1], "mark") == 0;
-    if (!mark && !is("exec") && !is("wait") && !is("inside")) {
+    if (!mark && !is("exec") && !is("wait") && !is("inside") && !is("devices")) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-hook exec|mark|wait|inside INDEX TIMEOUT LOG|DESCRIPTION [PROGRAM [ARGUMENT...]]\n");
+                  "usage: sarus-hook exec|mark|wait|inside|devices INDEX TIMEOUT LOG|DESCRIPTION|CGROUP [PROGRAM|RULES "
+                  "[ARGUMENT...]]\n");
         return 1;
     }
     keepState();
+    if (is("devices")) {
+        return makeDeviceRules(argv[4], argv[5]);
+    }
     if (is("inside")) {
         return runInside(argv[4], argv + 5);
     }

@@ -44,6 +44,13 @@ TEST(RuntimeArguments, RuncKeepsItsWarningsInTheBundle) {
     EXPECT_THAT(runtimeArguments(loud), Not(Contains("--log")));
 }
 
+TEST(RuntimeArguments, RuncGoesOnWhereAHookMakesTheDeviceRules) {
+    auto with = invocation(OciRuntime::runc);
+    EXPECT_THAT(runtimeArguments(with), Not(Contains("--rootless=true")));
+    with.deviceRulesByHook = true;
+    EXPECT_THAT(runtimeArguments(with), Contains("--rootless=true"));
+}
+
 TEST(RuntimeArguments, PreservedDescriptorsAreCounted) {
     auto with = invocation(OciRuntime::crun);
     with.descriptors = {{.from = 9, .to = 3}, {.from = 12, .to = 4}};
