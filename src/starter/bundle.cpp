@@ -24,6 +24,8 @@ namespace sarus::starter {
 namespace {
 
 constexpr std::size_t largestSeccompProfile = 4U << 20U;
+/// crun keeps a copy beside its state: in /run, which is small and everybody's, if the starter has privileges.
+constexpr std::size_t largestCopiedConfig = 4U << 20U;
 
 std::vector<oci::RuntimeDeviceRule> deviceRules(const std::vector<DeviceRule>& devices) {
     std::vector<oci::RuntimeDeviceRule> rules;
@@ -203,6 +205,12 @@ std::vector<oci::BundleDeviceRule> writeBundle(const BundleRequest& request) {
         addDeviceHook(config, request, rulesPath);
     }
     const auto text = runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config));
+    if (request.credentials.privileged() && request.runtime.kind == engine::OciRuntime::crun &&
+        text.size() > largestCopiedConfig) {
+        throw Error(cat("The container's environment and arguments are too large: its configuration would have ", text.size(),
+                        " bytes, of at most ", largestCopiedConfig),
+                    "Unset large variables; control characters count six times");
+    }
     writeNewFile(cat(request.rootfs.bundleDir(), "/config.json"), text);
     const auto& hooks = request.plan.hooks;
     const bool edited =

@@ -29,6 +29,10 @@ using Json = nlohmann::json;
 using Node = oci::JsonNode<Json>;
 
 constexpr std::size_t largestRecord = 64U << 20U;
+/// As much of a record each of its lists and its other strings may take.
+constexpr std::size_t largestEnvironment = 192U << 10U;
+constexpr std::size_t largestCommand = 32U << 10U;
+constexpr std::size_t largestString = 32U << 10U;
 
 std::string recordPath(const std::string& runtimeRoot, const std::string& containerName) {
     return cat(runtimeRoot, "/.", containerName, ".json");  // no container's name begins with a dot
@@ -44,12 +48,38 @@ std::string_view nameOfRecord(std::string_view fileName) {
 /// that takes less than this.
 constexpr int patienceMilliseconds = 200;
 
+std::size_t sizeAsJson(std::string_view text) {
+    return oci::JsonWriter().value(text).text().size() + 1;
+}
+
+/// The strings that fit, in their order.
+std::vector<std::string> fitting(const std::vector<std::string>& strings, std::size_t space) {
+    std::vector<std::string> kept;
+    for (const auto& text : strings) {
+        // A string takes its length at least: large ones are not written only to be measured.
+        const auto size = text.size() < space ? sizeAsJson(text) : text.size();
+        if (size <= space) {
+            kept.push_back(text);
+            space -= size;
+        }
+    }
+    return kept;
+}
+
 std::string serialize(const ContainerRecord& record) {
+    const auto command = fitting(record.command, largestCommand);
+    const auto environment = fitting(record.environment, largestEnvironment);
+    for (const auto* text : {&record.image, &record.workdir}) {
+        if (sizeAsJson(*text) > largestString) {
+            throw Error(cat("The path of the image or the working directory is too long (", text->size(), " bytes)"));
+        }
+    }
     oci::JsonWriter out;
     out.beginObject();
     out.member("image", record.image);
-    out.member("command", record.command);
-    out.member("environment", record.environment);
+    out.member("command", command);
+    out.member("environment", environment);
+    out.member("incomplete", command.size() < record.command.size() || environment.size() < record.environment.size());
     out.member("workdir", record.workdir);
     if (record.apparmorProfile) {
         out.member("apparmorProfile", *record.apparmorProfile);
@@ -86,9 +116,12 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
     record.workdir = root.member("workdir", member("workdir")).string();
     record.apparmorProfile = optionalString("apparmorProfile");
     record.selinuxLabel = optionalString("selinuxLabel");
-    if (const auto found = root.object().find("idMapHelper"); found != document.end()) {
-        record.idMapHelper = root.member("idMapHelper", *found).boolean();
-    }
+    const auto flag = [&](const char* key) {
+        const auto found = root.object().find(key);
+        return found != document.end() && root.member(key, *found).boolean();
+    };
+    record.incomplete = flag("incomplete");
+    record.idMapHelper = flag("idMapHelper");
     return record;
 }
 

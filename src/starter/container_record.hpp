@@ -17,6 +17,7 @@ struct ContainerRecord {
     std::string workdir;
     std::optional<std::string> apparmorProfile = std::nullopt;  ///< what confines it holds for every process that joins it
     std::optional<std::string> selinuxLabel = std::nullopt;
+    bool incomplete = false;   ///< set by RecordFile: variables or arguments are missing which were too large to be remembered
     bool idMapHelper = false;  ///< its user was made by the helper inside (engine::needsIdMapHelper)
 };
 
@@ -27,6 +28,9 @@ class RecordFile {
 public:
     /// Removes what a dead container of this name has left. Throws Error "A container with the name ... exists already" if a
     /// record of this name is locked, or the runtime's state names a process that runs.
+    ///
+    /// A record has less than 300 KiB: /run is small and everybody's, and a user's variables may have megabytes. What would make
+    /// it larger is left out, smaller variables and arguments after it are not.
     static RecordFile create(const std::string& runtimeRoot, const std::string& containerName, const ContainerRecord& record);
 
     RecordFile(RecordFile&& other) noexcept : fd(std::move(other.fd)), path(std::exchange(other.path, {})) {}

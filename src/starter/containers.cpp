@@ -64,6 +64,9 @@ std::string formatDetails(const ContainerEntry& container, const std::optional<C
         for (const auto& variable : record->environment) {
             text += cat("Environment:    ", printable(variable), "\n");
         }
+        if (record->incomplete) {
+            text += "Incomplete:     variables or arguments which are too large to be remembered are missing\n";
+        }
     }
     return text;
 }
@@ -76,6 +79,9 @@ std::string formatDetailsJson(const ContainerEntry& container, const std::option
     if (record) {
         out.member("image", record->image).member("args", record->command);
         out.member("workingDir", record->workdir).member("env", record->environment);
+        if (record->incomplete) {
+            out.member("incomplete", true);
+        }
     }
     out.endObject();
     return cat(out.text(), '\n');

@@ -44,6 +44,10 @@ engine::ContainerPlan makePlan(const Entry& entry, const Credentials& credential
     for (const auto& warning : plan.warnings) {
         logWarn("Runtime", warning);
     }
+    if (record.incomplete) {
+        logWarn("Runtime", cat("The environment of the container '", plan.name,
+                               "' is too large to be remembered as a whole: the command does not get all of it"));
+    }
     return plan;
 }
 

@@ -1,6 +1,7 @@
 """Hostile images, mounts and payloads: what an unprivileged user may try on the way into a container and from inside of it."""
 
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -261,6 +262,35 @@ ctypes.CDLL(None).execve(argv[0], array(argv), array(env))
     assert result.returncode == 0, result.stderr
     first, size = result.stdout.split()
     assert first in ("1", "2") and int(size) > 1500000
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_large_environments_do_not_fill_the_nodes_run(engines, load_image, plain_busybox, runtime):
+    engine = engines("setuid", runtime)
+    image = load_image(engine, "busybox", plain_busybox)
+    state = pathlib.Path(f"/run/sarus/{engine.user.uid}")
+
+    def start(character):
+        environment = {f"V{number}": character * 100000 for number in range(14)} | {"ZLAST": "here"}
+        return engine.start("run", "--name=large", image, "sh", "-c", "echo ready; exec sleep 60", env=environment)
+
+    container = start("x")
+    try:
+        assert container.stdout.readline() == "ready\n"
+        assert (state / ".large.json").stat().st_size < 300 << 10
+        result = engine.sarus("exec", "large", "sh", "-c", "echo $ZLAST; echo ${#V0}; echo ${#V13}")
+        assert result.stdout.split() == ["here", "100000", "0"] and "too large to be remembered" in result.stderr
+        assert "Incomplete:" in engine.sarus("inspect", "large").stdout
+    finally:
+        container.kill()
+        container.communicate()
+    container = start("\1")
+    started = container.stdout.readline() == "ready\n"
+    used = sum(path.stat().st_size for path in state.rglob("*") if path.is_file()) if started else 0
+    container.kill()
+    assert started == (runtime == "runc") and used < 5 << 20
+    error = container.communicate()[1]
+    assert started or "environment and arguments are too large" in error
 
 
 @pytest.mark.parametrize("value", ["-1", "junk", "99999999999999999999", "1000", "", "3 ", "0x3"])

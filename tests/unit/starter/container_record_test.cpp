@@ -48,6 +48,29 @@ TEST(ContainerRecord, KnowsWhatConfinesTheContainer) {
     EXPECT_EQ(readRecord(directory.path(), "free")->selinuxLabel, std::nullopt);
 }
 
+TEST(ContainerRecord, IsSmallHoweverMuchTheUserHas) {
+    const test::TemporaryDirectory directory;
+    auto huge = sample;
+    huge.environment.insert(huge.environment.begin(), cat("LARGE=", std::string(100U << 10U, '\x01')));
+    huge.environment.insert(huge.environment.begin(), cat("FITS=", std::string(100U << 10U, 'x')));
+    huge.environment.insert(huge.environment.end(), 1U << 20U, "MANY=1");
+    huge.command.insert(huge.command.begin() + 1, std::string(1U << 20U, 'x'));
+    const auto file = RecordFile::create(directory.path(), "n", huge);
+    struct stat status {};
+    ASSERT_EQ(::stat(cat(directory.path(), "/.n.json").c_str(), &status), 0);
+    EXPECT_LT(status.st_size, 300 << 10);
+    const auto record = readRecord(directory.path(), "n");
+    EXPECT_TRUE(record->incomplete);
+    EXPECT_THAT(record->command, ElementsAre("sh", "-c", "x"));
+    ASSERT_GT(record->environment.size(), 2U);
+    EXPECT_EQ(record->environment[0].substr(0, 5), "FITS=");
+    EXPECT_EQ(record->environment[1], "A=1");
+    const auto small = RecordFile::create(directory.path(), "small", sample);
+    EXPECT_FALSE(readRecord(directory.path(), "small")->incomplete);
+    huge.workdir = std::string(1U << 20U, '/');
+    EXPECT_THROW(RecordFile::create(directory.path(), "m", huge), Error);
+}
+
 TEST(ContainerRecord, KnowsWhoMadeTheContainersUser) {
     const test::TemporaryDirectory directory;
     auto helped = sample;
