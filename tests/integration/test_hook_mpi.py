@@ -216,11 +216,24 @@ def test_cache_that_is_right_already_is_not_written(bundle, hook, host):
     assert (bundle.root / "etc/ld.so.cache").stat().st_ino == before.st_ino
 
 
+def contents(root):
+    """{path: what is there} of files and links, the linker's cache included; not what the OCI runtime makes for itself."""
+    found = {}
+    for path in root.rglob("*"):
+        name = f"/{path.relative_to(root)}"
+        if not name.startswith(("/proc/", "/dev/", "/sys/")):
+            found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+    return found
+
+
 def test_missing_symbol_version_is_explained_before_anything_is_mounted(bundle, hook, host):
     install_mpi(bundle.root)
     compile_library(bundle.root / "usr/lib/libver.so.1", "int ver1(void) { return 1; }\n", "libver.so.1", "VER_1 { ver1; };\n")
+    subprocess.run(["/sbin/ldconfig", "-r", str(bundle.root)], check=True)
+    before = contents(bundle.root)
     result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host, ["demanding/libmpi.so.12.2.0"]))])
     assert result.returncode != 0
+    assert "/usr/lib/libmpi.so" not in before and contents(bundle.root) == before
     assert "VER_2 of libver.so.1 (which goes up to VER_1), needed by libmpi.so.12.2.0" in result.stderr + bundle.log.read_text()
 
 
@@ -253,6 +266,24 @@ def test_device_of_bind_mounts_can_be_used(bundle, hook, host):
     assert bundle.run(["/bin/open", "/dev/fuse"], [], mounts=device).stdout == "closed\n"
 
 
+@pytest.mark.parametrize("rootless", [False, True])
+def test_devices_are_allowed_unless_the_hook_is_told_that_it_has_no_privileges(bundle, hook, host, rootless):
+    """Looked at after the hook, in the container's own cgroup: HOOK_ROOTLESS=true leaves it as it is."""
+    install_mpi(bundle.root)
+    printer = bundle.directory / "printer"
+    printer.write_text("""#!/bin/sh
+pid=$(sed -n 's/.*"pid" *: *\\([0-9]*\\).*/\\1/p')
+cat "/sys/fs/cgroup/devices$(sed -n 's/.*:devices://p' "/proc/$pid/cgroup")/devices.list" >"$RULES"
+""")
+    printer.chmod(0o755)
+    rules = bundle.directory / "rules"
+    settings = variables(host, BIND_MOUNTS="/dev/fuse", **({"HOOK_ROOTLESS": "true"} if rootless else {}))
+    result = bundle.run(["/bin/show"], [("createRuntime", hook, settings), ("createRuntime", printer, {"RULES": rules, "PATH": "/usr/bin:/bin"})])
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
+    lines = rules.read_text().splitlines()
+    assert "c 1:3 rwm" in lines and ("c 10:229 rw" in lines) == (not rootless), lines
+
+
 def test_hostile_images_do_not_lead_out_of_the_root(bundle, hook, host):
     outside = bundle.directory / "outside"
     outside.mkdir()
@@ -279,8 +310,11 @@ def test_nothing_is_created_in_directories_mounted_from_the_host(bundle, hook, h
     (bundle.root / "lib").symlink_to("/usr/local/lib")
     mounts = [{"type": "bind", "source": str(users), "destination": "/usr/local/lib", "options": ["rbind"]}]
     before = sorted(users.iterdir())
-    bundle.run(["/bin/show"], [("createContainer", hook, variables(host))], mounts=mounts)
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))], mounts=mounts)
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr
     assert sorted(users.iterdir()) == before
+    if bundle.runtime == "crun":  # runc keeps to itself what a hook says that succeeds
+        assert "/usr/local/lib is mounted from elsewhere, nothing may be created" in bundle.log.read_text()
 
 
 def test_musl_image_without_any_tool_is_understood(tmp_path, hook, host):
