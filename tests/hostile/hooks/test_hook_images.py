@@ -16,7 +16,8 @@ pytestmark = pytest.mark.asroot
 
 SECONDS = 20
 MEMORY = 1 << 30
-HOOKS = ["mpi_hook", "glibc_hook"]
+HOOKS = ["mpi_hook", "glibc_hook", "ldcache_hook", "mount_hook", "decorator_hook"]
+ACTIVATION = "OCI_ATTACKED=all"
 
 
 @pytest.fixture(scope="session")
@@ -43,8 +44,19 @@ class Attack:
         self.outside.mkdir()
         (self.outside / "ld.so.cache").write_text("the host's\n")
         (self.outside / "libmpi.so.12").write_text("the host's\n")
-        self.settings = {"MPI_LIBS": f"{directory}/host/libmpi.so.12.2.0", "MPI_DEPENDENCY_LIBS": f"{directory}/host/libdep.so.1.3",
-                         "GLIBC_LIBS": f"{LIBC}:{LINKER}"}
+        host = f"{directory}/host"
+        (directory / "host/added").write_text("added\n")
+        self.added = f"{host}/added"
+        inventories = directory / "inventories"
+        inventories.mkdir()
+        (inventories / "vendor.cfg").write_text(json.dumps({"activation_flag": ACTIVATION.partition("=")[0], "driver_feature": ["files"], "inventory": {
+            "files": {"libraries": [f"{host}/libdep.so.1.3"], "miscellaneous": [self.added], "directories": [host]}}}))
+        self.arguments = {"mount_hook": [f"--mount=type=bind,src={self.added},dst=/etc/added",
+                                         f"--mount=type=bind,src={host}/libdep.so.1.3,dst=<FI_PROVIDER_PATH>/libdep-fi.so"],
+                          "decorator_hook": [f"--config-dir={inventories}"]}.get(program.name, [])
+        self.environment = [ACTIVATION] if program.name == "decorator_hook" else []
+        self.settings = {"mpi_hook": {"MPI_LIBS": f"{host}/libmpi.so.12.2.0", "MPI_DEPENDENCY_LIBS": f"{host}/libdep.so.1.3"},
+                         "glibc_hook": {"GLIBC_LIBS": f"{LIBC}:{LINKER}"}, "mount_hook": {"LDCONFIG_PATH": "/sbin/ldconfig"}}.get(program.name, {})
         self.before = self.snapshot()
 
     def snapshot(self):
@@ -52,12 +64,12 @@ class Attack:
 
     def run(self, state=None, environment=(), settings=None):
         """Runs the hook in a mount namespace of its own, and then looks from there at what it did to the directory outside."""
-        (self.directory / "config.json").write_text(json.dumps({"root": {"path": str(self.root)}, "process": {"env": list(environment)}}))
+        (self.directory / "config.json").write_text(json.dumps({"root": {"path": str(self.root)}, "process": {"env": [*self.environment, *environment]}}))
         if state is None:
             state = json.dumps({"ociVersion": "1.0.0", "id": "attack", "pid": 0, "bundle": str(self.directory)})
-        script = '"$0"; status=$?; cat "$1"/* >&2; grep -c " $1" /proc/self/mountinfo >&2; exit $status'
+        script = 'outside=$1; shift; "$0" "$@"; status=$?; cat /proc/self/mountinfo >"$outside.mounts"; cat "$outside"/* >&2; grep -c " $outside" /proc/self/mountinfo >&2; exit $status'
         command = ["unshare", "--mount", "--propagation", "private", "/usr/bin/prlimit", f"--as={MEMORY}", "/bin/sh", "-c", script,
-                   str(self.program), str(self.outside)]
+                   str(self.program), str(self.outside), *self.arguments]
         result = subprocess.run(command, env=self.settings if settings is None else settings, input=state, capture_output=True, text=True,
                                 errors="surrogateescape", timeout=SECONDS)
         seen = "the host's\nthe host's\n0\n"
@@ -67,6 +79,11 @@ class Attack:
         assert 0 <= result.returncode < 128, f"the hook crashed: {result.returncode}\n{result.stderr}"
         assert not any(ord(character) < 32 and character != "\n" for character in result.stderr), repr(result.stderr)
         return result
+
+    def mounts(self):
+        """Where something was mounted in the image."""
+        points = (line.split()[4] for line in (self.directory / "outside.mounts").read_text().splitlines())
+        return {point.removeprefix(str(self.root)) for point in points if point.startswith(f"{self.root}/")}
 
     def works(self, **keywords):
         result = self.run(**keywords)
@@ -86,6 +103,15 @@ class Attack:
 @pytest.fixture(params=HOOKS)
 def attack(request, tmp_path, template, build_dir):
     return Attack(tmp_path, template, build_dir / request.param)
+
+
+def test_image_that_is_as_it_should_be_gets_what_the_hook_brings(attack):
+    """Without this, the tests below would prove little."""
+    attack.works()
+    expected = {"mpi_hook": {"/usr/lib/libmpi.so.12.1.0", "/usr/lib/libdep.so.1.3"}, "glibc_hook": {f"/usr{MULTIARCH}/libc.so.6"}, "ldcache_hook": set(),
+                "mount_hook": {"/etc/added", "/usr/lib/libdep-fi.so"}, "decorator_hook": {attack.added}}[attack.program.name]
+    assert expected <= attack.mounts()
+    assert (attack.root / "etc/ld.so.cache").exists()
 
 
 def make_socket(path):
@@ -211,6 +237,17 @@ def test_library_path_of_the_container(attack):
     attack.works(environment=[f"LD_LIBRARY_PATH={path}"])
 
 
+@pytest.mark.parametrize("attack", ["mount_hook"], indirect=True)
+@pytest.mark.parametrize("value", ["/proc", "/proc/self/fd", "/sys/kernel", "/dev", "relative", "..", "", "/" + "x" * 5000, "/" + "a/" * 300,
+                                   "/usr/lib\x1b[2J", "/etc/passwd", "OUTSIDE", "/../../../../../../../..OUTSIDE", "/tmp/link", "/tmp/loop", "/tmp/fifo", ":/opt"])
+def test_path_of_providers_of_the_container(attack, value):
+    (attack.root / "tmp/link").symlink_to(attack.outside)
+    (attack.root / "tmp/loop").symlink_to("loop")
+    os.mkfifo(attack.root / "tmp/fifo")
+    attack.run(environment=[f"FI_PROVIDER_PATH={value.replace('OUTSIDE', str(attack.outside))}"])
+
+
+@pytest.mark.parametrize("attack", ["mpi_hook", "glibc_hook"], indirect=True)
 def test_settings_of_the_image_are_not_the_hooks(attack):
     """The hook's own variables come from its JSON file only."""
     environment = [f"{name}={value}" for name, value in attack.settings.items()]
