@@ -169,3 +169,9 @@ def test_compatibility_table_names_tests_that_exist(source_dir):
     assert len(named) > 50
     assert [name for name in sorted(named) if name not in known | {file.name for file in tests.glob("*/test_*.py")}
             and not (source_dir / name).exists()] == []
+
+
+def test_every_fuzzer_is_in_the_list(source_dir):
+    fuzzers = {file.name.removesuffix("_fuzz.cpp") for file in (source_dir / "tests/fuzz").glob("*/*_fuzz.cpp")}
+    rows = [line.split("|")[1] for line in (source_dir / "tests/fuzz/README.md").read_text().splitlines() if line.startswith("| `")]
+    assert fuzzers == {name for row in rows for name in re.findall(r"`(\w+)`", row)}
