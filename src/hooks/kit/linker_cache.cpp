@@ -133,7 +133,7 @@ LinkerCacheResult updateLinkerCache(int root) {
                  [&known](const std::string& name) { return known.insert(name).second; });
     const auto stamp = makeCacheStamp(root, scan.examined, clock);
     const auto content = serializeLdCache(scan.records, {stamp ? std::string_view(*stamp) : std::string_view(), scan.notes});
-    RootEditor(root).replaceFile(std::string(kCache), content, 0644);
+    RootEditor(root).replaceFile(kCache, content, 0644);
     return {LinkerCacheUpdate::written, CacheFile{content.size(), ::time(nullptr)}};
 }
 
