@@ -65,7 +65,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     }
     if (request.runtime.kind == engine::OciRuntime::runc && request.credentials.privileged() &&
         detectCgroupLayout() == CgroupLayout::unified) {
-        inputs.cgroupsPath = runcCgroupsPath(request.plan.name);
+        inputs.cgroupsPath = runcCgroupsPath(leafNameOf(request.plan.uid, request.plan.name));
         // Here the rules are a program that only runc can install: hooks cannot add theirs when they run.
         const auto more = deviceRules(findDeviceRulesOfHooks(request.plan));
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());

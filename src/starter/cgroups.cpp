@@ -265,9 +265,13 @@ std::optional<OwnCgroup> OwnCgroup::open() {
     return cgroup;
 }
 
-std::string runcCgroupsPath(std::string_view containerName) {
+std::string leafNameOf(uid_t user, std::string_view containerName) {
+    return cat(user, '-', containerName);
+}
+
+std::string runcCgroupsPath(std::string_view leafName) {
     const auto own = findOwnCgroup(readFile("/proc/self/cgroup"), "").value_or("/");
-    return cat(own == "/" ? "" : own, '/', leafPrefix, containerName);
+    return cat(own == "/" ? "" : own, '/', leafPrefix, leafName);
 }
 
 std::string deviceRulesText(const std::vector<DeviceRule>& rules, const std::vector<oci::BundleDeviceRule>& more) {
@@ -281,12 +285,12 @@ std::string deviceRulesText(const std::vector<DeviceRule>& rules, const std::vec
     return text;
 }
 
-DeviceCgroup DeviceCgroup::makeLeaf(OwnCgroup own, const std::string& containerName) {
+DeviceCgroup DeviceCgroup::makeLeaf(OwnCgroup own, const std::string& leafName) {
     if (!own.directory) {
         throw Error::fromErrno(cat("Failed to open the cgroup ", printable(own.path)), own.error);
     }
     DeviceCgroup cgroup;
-    cgroup.name = cat(leafPrefix, containerName);
+    cgroup.name = cat(leafPrefix, leafName);
     cgroup.shown = cat(own.path, '/', cgroup.name);
     sweep(own.directory.get());
     do {  // until the locked directory is the one that has the name: another start may have swept it in between
@@ -301,10 +305,10 @@ DeviceCgroup DeviceCgroup::makeLeaf(OwnCgroup own, const std::string& containerN
     return cgroup;
 }
 
-DeviceCgroup DeviceCgroup::create(OwnCgroup own, const std::string& containerName, const std::vector<DeviceRule>& rules,
+DeviceCgroup DeviceCgroup::create(OwnCgroup own, const std::string& leafName, const std::vector<DeviceRule>& rules,
                                   const std::vector<oci::BundleDeviceRule>& more) {
     const bool unified = own.unified;
-    auto cgroup = makeLeaf(std::move(own), containerName);
+    auto cgroup = makeLeaf(std::move(own), leafName);
     auto devices = patternsOf(rules, more);
     if (unified) {
         devices.insert(devices.end(), usualDevices.begin(), usualDevices.end());
@@ -316,8 +320,8 @@ DeviceCgroup DeviceCgroup::create(OwnCgroup own, const std::string& containerNam
     return cgroup;
 }
 
-DeviceCgroup DeviceCgroup::createForRunc(OwnCgroup own, const std::string& containerName) {
-    return makeLeaf(std::move(own), containerName);
+DeviceCgroup DeviceCgroup::createForRunc(OwnCgroup own, const std::string& leafName) {
+    return makeLeaf(std::move(own), leafName);
 }
 
 void DeviceCgroup::appendDescriptors(std::vector<int>& numbers) const {

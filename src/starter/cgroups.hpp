@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,8 +33,11 @@ std::optional<std::string> findOwnCgroup(std::string_view procSelfCgroup, std::s
 std::optional<std::string> findCgroupDirectory(const std::vector<MountEntry>& mounts, std::string_view controller,
                                                std::string_view path);
 
+/// What a container's leaf is named by: containers of several users can have the same name, and the same cgroup above them.
+std::string leafNameOf(uid_t user, std::string_view containerName);
+
 /// The absolute cgroupsPath that keeps runc below the caller's own cgroup on a unified layout.
-std::string runcCgroupsPath(std::string_view containerName);
+std::string runcCgroupsPath(std::string_view leafName);
 
 /// The rules of a container's device cgroup as lines for the v1 controller: the usual devices, marked with "?" because the job's
 /// own cgroup may have less, and those of the plan and of the precreate hooks' edits.
@@ -65,12 +70,12 @@ class DeviceCgroup {
 public:
     /// Leaves which an interrupted start left behind are removed. Of `more` only what allows something counts: everything else is
     /// forbidden anyway. Throws Error if a rule asks for more than the caller's own cgroup allows.
-    static DeviceCgroup create(OwnCgroup own, const std::string& containerName, const std::vector<DeviceRule>& rules,
+    static DeviceCgroup create(OwnCgroup own, const std::string& leafName, const std::vector<DeviceRule>& rules,
                                const std::vector<oci::BundleDeviceRule>& more = {});
 
     /// The leaf that runcCgroupsPath() names, where runc makes the rules: nobody else sweeps it meanwhile, and it goes away with
     /// the container even if runc has no time to remove it. For version 2.
-    static DeviceCgroup createForRunc(OwnCgroup own, const std::string& containerName);
+    static DeviceCgroup createForRunc(OwnCgroup own, const std::string& leafName);
 
     DeviceCgroup(DeviceCgroup&&) noexcept = default;
     DeviceCgroup& operator=(DeviceCgroup&&) noexcept = default;
@@ -87,7 +92,7 @@ public:
 
 private:
     DeviceCgroup() = default;
-    static DeviceCgroup makeLeaf(OwnCgroup own, const std::string& containerName);
+    static DeviceCgroup makeLeaf(OwnCgroup own, const std::string& leafName);
 
     UniqueFd parent;
     UniqueFd leaf;  ///< locked with flock(2) while somebody uses it

@@ -100,8 +100,9 @@ std::optional<DeviceCgroup> makeDeviceCgroup(std::optional<OwnCgroup> own, const
                                              const RuntimeProgram& runtime, const Rootfs& rootfs,
                                              const std::vector<oci::BundleDeviceRule>& rulesOfHooks) {
     const bool unified = own && own->unified;
+    const auto leafName = leafNameOf(plan.uid, plan.name);
     if (runtime.kind != engine::OciRuntime::crun) {
-        return unified ? std::optional(DeviceCgroup::createForRunc(std::move(*own), plan.name)) : std::nullopt;
+        return unified ? std::optional(DeviceCgroup::createForRunc(std::move(*own), leafName)) : std::nullopt;
     }
     if (rootfs.devices().empty()) {
         return std::nullopt;
@@ -115,7 +116,7 @@ std::optional<DeviceCgroup> makeDeviceCgroup(std::optional<OwnCgroup> own, const
         const auto more = findDeviceRulesOfHooks(plan);
         rules.insert(rules.end(), more.begin(), more.end());
     }
-    return DeviceCgroup::create(std::move(*own), plan.name, rules, rulesOfHooks);
+    return DeviceCgroup::create(std::move(*own), leafName, rules, rulesOfHooks);
 }
 
 /// The runtime's own log, opened before the starter gives up its rights; empty where it is not needed.

@@ -52,6 +52,22 @@ def test_usual_devices_work_beside_a_rule(place, image):
     assert place("setuid").output(image("setuid"), "sh", "-c", script, options=["--device=/dev/kmsg:r"]).split() == ["2", "2"]
 
 
+def test_users_may_give_the_same_name_to_their_containers(place, runtime, engines, load_image, plain_busybox, other_user):
+    first = place("setuid")
+    second = first.variant(user=other_user)
+    started = []
+    try:
+        for engine in (first, second):
+            reference = load_image(engines("setuid", runtime).variant(user=engine.user), "busybox", plain_busybox)
+            container = engine.start("run", "--name=same", "--device=/dev/kmsg:r", reference, "sh", "-c", "echo ready; exec sleep 60")
+            started.append(container)
+            assert container.stdout.readline() == "ready\n", container.stderr.read()
+    finally:
+        for container in started:
+            container.kill()
+            container.communicate()
+
+
 # An OCI runtime which sees both versions of cgroups, in crun's words; it writes them where crun does.
 REFUSING = """
 #include <fcntl.h>
