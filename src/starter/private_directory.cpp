@@ -1,11 +1,16 @@
 #include "starter/private_directory.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <memory>
+#include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -55,6 +60,48 @@ UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::st
     checkErrno(fd.get(), cat("Failed to open ", printable(path)));
     verifyPrivate(fd.get(), path, owner, mode == 0700 ? 077 : 022);
     return fd;
+}
+
+namespace {
+
+/// The first directory in `parent` whose name begins with `prefix` and which is the owner's alone, or "".
+std::string findOwn(int parent, const std::string& prefix, uid_t owner) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+                                                      [](DIR* directory) { return directory ? ::closedir(directory) : 0; });
+    std::string first;
+    while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+        const std::string_view name = static_cast<const char*>(entry->d_name);
+        struct stat status {};
+        if (name.starts_with(prefix) && (first.empty() || name < first) &&
+            ::fstatat(parent, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
+            status.st_uid == owner && (status.st_mode & 077) == 0) {
+            first = name;
+        }
+    }
+    return first;
+}
+
+}  // namespace
+
+OwnDirectory makeOwnDirectory(const std::string& tempDir, uid_t uid, uid_t owner) {
+    const auto parent = openFile(tempDir, O_PATH | O_DIRECTORY);
+    auto name = cat("sarus-", uid);
+    struct stat status {};
+    const bool exists = ::fstatat(parent.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!exists || status.st_uid != owner) {
+        const auto prefix = cat(name, '-');
+        auto other = findOwn(parent.get(), prefix, owner);  // in use since the name was taken, if it is free by now
+        if (other.empty() && exists) {
+            other = cat(prefix, randomLetters());
+            makePrivateDirectory(parent.get(), other, cat(tempDir, '/', other), 0700, owner);
+            if (auto earlier = findOwn(parent.get(), prefix, owner); !earlier.empty()) {  // by another start at the same time
+                other = std::move(earlier);
+            }
+        }
+        name = other.empty() ? name : other;
+    }
+    const auto path = cat(tempDir, '/', name);
+    return {makePrivateDirectory(parent.get(), name, path, 0700, owner), path};
 }
 
 }  // namespace sarus::starter

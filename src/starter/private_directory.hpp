@@ -16,4 +16,15 @@ void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidde
 /// directory of `owner`, which for mode 0700 nobody else can enter, and which for other modes nobody else can write to.
 UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::string& path, mode_t mode, uid_t owner);
 
+struct OwnDirectory {
+    UniqueFd fd;
+    std::string path;
+};
+
+/// The directory of a user below `tempDir`, where everybody may make entries: `sarus-<uid>`. If another user has taken that name,
+/// it is the first of the owner's directories `sarus-<uid>-<letters>`, of which one is made where there is none: the letters
+/// cannot be foreseen, and nobody can make a directory for somebody else. `owner`: the uid as this process's user namespace shows
+/// it.
+OwnDirectory makeOwnDirectory(const std::string& tempDir, uid_t uid, uid_t owner);
+
 }  // namespace sarus::starter

@@ -48,13 +48,8 @@ std::optional<std::string> valueOf(const std::vector<std::string>& environment, 
     return std::nullopt;
 }
 
-struct OpenDirectory {
-    UniqueFd fd;
-    std::string path;
-};
-
 /// $XDG_RUNTIME_DIR/sarus, if that variable names a directory of the caller's.
-std::optional<OpenDirectory> sessionDirectory(const Credentials& credentials, const std::vector<std::string>& environment) {
+std::optional<OwnDirectory> sessionDirectory(const Credentials& credentials, const std::vector<std::string>& environment) {
     const auto base = valueOf(environment, "XDG_RUNTIME_DIR");
     if (!base || !base->starts_with('/') || base->find('\0') != std::string::npos) {
         return std::nullopt;
@@ -63,17 +58,14 @@ std::optional<OpenDirectory> sessionDirectory(const Credentials& credentials, co
         const auto parent = openFile(*base, O_PATH | O_DIRECTORY);
         verifyPrivate(parent.get(), *base, credentials.ownerUid(), 022);
         const std::string path = cat(*base, "/sarus");
-        return OpenDirectory{makePrivateDirectory(parent.get(), "sarus", path, 0700, credentials.ownerUid()), path};
+        return OwnDirectory{makePrivateDirectory(parent.get(), "sarus", path, 0700, credentials.ownerUid()), path};
     } catch (const Error&) {
         return std::nullopt;  // the variable often names the directory of a login session that has ended
     }
 }
 
-OpenDirectory fixedDirectory(const Credentials& credentials, const engine::SiteConfig& config) {
-    const std::string name = cat("sarus-", credentials.uid());
-    const std::string path = cat(config.tempDir, '/', name);
-    const auto parent = openFile(config.tempDir, O_PATH | O_DIRECTORY);
-    return {makePrivateDirectory(parent.get(), name, path, 0700, credentials.ownerUid()), path};
+OwnDirectory fixedDirectory(const Credentials& credentials, const engine::SiteConfig& config) {
+    return makeOwnDirectory(config.tempDir, credentials.uid(), credentials.ownerUid());
 }
 
 constexpr const char* sessionsName = "sessions";
@@ -96,7 +88,7 @@ void noteSession(const Credentials& credentials, const engine::SiteConfig& confi
 }
 
 /// The sessions' directories that are still there; links to others are removed.
-std::vector<std::string> notedSessions(const Credentials& credentials, const OpenDirectory& fixed) {
+std::vector<std::string> notedSessions(const Credentials& credentials, const OwnDirectory& fixed) {
     const UniqueFd list(::openat(fixed.fd.get(), sessionsName, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(list ? ::fdopendir(::fcntl(list.get(), F_DUPFD_CLOEXEC, 0)) : nullptr,
                                                       [](DIR* directory) { return directory ? ::closedir(directory) : 0; });
@@ -285,7 +277,7 @@ std::string prepareNamespacesDirectory(const Credentials& credentials, const eng
     if (credentials.privileged()) {
         return {};
     }
-    const auto make = [&](const OpenDirectory& base) {
+    const auto make = [&](const OwnDirectory& base) {
         auto path = cat(base.path, "/namespaces");
         makePrivateDirectory(base.fd.get(), "namespaces", path, 0700, credentials.ownerUid());
         return path;

@@ -65,11 +65,9 @@ UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const
                                 const std::string& imageBuilderPath, const Credentials& credentials) {
     struct stat image {};
     checkErrno(::fstat(imageFd, &image), cat("Failed to inspect image ", printable(imagePath)));
-    const auto top = cat("sarus-", credentials.uid());
-    const auto base = openFile(tempDir, O_RDONLY | O_DIRECTORY);
-    const auto own = makePrivateDirectory(base.get(), top, cat(tempDir, '/', top), 0700, credentials.ownerUid());
-    const auto shown = cat(tempDir, '/', top, "/unpacked");
-    const auto cache = makePrivateDirectory(own.get(), "unpacked", shown, 0700, credentials.ownerUid());
+    const auto own = makeOwnDirectory(tempDir, credentials.uid(), credentials.ownerUid());
+    const auto shown = cat(own.path, "/unpacked");
+    const auto cache = makePrivateDirectory(own.fd.get(), "unpacked", shown, 0700, credentials.ownerUid());
 
     const auto name = cat(static_cast<std::uint64_t>(image.st_dev), '-', static_cast<std::uint64_t>(image.st_ino), '-',
                           static_cast<std::int64_t>(image.st_size), '-',

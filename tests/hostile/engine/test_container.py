@@ -331,7 +331,19 @@ def test_occupied_place_below_the_temporary_directory(make_rootless_prefix, root
         own.chmod(0o755)
     engine = rootless_engine.variant(prefix=make_rootless_prefix(f"rootless-{kind}"))
     set_configuration(engine.prefix, tempDir=str(temporary))
-    failed(engine.run(image, "true", env={"XDG_RUNTIME_DIR": None}, check=False), str(own))
+    result = engine.run(image, "true", env={"XDG_RUNTIME_DIR": None}, check=False)
+    if kind == "open":
+        failed(result, str(own))
+        return
+    assert result.returncode == 0, result.stderr
+    assert engine.run(image, "true", env={"XDG_RUNTIME_DIR": None}).returncode == 0
+    others = list(temporary.glob("sarus-*-*"))
+    assert len(others) == 1 and others[0].stat().st_uid == engine.user.uid and others[0].stat().st_mode & 0o7777 == 0o700
+    container = engine.start("run", "--name=beside", image, "sh", "-c", "echo ready; exec sleep 60", env={"XDG_RUNTIME_DIR": None})
+    assert container.stdout.readline() == "ready\n"
+    assert "beside" in engine.sarus("ps", env={"XDG_RUNTIME_DIR": None}).stdout
+    container.kill()
+    container.communicate()
 
 
 # Faults.
