@@ -5,9 +5,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -25,6 +28,13 @@ namespace {
 UniqueFd openPathWithAutomount(const std::string& path) {
     UniqueFd fd(::open(cat(path, "/.").c_str(), O_PATH | O_CLOEXEC));
     return fd ? std::move(fd) : UniqueFd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+}
+
+/// Those which every container has anyway: what is mounted over a file to mask it, most of all /dev/null.
+bool isUsualDevice(const struct stat& status) {
+    constexpr std::array<std::pair<unsigned, unsigned>, 6> usual{{{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}}};
+    return S_ISCHR(status.st_mode) &&
+           std::find(usual.begin(), usual.end(), std::pair(major(status.st_rdev), minor(status.st_rdev))) != usual.end();
 }
 
 bool mayBeUsersAlone(int error) {
@@ -148,9 +158,9 @@ void ContainerTree::bind(const engine::PlannedMount& mount) const {
         if (!source.fd) {
             throw Error::fromErrno("Failed to find real path for mount source", source.error);
         }
-        // Devices are what --device and siteDevices are for; without this a user's mount would get around them.
+        // Devices are what --device and siteDevices are for; without nodev a user's mount would get around them.
         const bool isCdi = mount.origin == engine::MountOrigin::cdi;
-        const bool nodev = isCdi ? mount.nodev : mount.origin != engine::MountOrigin::site;
+        const bool nodev = isCdi ? mount.nodev : mount.origin != engine::MountOrigin::site && !isUsualDevice(source.status);
         bindSource(source, mount.destination, {.readonly = mount.readonly, .nodev = nodev, .noexec = mount.noexec}, mount.origin);
     } catch (Error& error) {
         error.addContext(cat("Failed to bind mount ", printable(mount.source), " on container's ", printable(mount.destination),

@@ -328,6 +328,22 @@ def test_users_cannot_mount_over_what_the_installation_protects(user_engine, loa
         assert re.search(r"^Invalid mount request '.*': (destination cannot be a subdirectory of|'/opt' is not allowed as mount destination)", result.stderr)
     assert user_engine.output(image, "ls", "/opt/x", options=[f"--mount=type=bind,src={workspace},dst=/opt/x"]) != ""
 
+@pytest.mark.parametrize("device", ["null", "zero", "full", "random", "urandom", "tty"])
+def test_usual_device_can_be_mounted_over_a_file(user_engine, load_image, plain_busybox, device):
+    image = load_image(user_engine, "busybox", plain_busybox)
+    script = {"null": "cat /masked; echo x > /masked", "full": "echo x > /masked", "tty": ": < /masked"}.get(
+        device, "head -c 3 /masked | wc -c")
+    result = user_engine.run(image, "sh", "-c", script, options=[f"--mount=type=bind,src=/dev/{device},dst=/masked"], check=False)
+    expected = {"null": "", "full": "No space left on device", "tty": "No such device or address"}.get(device, "3")
+    assert expected in result.stdout + result.stderr and "ermi" not in result.stderr, result.stderr
+    assert device != "null" or (result.returncode, result.stdout) == (0, "")
+
+
+def test_other_devices_do_not_come_in_by_mounts(engine, busybox):
+    result = engine.run(busybox, "sh", "-c", "cat /device", options=["--mount=type=bind,src=/dev/kmsg,dst=/device"], check=False)
+    assert result.returncode == 1 and "Permission denied" in result.stderr
+
+
 def test_later_mounts_are_visible_over_earlier_ones(engine, busybox, shared, workspace):
     options = [f"--mount=type=bind,src={workspace},dst=/mnt", f"--mount=type=bind,src={shared},dst=/mnt/images"]
     assert engine.output(busybox, "cat", "/mnt/images/file", options=options) == "content"
