@@ -291,11 +291,21 @@ UniqueFd openNodeWhenThere(unsigned number) {
     return fd;
 }
 
+/// Root is refused a device by nothing but the device cgroup of the job.
+std::string hintFor(int error, std::string_view otherwise) {
+    return std::string(error == EPERM
+                           ? "the job's device cgroup denies loop devices: have the workload manager allow /dev/loop-control and "
+                             "/dev/loop* in jobs, or set \"imageMount\" to \"fuse\" in sarus.json"
+                           : otherwise);
+}
+
 LoopDevice bindToFreeDevice(int imageFd) {
     const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
     if (!control) {
         throw Error::fromErrno("Failed to open /dev/loop-control", errno,
-                               "load the kernel's loop module (modprobe loop), or set \"imageMount\" to \"fuse\" in sarus.json");
+                               hintFor(errno,
+                                       "load the kernel's loop module (modprobe loop), or set \"imageMount\" to \"fuse\" "
+                                       "in sarus.json"));
     }
     constexpr int attempts = 500;
     for (int attempt = 0; attempt < attempts; ++attempt) {
@@ -309,7 +319,7 @@ LoopDevice bindToFreeDevice(int imageFd) {
         }
         // Somebody else was faster, or is just detaching it.
         if (errno != EBUSY && errno != ENXIO) {
-            throw Error::fromErrno(cat("Failed to attach the image to /dev/loop", number), errno, std::string(freeDeviceHint));
+            throw Error::fromErrno(cat("Failed to attach the image to /dev/loop", number), errno, hintFor(errno, freeDeviceHint));
         }
         pause(std::chrono::microseconds(50 + 50 * (attempt % 8)));
     }

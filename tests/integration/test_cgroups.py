@@ -191,6 +191,16 @@ def test_device_that_the_job_is_denied_is_named(place, image):
         assert "Failed to allow the device c 1:11 r in the container's cgroup: Operation not permitted" in result.stderr
 
 
+@pytest.mark.parametrize("rule, doing", [("c 10:237 rwm", "Failed to open /dev/loop-control"), ("b 7:* rwm", "Failed to attach the image to /dev/loop")])
+def test_job_that_is_denied_loop_devices_is_told_so(root_engine, load_image, plain_busybox, rule, doing):
+    image = load_image(root_engine, "busybox", plain_busybox)
+    with job_without(rule) as job:
+        result = run_in([job], root_engine, "run", image, "echo", "started")
+    assert result.returncode == 1 and "started" not in result.stdout
+    error, hint = result.stderr.splitlines()
+    assert error.startswith(doing) and error.endswith(": Operation not permitted") and "the job's device cgroup denies loop devices" in hint
+
+
 def test_layouts_are_what_their_names_say(layout):
     script = "stat -fc %T /sys/fs/cgroup /sys/fs/cgroup/unified 2>/dev/null"
     sandbox = str(installation.SANDBOX)
