@@ -178,8 +178,9 @@ def kill_whole_job(engine, image, *options):
     """As a workload manager ends a job: SIGKILL for all processes of its cgroup, in any order."""
     process, others = start(engine, image, *options)
     victims = [process.pid, *others.values(), *children(others[engine.runtime]).values()]
-    for pid in sorted(victims, reverse=True):
-        os.kill(pid, signal.SIGKILL)
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them gets a moment to react to the end of another
+        for pid in sorted(victims, reverse=True):
+            os.kill(pid, number)
     process.communicate(timeout=20)
     for pid, uid, command in system.processes():
         if command == "sleep 3333" and uid == engine.user.uid:
