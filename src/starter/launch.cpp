@@ -99,10 +99,9 @@ Rootfs makeRootfs(const Entry& entry, const engine::ContainerPlan& plan, const e
 std::optional<DeviceCgroup> makeDeviceCgroup(std::optional<OwnCgroup> own, const engine::ContainerPlan& plan,
                                              const RuntimeProgram& runtime, const Rootfs& rootfs,
                                              const std::vector<oci::BundleDeviceRule>& rulesOfHooks) {
-    const bool unified = own && own->unified;
     const auto leafName = leafNameOf(plan.uid, plan.name);
     if (runtime.kind != engine::OciRuntime::crun) {
-        return unified ? std::optional(DeviceCgroup::createForRunc(std::move(*own), leafName)) : std::nullopt;
+        return own && own->unified ? std::optional(DeviceCgroup::createForRunc(std::move(*own), leafName)) : std::nullopt;
     }
     if (rootfs.devices().empty()) {
         return std::nullopt;
@@ -112,10 +111,10 @@ std::optional<DeviceCgroup> makeDeviceCgroup(std::optional<OwnCgroup> own, const
         return std::nullopt;
     }
     auto rules = rootfs.devices();
-    if (unified) {  // the program cannot be changed by hooks when they run
-        const auto more = findDeviceRulesOfHooks(plan);
-        rules.insert(rules.end(), more.begin(), more.end());
-    }
+    // What hooks ask for: on version 2 they cannot change the program when they run, and on version 1 they leave a cgroup alone
+    // which holds the runtime besides the container.
+    const auto more = findDeviceRulesOfHooks(plan);
+    rules.insert(rules.end(), more.begin(), more.end());
     return DeviceCgroup::create(std::move(*own), leafName, rules, rulesOfHooks);
 }
 

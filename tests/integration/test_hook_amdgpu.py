@@ -1,9 +1,9 @@
 """amdgpu_hook with real containers, on a node whose devices and topology are made for the test."""
 
-
 import pytest
 from helpers import hook_bundle
 from helpers.hook_bundle import Bundle
+from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.asroot
 
@@ -30,6 +30,16 @@ printf 'simd_count {simd}\\ndrm_render_minor {render}\\nunique_id {unique}\\n' >
 TWO_GPUS = DEVICES + COMPUTE + GPU.format(card=0, render=128, bus="03") + GPU.format(card=1, render=129, bus="44")
 WITH_UUIDS = (TWO_GPUS + TOPOLOGY.format(node=0, simd=0, render=0, unique=0) + TOPOLOGY.format(node=1, simd=416, render=128, unique=0x18f8a8b5b6c25f66)
               + TOPOLOGY.format(node=2, simd=416, render=129, unique=0x18f8a8b5b6c2ffff))
+# The same GPUs on a node which keeps its other devices, for engines.
+WHOLE_NODE = """
+set -e
+new=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$new"
+cp -a --one-file-system /dev/. "$new"
+for place in pts shm mqueue; do [ ! -d /dev/$place ] || mount --rbind /dev/$place "$new/$place"; done
+mkdir -p "$new/dri/by-path"
+mount --move "$new" /dev; rmdir "$new"
+mount -t tmpfs tmpfs /sys/class
+""" + TWO_GPUS.removeprefix(DEVICES)
 PATHS = ["/dev/kfd", "/dev/dri/card0", "/dev/dri/renderD128", "/dev/dri/card1", "/dev/dri/renderD129"]
 NONE, FIRST, SECOND, BOTH = ["missing"] * 5, ["rw"] * 3 + ["missing"] * 2, ["rw", "missing", "missing", "rw", "rw"], ["rw"] * 5
 
@@ -97,3 +107,21 @@ def test_display_adapter_without_render_node_is_no_gpu(make_bundle, hook):
     bundle = make_bundle()
     assert devices(bundle, hook, TWO_GPUS + adapter) == BOTH
     assert "pci-0000:62:00.0-card: it has no render node" in bundle.log.read_text()
+
+
+# The engine
+
+
+@pytest.mark.parametrize("options", [[], ["--device=/dev/null:/dev/mine:r"]], ids=["alone", "beside a device of the user"])
+@pytest.mark.parametrize("hooks_engine, layout", [("setuid-crun", "--hide-unified"), ("setuid-crun", "--unified"), ("setuid-runc", "--hide-unified"),
+                                                  ("setuid-runc", "--unified"), ("rootless-crun", "--hide-unified")], indirect=["hooks_engine"])
+def test_gpus_can_be_used_in_containers_of_the_engine(hooks, load_image, plain_busybox, layout, options):  # noqa: F811
+    """With device rules on both versions of cgroups, where there are any: of the GPUs that were asked for, and no others."""
+    image = load_image(hooks.engine, "busybox", plain_busybox)
+    hooks.add("10-amdgpu", hooks.engine.prefix / "bin/amdgpu_hook", ["createContainer"])
+    engine = hooks.engine.variant(sandbox=("--fuse", layout, "--node", WHOLE_NODE, "--shared-root"))
+    script = 'for path; do if [ ! -e $path ]; then echo missing; elif (: <>$path) 2>/dev/null; then echo rw; else echo closed; fi; done'
+    for value, expected in ((None, BOTH), ("1", SECOND)):
+        environment = [f"--env=ROCR_VISIBLE_DEVICES={value}"] if value else []
+        result = engine.run(image, "sh", "-c", script, "sh", *PATHS, options=[*options, *environment])
+        assert (result.stdout.split(), result.stderr) == (expected, "")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+import test_hook_amdgpu
 from helpers import hook_bundle, system
 from helpers.installation import SANDBOX
 
@@ -18,6 +19,8 @@ class Podman:
 
     def __init__(self, user, directory):
         self.user = user
+        self.runtime = "crun"
+        self.node = ""  # commands of the shell which make another node of this one
         self.directory = directory
         self.hooks = directory / "hooks.d"
         self.root = directory / "rootfs"
@@ -32,9 +35,9 @@ class Podman:
 
     def run(self, *command, options=()):
         subprocess.run(["chown", "-R", f"{self.user.uid}:{self.user.gid}", str(self.directory)], check=True)
-        argv = [str(SANDBOX), "--fuse", "--hide-unified", "--shared-root", "--user", self.user.name, "--", "podman",
+        argv = [str(SANDBOX), "--fuse", "--hide-unified", "--node", self.node, "--shared-root", "--user", self.user.name, "--", "podman",
                 "--root", f"{self.directory}/store", "--runroot", f"{self.directory}/run", "--tmpdir", f"{self.directory}/tmp",
-                "--cgroup-manager=cgroupfs", "--runtime=crun", "--events-backend=file", f"--hooks-dir={self.hooks}", "run", "--rm", "--network=host",
+                "--cgroup-manager=cgroupfs", f"--runtime={self.runtime}", "--events-backend=file", f"--hooks-dir={self.hooks}", "run", "--rm", "--network=host",
                 "--log-driver=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096", *options, "--rootfs", str(self.root), *map(str, command)]
         return subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, cwd="/",
                               env=self.user.environment(HOME=self.directory, XDG_RUNTIME_DIR=self.directory))
@@ -61,8 +64,10 @@ def probed(podman, *paths, options=()):
     return result.stdout.splitlines()
 
 
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
 @pytest.mark.parametrize("stage", ["prestart", "createRuntime", "createContainer"])
-def test_mount_hook_mounts(podman, build_dir, stage):
+def test_mount_hook_mounts(podman, build_dir, stage, runtime):
+    podman.runtime = runtime
     (podman.directory / "file").write_text("from the host\n")
     podman.add("mount", build_dir / "mount_hook", [f"--mount=type=bind,src={podman.directory}/file,dst=/opt/file,readonly",
                                                    f"--mount=type=bind,src={podman.directory}/file,dst=<FI_PROVIDER_PATH>/x-fi.so"], [stage])
@@ -72,6 +77,13 @@ def test_mount_hook_mounts(podman, build_dir, stage):
 def test_device_of_the_mount_hook_can_be_used(podman, build_dir):
     podman.add("device", build_dir / "mount_hook", ["--device=/dev/fuse:/dev/other:rw"])
     assert probed(podman, "/dev/other") == ["rw"]
+
+
+@pytest.mark.parametrize("value, expected", [(None, test_hook_amdgpu.BOTH), ("1", test_hook_amdgpu.SECOND)])
+def test_gpus_can_be_used(podman, build_dir, value, expected):
+    podman.node = test_hook_amdgpu.WHOLE_NODE
+    podman.add("amdgpu", build_dir / "amdgpu_hook")
+    assert probed(podman, *test_hook_amdgpu.PATHS, options=[f"--env=ROCR_VISIBLE_DEVICES={value}"] if value else []) == expected
 
 
 @pytest.mark.parametrize("stage", ["createRuntime", "createContainer", "poststop"])
