@@ -150,9 +150,9 @@ def test_devices_of_vendors_can_be_used_on_cgroup_version_2(hooks, image, opt):
     hooks.configure()
     hooks.engine = hooks.engine.variant(sandbox=("--unified", "--fuse"))
     script = "(: <>/dev/fuse) && echo usable"
-    asked = hooks.engine.run(image, "sh", "-c", script, options=["--device=/dev/null:r", "--env=OCI_FUSE=all"])
+    asked = hooks.engine.run(image, "sh", "-c", script, options=["--device=/dev/null:/dev/mine:r", "--env=OCI_FUSE=all"])
     assert (asked.stdout, asked.stderr) == ("usable\n", "")
-    unasked = hooks.engine.run(image, "sh", "-c", script, options=["--device=/dev/null:r"], check=False)
+    unasked = hooks.engine.run(image, "sh", "-c", script, options=["--device=/dev/null:/dev/mine:r"], check=False)
     assert unasked.stdout == "" and unasked.returncode != 0
 
 
