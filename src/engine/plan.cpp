@@ -12,6 +12,7 @@
 #include "engine/run_options.hpp"
 #include "oci/device_request.hpp"
 #include "oci/mount_request.hpp"
+#include "oci/runtime_devices.hpp"
 
 namespace sarus::engine {
 
@@ -132,8 +133,16 @@ void planPmixMounts(const SiteConfig& config, const LaunchRequest& request, cons
     }
 }
 
+/// The node's /dev/null as the container's, and the like: the OCI runtime makes it.
+bool isThereAnyway(const std::string& source, const std::string& destination) {
+    return normalizePath(source) == normalizePath(destination) && oci::isRuntimeDevice(normalizePath(destination));
+}
+
 void planDevices(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
     for (const auto& device : config.siteDevices) {
+        if (isThereAnyway(device.source, device.destination)) {
+            continue;
+        }
         auto text = cat(device.source, ":", device.destination, ":", device.access);
         plan.devices.push_back({device.source, device.destination, device.access, MountOrigin::site, std::move(text)});
     }
@@ -142,6 +151,9 @@ void planDevices(const SiteConfig& config, const LaunchRequest& request, Contain
             continue;  // the starter has looked it up in files of the administrator's
         }
         auto device = oci::parseDeviceRequest(text);
+        if (isThereAnyway(device.source, device.destination)) {
+            continue;
+        }
         const auto sameSource = [&](const SiteDevice& site) {
             return normalizePath(site.source) == normalizePath(device.source);
         };

@@ -138,6 +138,16 @@ void removeUnused(int parent, const char* name) noexcept {
     }
 }
 
+/// Whether this is a name as leafNameOf() makes it. Other cgroups, such as a job's, may be called after this program, too.
+bool isLeafName(std::string_view name) {
+    if (!name.starts_with(leafPrefix)) {
+        return false;
+    }
+    name.remove_prefix(leafPrefix.size());
+    const auto digits = name.find_first_not_of("0123456789");
+    return digits != 0 && digits != std::string_view::npos && name[digits] == '-';
+}
+
 /// Removes leaves that nobody holds the lock of: their starter and its janitor were killed.
 void sweep(int parent) {
     const UniqueFd list(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -146,10 +156,9 @@ void sweep(int parent) {
         return;  // sweeping is a service to the next start, not a condition of this one
     }
     while (const dirent* entry = ::readdir(entries.get())) {
-        if (!std::string_view(static_cast<const char*>(entry->d_name)).starts_with(leafPrefix)) {
-            continue;
+        if (isLeafName(static_cast<const char*>(entry->d_name))) {
+            removeUnused(parent, entry->d_name);
         }
-        removeUnused(parent, entry->d_name);
     }
 }
 

@@ -295,6 +295,16 @@ TEST_F(PlanTest, ADeviceThatTheSiteMountsIsSkippedWithAWarning) {
     EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("Skipping device request '/dev/../dev/fuse:/dev/other:rw'")));
 }
 
+TEST_F(PlanTest, DevicesThatEveryContainerHasNeedNoMount) {
+    config.siteDevices = {{"/dev/zero", "/dev//zero", "rw"}};
+    request.devices = {"/dev/null:r", "/dev/null:/dev/mine"};
+    const auto devices = make().devices;
+    ASSERT_EQ(devices.size(), 1U);
+    EXPECT_EQ(devices[0].destination, "/dev/mine");
+    request.devices = {"/dev/zero:/dev/null"};
+    EXPECT_THROW(make(), Error);
+}
+
 TEST_F(PlanTest, InvalidDeviceRequestsAreRefused) {
     request.devices = {"dev/fuse"};
     EXPECT_EQ(error(), "Invalid device request 'dev/fuse': host device path 'dev/fuse' must be absolute");

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/isolated_process.hpp"
+#include "base/text.hpp"
 #include "starter/cgroups.hpp"
 
 namespace sarus::starter {
@@ -22,7 +23,7 @@ protected:
         if (!ownDirectory()) {
             GTEST_SKIP() << "this machine has no device cgroup of version 1";
         }
-        name = "test-" + std::to_string(::getpid());
+        name = std::to_string(::getpid()) + "-test";
         leaf = *ownDirectory() + "/sarus-" + name;
     }
 
@@ -69,6 +70,14 @@ TEST_F(DeviceCgroupTest, LeftoversOfADeadStarterAreSweptAndThoseInUseAreNot) {
     EXPECT_FALSE(isDirectory(dead));
     const auto second = create(name);
     EXPECT_TRUE(isDirectory(leaf + "-alive"));
+}
+
+TEST_F(DeviceCgroupTest, CgroupsOfAJobWhichIsCalledAfterTheProgramAreLeftAlone) {
+    for (const auto& job : {cat(*ownDirectory(), "/sarus-job-", ::getpid()), cat(*ownDirectory(), "/sarus-", ::getpid())}) {
+        createDirectories(job);
+        create(name);
+        EXPECT_EQ(::rmdir(job.c_str()), 0) << job;
+    }
 }
 
 TEST_F(DeviceCgroupTest, ANameInUseIsAnError) {
