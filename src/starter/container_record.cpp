@@ -199,10 +199,8 @@ void sweep(const std::string& runtimeRoot, const std::string& containerName) {
     const auto text = readAll(file.get(), largestRecord, path);
     if (isDead(state)) {
         removeRemains(runtimeRoot, containerName, state, text);
-        ::unlink(path.c_str());
-    } else if (text.empty()) {  // made by this function
-        ::unlink(path.c_str());
     }
+    ::unlink(path.c_str());  // of no use without its lock, although the container may live
 }
 
 }  // namespace

@@ -92,8 +92,9 @@ class Shell(Terminal):
     """An interactive shell with job control."""
 
     def __init__(self, engine):
-        identity = engine.command("version")[1]
-        super().__init__(["bash", "--norc", "--noprofile", "-i"], identity, env=engine.user.environment(PS1="$ "), cwd=engine.user.home)
+        argv, identity = engine.command()
+        place = argv[:argv.index(engine.program)]
+        super().__init__([*place, "bash", "--norc", "--noprofile", "-i"], identity, env=engine.user.environment(PS1="$ "), cwd=engine.user.home)
         self.program = shlex.quote(engine.program)
 
     def check_that_it_has_the_keyboard(self):
