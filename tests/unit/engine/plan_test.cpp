@@ -301,7 +301,7 @@ TEST_F(PlanTest, DevicesThatEveryContainerHasNeedNoMount) {
     const auto devices = make().devices;
     ASSERT_EQ(devices.size(), 1U);
     EXPECT_EQ(devices[0].destination, "/dev/mine");
-    request.devices = {"/dev/zero:/dev/null"};
+    request.devices = {"/dev/full:/dev/null"};
     EXPECT_THROW(make(), Error);
 }
 
