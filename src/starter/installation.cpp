@@ -49,34 +49,16 @@ TrustedOwners trustedOwners(const Entry& entry, const Credentials& credentials) 
 
 engine::SiteConfig loadInstallation(const std::string& prefix, PathChecker& paths) {
     const std::string etc = cat(prefix == "/" ? "" : prefix, "/etc");
-    std::optional<Error> notToBeTrusted;
-    UniqueFd opened;
-    int directory = -1;
-    try {
-        if (const auto checked = paths.check(etc)) {
-            directory = checked->directory;
-        }
-    } catch (const Error& error) {
-        if (paths.owners().alsoTrusted.empty()) {
-            throw;  // whoever can exchange the configuration would switch the checks off
-        }
-        notToBeTrusted = error;
-    }
-    if (directory < 0) {
-        opened = openFile(etc, O_PATH | O_DIRECTORY);
-        directory = opened.get();
-    }
+    const auto directory = openFile(etc, O_PATH | O_DIRECTORY);
     const std::string configPath = cat(etc, "/sarus.json");
-    const auto file = openChecked(directory, "sarus.json", configPath, paths.owners());
+    const auto file = openChecked(directory.get(), "sarus.json", configPath, paths.owners());
     // The schema is for other programs, so it is not opened: all that matters is whose it is.
-    if (struct stat schema{}; ::fstatat(directory, "sarus.schema.json", &schema, 0) == 0) {
+    if (struct stat schema{}; ::fstatat(directory.get(), "sarus.schema.json", &schema, 0) == 0) {
         checkStatus(schema, cat(etc, "/sarus.schema.json"), paths.owners());
     }
     const auto config = engine::parseSiteConfig(readAll(file.get(), largestConfiguration, printable(configPath)), configPath);
     if (config.securityChecks) {
-        if (notToBeTrusted) {
-            throw *notToBeTrusted;
-        }
+        paths.check(etc);
         checkInstallation(config, paths);
     }
     return config;

@@ -13,8 +13,7 @@ namespace sarus::starter {
 TrustedOwners trustedOwners(const Entry& entry, const Credentials& credentials);
 
 /// Reads and checks `<prefix>/etc/sarus.json`: the bytes that are parsed are those of the descriptor that was checked. Then
-/// performs the checks which the configuration asks for. With privileges, the directories on the way to the file are checked in
-/// any case. Throws Error.
+/// performs the checks which the configuration asks for. Throws Error.
 engine::SiteConfig loadInstallation(const std::string& prefix, PathChecker& paths);
 
 }  // namespace sarus::starter
