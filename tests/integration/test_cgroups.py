@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 
@@ -284,7 +285,6 @@ def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace)
         while [ -e '{user.home}/ready' ]; do sleep 0.1; done
         '{engine.program}' exec target grep devices /proc/self/cgroup; echo "status $?"
         '{engine.program}' kill --signal=KILL target; wait
-        fusermount -u "$place"
     """
     command = [str(installation.SANDBOX), "--fuse", "--user", user.name, "--", "sh", "-c", script]
     shell = subprocess.Popen(command, env=user.environment(), cwd=user.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -297,5 +297,8 @@ def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace)
         out, _ = shell.communicate(timeout=60)
     finally:
         shell.kill()
+        for pid, _, line in system.processes():
+            if line.startswith(f"squashfuse {user.home}"):
+                os.kill(pid, signal.SIGKILL)
     assert secret.read_text() == "root's own"
     assert "status 0" in out and "/sarus-job-" not in out  # it has joined the container's cgroup
