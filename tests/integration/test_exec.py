@@ -259,7 +259,7 @@ def test_inspect_knows_more_of_a_running_container(start, busybox):
 def test_records_of_killed_starters_are_not_taken_for_containers(setuid_engine, load_image, plain_busybox):
     image = load_image(setuid_engine, "busybox", plain_busybox)
     record = pathlib.Path(f"/run/sarus/{setuid_engine.user.uid}/.stale.json")
-    setuid_engine.output(image, "true")
+    record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     record.write_text('{"image":"x","command":[],"environment":[],"workdir":"/"}')
     try:
         assert setuid_engine.sarus("exec", "stale", "true").returncode == 1
