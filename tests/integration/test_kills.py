@@ -33,11 +33,14 @@ def image(killed_engine, load_image, plain_busybox):
 
 def children(pid):
     found = {}
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children") as numbers:
-            for child in numbers.read().split():
-                with open(f"/proc/{child}/comm") as name:
-                    found[name.read().strip()] = int(child)
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as numbers:
+                for child in numbers.read().split():
+                    with open(f"/proc/{child}/comm") as name:
+                        found[name.read().strip()] = int(child)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it has ended meanwhile
     return found
 
 

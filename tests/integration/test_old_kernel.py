@@ -76,7 +76,7 @@ int main(void) {
     subprocess.run(["gcc", "-o", str(probe), str(source)], check=True)
     probe.chmod(0o4755)
     argv, identity = engine.command()
-    argv = [*argv[:argv.index("--") + 1], str(probe)]
+    argv = [*argv[:argv.index(engine.program)], str(probe)]
     result = subprocess.run(argv, capture_output=True, text=True, env=engine.user.environment(), **identity)
     assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
 

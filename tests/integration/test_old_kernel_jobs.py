@@ -105,7 +105,8 @@ def test_environment_definition(edf_engine, image, work):  # noqa: F811
 def test_ranks_of_an_mpi_job(engines, load_image, images, programs):  # noqa: F811
     """PMI-1 through a descriptor, shared memory, and memory of each other."""
     test_mpi.test_ranks_share_memory_and_exchange_messages(
-        engines, lambda engine, kind: load_image(engine, f"ranks-{kind}", mpi.image_with(images, kind, programs[kind])), "crun", "mpich")
+        engines, lambda engine, kind: load_image(engine, f"ranks-{kind}", mpi.image_with(images, kind, programs[kind])), "setuid", "crun",
+        "mpich")
 
 
 @pytest.mark.parametrize("layout", ["as-mounted", "unified"])

@@ -113,7 +113,7 @@ def test_fuse_mount_of_the_user_as_a_site_mount(fuse_mounted, make_setuid_prefix
     assert (result.returncode, result.stdout) == (0, "/data/bin/busybox\n"), result.stderr
 
 
-def test_a_directory_that_another_user_has_occupied_is_named_with_the_cure(engines, load_image, plain_busybox, temp_dir, user, other_user):
+def test_a_directory_that_another_user_has_occupied_stops_nobody(engines, load_image, plain_busybox, temp_dir, user, other_user):
     engine = engines("rootless", "crun").variant(sandbox=("--fuse",))
     image = load_image(engine, "busybox", plain_busybox)
     taken = temp_dir / f"sarus-{user.uid}"
@@ -124,14 +124,10 @@ def test_a_directory_that_another_user_has_occupied_is_named_with_the_cure(engin
     session.mkdir(mode=0o700)
     os.chown(session, user.uid, user.gid)
     try:
-        for make, kind in ((taken.mkdir, ""), (taken.touch, "is no directory, and ")):
+        for make in (taken.mkdir, taken.touch):
             make()
             os.chown(taken, other_user.uid, other_user.gid)
-            result = engine.run(image, "true", check=False)
-            assert result.returncode == 1
-            assert result.stderr.splitlines() == [
-                f"{taken} cannot be used as a private directory: it {kind}belongs to uid {other_user.uid}",
-                "Set XDG_RUNTIME_DIR to a directory of your own, or ask the administrator to remove it, or for another `tempDir` in sarus.json"]
+            assert engine.output(image, "echo", "works") == "works"
             assert engine.output(image, "echo", "works", env={"XDG_RUNTIME_DIR": str(session)}) == "works"
             taken.rmdir() if taken.is_dir() else taken.unlink()
     finally:
