@@ -190,12 +190,16 @@ def test_processes_that_the_node_hides_stay_hidden(engines, load_image, plain_bu
 
 
 def test_device_nodes_of_mounted_folders_are_dead(user_engine, busybox, workspace):
-    node = workspace / "null"
-    if not node.exists():
-        os.mknod(node, 0o020666, os.makedev(1, 3))
-        node.chmod(0o666)
-    script = "cat /d/null && echo ALIVE; cat /one && echo ALIVE; echo done"
-    assert user_engine.output(busybox, "sh", "-c", script, options=[bind(workspace, "/d"), bind(node, "/one")]) == "done"
+    """But for those which every container has, where one of them itself is mounted."""
+    for name, number in (("null", os.makedev(1, 3)), ("fuse", os.makedev(10, 229))):
+        node = workspace / name
+        if not node.exists():
+            os.mknod(node, 0o020666, number)
+            node.chmod(0o666)
+        subprocess.run(["sh", "-c", f": < {node}"], check=True, user=user_engine.user.uid)
+    script = "for node in /d/null /d/fuse /one; do (: < $node) && echo $node; done; (: < /usual) && echo usual"
+    options = [bind(workspace, "/d"), bind(workspace / "fuse", "/one"), bind(workspace / "null", "/usual")]
+    assert user_engine.output(busybox, "sh", "-c", script, options=options) == "usual"
 
 
 def test_container_is_closed_from_outside_while_squashfuse_serves_its_image(make_setuid_prefix, setuid_engine, load_image, plain_busybox, user):
