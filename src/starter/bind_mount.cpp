@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -32,7 +31,7 @@ UniqueFd openPathWithAutomount(const std::string& path) {
 
 /// Those which every container has anyway: what is mounted over a file to mask it, most of all /dev/null.
 bool isUsualDevice(const struct stat& status) {
-    constexpr std::array<std::pair<unsigned, unsigned>, 6> usual{{{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}}};
+    const auto& usual = oci::usualDeviceNumbers;
     return S_ISCHR(status.st_mode) &&
            std::find(usual.begin(), usual.end(), std::pair(major(status.st_rdev), minor(status.st_rdev))) != usual.end();
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/mount_table.hpp"
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
@@ -39,16 +40,13 @@ std::vector<oci::RuntimeDeviceRule> deviceRules(const std::vector<DeviceRule>& d
 /// The options of the host's /proc that hide something (proc(5)), as the topmost mount there has them.
 std::vector<std::string> hidingProcOptions() {
     std::vector<std::string> found;
-    for (const auto& line : split(readFile("/proc/self/mountinfo"), '\n')) {
-        // id parent major:minor root mountpoint options [fields...] - type source super-options
-        const auto fields = split(line, ' ');
-        const auto separator = std::find(fields.begin(), fields.end(), "-");
-        if (fields.size() < 5 || fields[4] != "/proc" || fields.end() - separator < 4) {
+    for (const auto& mount : readMountTable()) {
+        if (mount.mountPoint != "/proc") {
             continue;
         }
         found.clear();
-        for (auto& option : split(separator[3], ',')) {
-            if (separator[1] == "proc" &&
+        for (auto& option : split(mount.superOptions, ',')) {
+            if (mount.type == "proc" &&
                 (option.starts_with("hidepid=") || option.starts_with("gid=") || option.starts_with("subset="))) {
                 found.push_back(std::move(option));
             }
@@ -71,10 +69,12 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
     inputs.rlimits = callerLimits(request.limits);
-    inputs.hostProcOptions = hidingProcOptions();
+    if (request.credentials.privileged() && !request.plan.privatePid) {
+        inputs.hostProcOptions = hidingProcOptions();
+    }
     inputs.hostHasMqueue = isDirectory("/dev/mqueue");
     if (request.userNamespaces.container) {
-        inputs.userNamespace = descriptorPath(request.userNamespaces.container.get());
+        inputs.userNamespace = pathForOthers(request.userNamespaces.container.get());
     }
     if (request.userNamespaces.payload) {
         inputs.payloadNamespace = payloadNamespaceNumber(request.plan);

@@ -21,6 +21,7 @@
 #include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/text.hpp"
+#include "oci/runtime_devices.hpp"
 #include "starter/device_program.hpp"
 
 namespace sarus::starter {
@@ -31,16 +32,18 @@ constexpr const char* unifiedTree = "/sys/fs/cgroup/unified";
 constexpr std::string_view leafPrefix = "sarus-";
 
 /// What every container may do: create any node, and use the usual ones.
-constexpr std::array<DevicePattern, 10> usualDevices{{{.type = 'c', .access = "m"},
-                                                      {.type = 'b', .access = "m"},
-                                                      {.type = 'c', .major = 1, .minor = 3, .access = "rwm"},
-                                                      {.type = 'c', .major = 1, .minor = 5, .access = "rwm"},
-                                                      {.type = 'c', .major = 1, .minor = 7, .access = "rwm"},
-                                                      {.type = 'c', .major = 1, .minor = 8, .access = "rwm"},
-                                                      {.type = 'c', .major = 1, .minor = 9, .access = "rwm"},
-                                                      {.type = 'c', .major = 5, .minor = 0, .access = "rwm"},
-                                                      {.type = 'c', .major = 5, .minor = 2, .access = "rwm"},
-                                                      {.type = 'c', .major = 136, .access = "rwm"}}};
+constexpr auto usualDevices = [] {
+    std::array<DevicePattern, 4 + oci::usualDeviceNumbers.size()> patterns{
+        {{.type = 'c', .access = "m"},
+         {.type = 'b', .access = "m"},
+         {.type = 'c', .major = 5, .minor = 2, .access = "rwm"},
+         {.type = 'c', .major = 136, .access = "rwm"}}};
+    auto next = patterns.begin() + 4;
+    for (const auto& [major, minor] : oci::usualDeviceNumbers) {
+        *next++ = {.type = 'c', .major = major, .minor = minor, .access = "rwm"};
+    }
+    return patterns;
+}();
 
 bool isFilesystem(const char* path, long magic) {
     struct statfs filesystem {};

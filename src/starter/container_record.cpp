@@ -54,6 +54,14 @@ std::size_t sizeAsJson(std::string_view text) {
 
 /// The strings that fit, in their order.
 std::vector<std::string> fitting(const std::vector<std::string>& strings, std::size_t space) {
+    constexpr std::size_t mostOfCharacter = 6;  // "\u0001"
+    std::size_t most = 0;
+    for (const auto& text : strings) {
+        most += mostOfCharacter * text.size() + std::string_view("\"\",").size();
+    }
+    if (most <= space) {
+        return strings;  // as nearly always: nothing has to be written only to be measured
+    }
     std::vector<std::string> kept;
     for (const auto& text : strings) {
         // A string takes its length at least: large ones are not written only to be measured.

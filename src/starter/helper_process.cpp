@@ -59,7 +59,7 @@ public:
         if (!signalReady() || !arrangeDescriptors()) {
             return;
         }
-        resetSignals();
+        blockSignals();
         std::array<char*, 2> environment{path.data(), nullptr};
         ::execve(setup.program.c_str(), argv.data(), environment.data());
     }
@@ -105,13 +105,18 @@ private:
         }
     }
 
-    static void resetSignals() {
-        for (int signal = 1; signal < NSIG; ++signal) {
-            ::signal(signal, SIG_DFL);  // fails for SIGKILL and SIGSTOP, which is fine
+    /// A workload manager sends the signals for a job to each of its processes. The container's filesystem must outlast what its
+    /// program makes of them; it ends by SIGKILL.
+    static void blockSignals() {
+        sigset_t blocked;
+        ::sigfillset(&blocked);
+        for (const int number : {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGABRT, SIGCHLD}) {
+            ::sigdelset(&blocked, number);
         }
-        sigset_t none;
-        ::sigemptyset(&none);
-        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        for (int number = 1; number < NSIG; ++number) {
+            ::signal(number, SIG_DFL);  // fails for SIGKILL and SIGSTOP, which is fine
+        }
+        ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
     }
 
     const HelperProcess::Setup& setup;

@@ -324,7 +324,8 @@ int launch(const Entry& entry, Credentials credentials, int requestFd) {
                                [&] { prepareStateDirectories(credentials, config, request.hostEnvironment); });
     timer.done("Planning the container");
 
-    auto ownCgroup = credentials.privileged() ? OwnCgroup::open() : std::nullopt;
+    const bool needsCgroup = credentials.privileged() && (runtime.kind == engine::OciRuntime::runc || !plan.devices.empty());
+    auto ownCgroup = needsCgroup ? OwnCgroup::open() : std::nullopt;
     const auto userNamespaces =
         enterNamespaces(credentials, sharingOf(plan, runtime, idMapHelper, credentials, config, directories));
     timer.done("Entering the namespaces");

@@ -95,6 +95,9 @@ public:
             if (things.hookLog != nullptr) {
                 things.hookLog->forward();
             }
+            if (reapChildren()) {
+                break;  // nothing is left to be looked at
+            }
             if (things.program != nullptr) {
                 noteStart();
             }

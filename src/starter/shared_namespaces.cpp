@@ -59,7 +59,7 @@ std::string sharingKey(const Credentials& credentials, bool idMapHelper) {
 bool isFoundInProc(const UniqueFd& fd) {
     struct stat byName {};
     struct stat byFd {};
-    return ::stat(descriptorPath(fd.get()).c_str(), &byName) == 0 && ::fstat(fd.get(), &byFd) == 0 &&
+    return ::stat(pathForOthers(fd.get()).c_str(), &byName) == 0 && ::fstat(fd.get(), &byFd) == 0 &&
            byName.st_dev == byFd.st_dev && byName.st_ino == byFd.st_ino;
 }
 
@@ -236,7 +236,7 @@ std::optional<HolderFile> openHolders(const Credentials& credentials, const Name
 
 }  // namespace
 
-std::string descriptorPath(int fd) {
+std::string pathForOthers(int fd) {
     return cat("/proc/", ::getpid(), "/fd/", fd);
 }
 

@@ -29,6 +29,6 @@ struct NamespaceSharing {
 UserNamespaces enterSharedUserNamespace(Credentials& credentials, const NamespaceSharing& sharing);
 
 /// The name of this process's descriptor for other processes.
-std::string descriptorPath(int fd);
+std::string pathForOthers(int fd);
 
 }  // namespace sarus::starter

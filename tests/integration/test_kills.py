@@ -161,6 +161,22 @@ def test_squashfuse_dies_with_its_container(killed_engine, image):
     assert server is None or not any(pid == server for pid, _, _ in system.processes())
 
 
+def test_signals_for_a_whole_job_leave_its_root_filesystem(killed_engine, image):
+    """Workload managers send a signal to every process of a job, and suspend jobs with SIGTSTP; programs go on and write a checkpoint."""
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGALRM,
+               signal.SIGTSTP, signal.SIGCONT)
+    process = killed_engine.start("run", image, "sh", "-c", "trap '' HUP INT QUIT TERM USR1 USR2 ALRM XCPU TSTP; echo ready; read line; ls /bin/sh")
+    assert process.stdout.readline() == "ready\n"
+    servers = [pid for name, pid in children(process.pid).items() if name.startswith("squashfuse")]
+    assert len(servers) == (1 if killed_engine.rootless else 0)
+    for number in numbers:
+        for pid in servers:
+            os.kill(pid, number)
+        time.sleep(0.05)
+    assert process.communicate("\n", timeout=20) == ("/bin/sh\n", "")
+    assert process.returncode == 0
+
+
 def test_killed_squashfuse(killed_engine, image):
     process, others = start(killed_engine, image)
     server = squashfuse_of(others)

@@ -177,7 +177,7 @@ def test_cancelled_step_leaves_nothing(start_step, cluster, step_engine):
     started = start_step(f"trap '' TERM; sleep 1234 & {LOOP}")
     started.wait_for("ready")
     assert cluster.call("scancel", f"--name={started.name}").returncode == 0
-    started.process.wait(timeout=60)
+    started.process.communicate(timeout=60)
     assert system.eventually(lambda: not [command for _, _, command in system.processes() if command == "sleep 1234"])
     # All of the step was killed at once: what is left of the container goes with the next command of the user that looks.
     assert system.eventually(lambda: len(step_engine.sarus("ps").stdout.splitlines()) == 1)
