@@ -69,9 +69,14 @@ TEST(ProcessTreeAsRoot, WhatIsSparedIsLeftAloneWithItsDescendants) {
                   const auto kept = shells.at(0).children().at(0);
                   const auto ended = shells.at(1).children().at(0);
                   killDescendants(root, 1, [&](const Process& process) { return process.pid() == shells[0].pid(); });
-                  ::usleep(50000);
+                  for (int i = 0; i < 200 && (ended.isRunning() || shells[1].isRunning()); ++i) {
+                      ::usleep(10000);
+                  }
                   const bool right = shells[0].isRunning() && kept.isRunning() && !ended.isRunning() && !shells[1].isRunning();
-                  killDescendants(root, 20);
+                  killDescendants(root, 1);
+                  for (int i = 0; i < 200 && kept.isRunning(); ++i) {
+                      ::usleep(10000);
+                  }
                   return right && !kept.isRunning() ? 0 : 1;
               }));
 }
