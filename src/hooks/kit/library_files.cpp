@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,12 +49,25 @@ void readFile(const LibraryFolder& folder, LibraryFile& file, const StampClock& 
     file.library = readLibrary(fd.get());
 }
 
-/// Besides the one that is there.
-std::size_t suitableThreads() {
-    constexpr std::size_t most = 3;
+/// The processors which this process may use, without the one that it uses now; empty if they are not known.
+cpu_set_t otherProcessors() {
     cpu_set_t processors;
-    const bool isKnown = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
-    return isKnown ? std::min<std::size_t>(static_cast<std::size_t>(std::max(CPU_COUNT(&processors), 1)) - 1, most) : most;
+    const int here = ::sched_getcpu();
+    if (here < 0 || here >= CPU_SETSIZE || ::sched_getaffinity(0, sizeof processors, &processors) != 0) {
+        CPU_ZERO(&processors);
+    } else {
+        CPU_CLR(static_cast<std::size_t>(here), &processors);
+    }
+    return processors;
+}
+
+/// The kernel lets a new thread wait for the processor of its maker, and moves it to an idle one only after milliseconds, in
+/// which all work could be done.
+void moveElsewhere(std::jthread& thread) {
+    const auto processors = otherProcessors();
+    if (CPU_COUNT(&processors) > 0) {
+        ::pthread_setaffinity_np(thread.native_handle(), sizeof processors, &processors);
+    }
 }
 
 }  // namespace
@@ -137,7 +151,9 @@ void LibraryReader::handOver() {
     changed.notify_one();
     costOfNext = 0;
     if (++handedOver == portionsOfThread) {
-        mostThreads = suitableThreads();
+        constexpr int most = 3;
+        const auto processors = otherProcessors();
+        mostThreads = static_cast<std::size_t>(std::min(CPU_COUNT(&processors), most));
     }
     if (threads.size() < mostThreads && handedOver % portionsOfThread == 0) {
         try {
@@ -146,6 +162,7 @@ void LibraryReader::handOver() {
                 ::unshare(CLONE_FILES);
                 work();
             });
+            moveElsewhere(threads.back());
         } catch (const std::system_error&) {
             mostThreads = 0;  // no more than the limits of the container allow
         }
