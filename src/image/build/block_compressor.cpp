@@ -11,10 +11,14 @@ namespace sarus::image::build {
 
 namespace {
 
-// zstd's level 3 has tables of 2^16 and 2^15 entries for blocks of 128 KiB. Together with the block they are too large for the
-// second-level cache of many processors.
+// docs/conversion.md has the measurements. Blocks of files get the tables of zstd's level 3, made so small that they fit into the
+// second-level cache of most processors together with the block; to find shorter matches makes up for what that costs in size.
+// Small files and the ends of others differ too much for more than level 2 to pay.
+constexpr int levelForFiles = 3;
 constexpr int longMatchesLog = 14;
-constexpr int shortMatchesLog = 15;
+constexpr int shortMatchesLog = 13;
+constexpr int shortestMatch = 4;
+constexpr int levelForFragments = 2;
 
 void set(ZSTD_CCtx* context, ZSTD_cParameter parameter, int value) {
     if (ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) != 0U) {
@@ -28,15 +32,23 @@ void BlockCompressor::Free::operator()(ZSTD_CCtx_s* freed) const noexcept {
     ZSTD_freeCCtx(freed);
 }
 
+BlockCompressor::Zstd BlockCompressor::makeZstd() {
+    Zstd made(ZSTD_createCCtx());
+    if (!made) {
+        throw Error("Failed to initialise zstd: out of memory");
+    }
+    return made;
+}
+
 BlockCompressor::BlockCompressor(const SquashfsOptions& options) {
-    if (options.smallTables) {
-        zstd.reset(ZSTD_createCCtx());
-        if (!zstd) {
-            throw Error("Failed to initialise zstd: out of memory");
-        }
-        set(zstd.get(), ZSTD_c_compressionLevel, static_cast<int>(options.level));
-        set(zstd.get(), ZSTD_c_hashLog, longMatchesLog);
-        set(zstd.get(), ZSTD_c_chainLog, shortMatchesLog);
+    if (options.ownZstdParameters) {
+        forFiles = makeZstd();
+        set(forFiles.get(), ZSTD_c_compressionLevel, levelForFiles);
+        set(forFiles.get(), ZSTD_c_hashLog, longMatchesLog);
+        set(forFiles.get(), ZSTD_c_chainLog, shortMatchesLog);
+        set(forFiles.get(), ZSTD_c_minMatch, shortestMatch);
+        forFragments = makeZstd();
+        set(forFragments.get(), ZSTD_c_compressionLevel, levelForFragments);
         return;
     }
     const auto config = options.compressorConfig(false);
@@ -47,10 +59,12 @@ BlockCompressor::BlockCompressor(const SquashfsOptions& options) {
     compressor.reset(made);
 }
 
-std::int32_t BlockCompressor::compress(std::span<const unsigned char> in, std::span<unsigned char> out) noexcept {
+std::int32_t BlockCompressor::compress(BlockContent content, std::span<const unsigned char> in,
+                                       std::span<unsigned char> out) noexcept {
     std::int64_t size = 0;
-    if (zstd) {
-        const auto result = ZSTD_compress2(zstd.get(), out.data(), out.size(), in.data(), in.size());
+    if (!compressor) {
+        auto* const zstd = (content == BlockContent::file ? forFiles : forFragments).get();
+        const auto result = ZSTD_compress2(zstd, out.data(), out.size(), in.data(), in.size());
         if (ZSTD_isError(result) != 0U) {
             return ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall ? 0 : SQFS_ERROR_COMPRESSOR;
         }

@@ -13,21 +13,28 @@ struct ZSTD_CCtx_s;
 
 namespace sarus::image::build {
 
+/// Of what a block consists.
+enum class BlockContent { file, fragments };
+
 /// Compresses the contents of files; one per thread.
 class BlockCompressor {
 public:
     explicit BlockCompressor(const SquashfsOptions& options);
 
     /// Returns the number of bytes in `out`, 0 if they would not be fewer than those of `in` or than there is room, or an error
-    /// code of libsquashfs, which is negative. Equal blocks give equal bytes.
-    std::int32_t compress(std::span<const unsigned char> in, std::span<unsigned char> out) noexcept;
+    /// code of libsquashfs, which is negative. Equal blocks of the same kind give equal bytes.
+    std::int32_t compress(BlockContent content, std::span<const unsigned char> in, std::span<unsigned char> out) noexcept;
 
 private:
     struct Free {
         void operator()(ZSTD_CCtx_s* freed) const noexcept;
     };
+    using Zstd = std::unique_ptr<ZSTD_CCtx_s, Free>;
+    static Zstd makeZstd();
+
     SquashfsPtr<sqfs_compressor_t> compressor;
-    std::unique_ptr<ZSTD_CCtx_s, Free> zstd;  ///< instead of it, where the tables are our own
+    Zstd forFiles;  ///< instead of it, where the parameters are our own choice
+    Zstd forFragments;
 };
 
 }  // namespace sarus::image::build

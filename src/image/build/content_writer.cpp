@@ -333,7 +333,8 @@ void ContentWriter::compress(Block& block, BlockCompressor& compressor, ContentK
     sqfs_s32 size = 0;
     // As with mksquashfs, -noD is about blocks of files, not of fragments.
     if (options.compressData || block.file == nullptr) {
-        size = compressor.compress(block.content, {block.packed.get(), bufferSize});
+        size = compressor.compress(block.file != nullptr ? BlockContent::file : BlockContent::fragments, block.content,
+                                   {block.packed.get(), bufferSize});
         out.check(size, "Failed to compress for");
     }
     if (size == 0) {

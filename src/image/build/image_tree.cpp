@@ -28,6 +28,7 @@ ImageTree::ImageTree(const PathTable& pathTable, Inodes& inodeStore) : paths(pat
 }
 
 void ImageTree::applyLayer(const std::vector<LayerEntry>& entries) {
+    known.resize(paths.size());
     std::vector<Said> said(paths.size(), Said::nothing);
     for (const auto& entry : entries) {
         if (entry.kind == LayerEntry::Kind::directory) {
@@ -39,6 +40,7 @@ void ImageTree::applyLayer(const std::vector<LayerEntry>& entries) {
     for (const auto& entry : entries) {
         if (entry.kind == LayerEntry::Kind::whiteout || entry.kind == LayerEntry::Kind::opaque) {
             applyMark(entry, said);
+            ++generation;
         }
     }
     for (const auto& entry : entries) {
@@ -134,7 +136,12 @@ Node* ImageTree::walk(std::vector<std::string_view> parts, bool create, PathId f
 }
 
 Node& ImageTree::makeDirectory(PathId path) {
-    return *walk(paths.parts(path), true, path);
+    auto& [node, since] = known[path];
+    if (since != generation) {
+        node = walk(paths.parts(path), true, path);
+        since = generation;
+    }
+    return *node;
 }
 
 Node* ImageTree::findExisting(PathId path) {
@@ -155,6 +162,9 @@ void ImageTree::place(Node& directory, std::string_view name, Inode* inode) {
     if (!isNew && slot->isDirectory() && inode->type == Inode::Type::directory) {
         slot->inode = inode;
         return;
+    }
+    if (!isNew && (slot->isDirectory() || slot->inode->type == Inode::Type::symlink)) {
+        ++generation;
     }
     if (directory.depth + 1 > mostLevels || name.size() > 255) {
         directory.children.erase(found);

@@ -113,9 +113,17 @@ private:
     Node* findExisting(PathId path);
     Node* walk(std::vector<std::string_view> parts, bool create, PathId forMessages);
 
+    /// Where a path leads, as long as no directory and no symbolic link is removed.
+    struct Known {
+        Node* node = nullptr;
+        std::uint64_t generation = 0;
+    };
+
     const PathTable& paths;
     Inodes& inodes;
     std::unique_ptr<Node> top;
+    std::vector<Known> known;      ///< by PathId
+    std::uint64_t generation = 1;  ///< of what is known: how often something was removed that may have been on the way
 };
 
 }  // namespace sarus::image::build

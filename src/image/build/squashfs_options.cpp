@@ -74,7 +74,7 @@ private:
 
     void setCompressor(const std::string& name) {
         options.compressor = name;
-        options.smallTables = false;
+        options.ownZstdParameters = false;
         if (name == "gzip") {
             options.level = SQFS_GZIP_DEFAULT_LEVEL;
         } else if (name == "zstd") {
@@ -134,7 +134,7 @@ private:
                 refuse(cat("-b ", words[position]), "the block size must be a power of two:");
             }
             options.blockSize = static_cast<std::uint32_t>(size);
-            options.smallTables = false;
+            options.ownZstdParameters = false;
         } else if (option == "-processors") {
             options.workers = static_cast<unsigned int>(numberValue(option, 1, 1024));
         } else if (option == "-mem") {
@@ -162,7 +162,7 @@ private:
             options.level = static_cast<std::uint32_t>(numberValue(option, SQFS_GZIP_MIN_LEVEL, SQFS_GZIP_MAX_LEVEL));
         } else if (option == "-Xcompression-level" && compressor == "zstd") {
             options.level = static_cast<std::uint32_t>(numberValue(option, SQFS_ZSTD_MIN_LEVEL, SQFS_ZSTD_MAX_LEVEL));
-            options.smallTables = false;
+            options.ownZstdParameters = false;
         } else if (option == "-Xwindow-size" && compressor == "gzip") {
             options.windowSize = static_cast<std::uint16_t>(numberValue(option, SQFS_GZIP_MIN_WINDOW, SQFS_GZIP_MAX_WINDOW));
         } else if (option == "-Xstrategy" && compressor == "gzip") {

@@ -22,9 +22,10 @@ std::string textOf(std::size_t size) {
     return text;
 }
 
-std::string compressed(BlockCompressor& compressor, const std::string& content, std::size_t room) {
+std::string compressed(BlockCompressor& compressor, const std::string& content, std::size_t room,
+                       BlockContent kind = BlockContent::file) {
     std::vector<unsigned char> out(room);
-    const auto size = compressor.compress({reinterpret_cast<const unsigned char*>(content.data()), content.size()}, out);
+    const auto size = compressor.compress(kind, {reinterpret_cast<const unsigned char*>(content.data()), content.size()}, out);
     EXPECT_GE(size, 0);
     return {out.begin(), out.begin() + size};
 }
@@ -40,9 +41,11 @@ TEST(BlockCompressor, ABlockComesBack) {
         BlockCompressor compressor(parseMksquashfsOptions(options));
         for (const std::size_t size : {1U << 17U, (1U << 17U) - 1, 5000U, 300U}) {
             const auto content = textOf(size);
-            const auto packed = compressed(compressor, content, size + 4096);
-            EXPECT_LT(packed.size(), size / 2) << options << ' ' << size;
-            EXPECT_EQ(uncompressed(packed, size), content) << options << ' ' << size;
+            for (const auto kind : {BlockContent::file, BlockContent::fragments}) {
+                const auto packed = compressed(compressor, content, size + 4096, kind);
+                EXPECT_LT(packed.size(), size / 2) << options << ' ' << size;
+                EXPECT_EQ(uncompressed(packed, size), content) << options << ' ' << size;
+            }
         }
     }
 }

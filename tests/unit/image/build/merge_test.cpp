@@ -237,6 +237,20 @@ TEST(Merge, AnExplicitDirectoryReplacesASymlink) {
     EXPECT_THAT(namesOf(tree), ElementsAre("lib", "lib/x", "usr", "usr/lib", "usr/lib/old"));
 }
 
+TEST(Merge, AWayThatChangesWithinALayerIsFollowedAsItIsAtThatMoment) {
+    const auto replaced = TarWriter()
+                              .directory("e")
+                              .file("d/sub/a", "1")
+                              .symlink("d", "e")
+                              .file("d/sub/b", "2")
+                              .file("d", "3")
+                              .file("d/sub/c", "4");
+    EXPECT_THAT(namesOf(convert({TarWriter(replaced).finish()})), ElementsAre("d", "d/sub", "d/sub/c", "e", "e/sub", "e/sub/b"));
+    const auto turned =
+        TarWriter().directory("e").directory("f").symlink("l", "e").file("l/a", "1").symlink("l", "f").file("l/b", "2");
+    EXPECT_THAT(namesOf(convert({TarWriter(turned).finish()})), ElementsAre("e", "e/a", "f", "f/b", "l"));
+}
+
 TEST(Merge, SymlinkLoopsAreErrors) {
     EXPECT_THAT(errorOf({TarWriter().symlink("a", "b").symlink("b", "a").file("a/f", "").finish()}),
                 HasSubstr("Too many symbolic links"));
