@@ -99,7 +99,7 @@ private:
     }
     bool open(Json value) {
         unfinished.push_back(put(std::move(value)));
-        return true;
+        return unfinished.size() <= mostJsonLevels;  // what is written and compared by recursion must not be deeper
     }
     bool close() {
         unfinished.pop_back();
@@ -241,10 +241,11 @@ BundleConfig::~BundleConfig() = default;
 BundleConfig BundleConfig::parse(std::string_view json, std::string_view name) {
     auto tree = std::make_unique<Tree>();
     tree->file = printable(name);
-    checkJsonDepth(json, tree->file);
     TreeBuilder builder(tree->root);
     try {
-        Json::sax_parse(json.begin(), json.end(), &builder);
+        if (!Json::sax_parse(json.begin(), json.end(), &builder)) {
+            throw Error(cat(tree->file, " is nested deeper than ", mostJsonLevels, " levels"));
+        }
     } catch (const Json::exception& failure) {
         throw Error(cat("Invalid JSON in ", tree->file, ": ", printable(failure.what())));
     }

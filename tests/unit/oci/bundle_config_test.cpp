@@ -48,6 +48,21 @@ constexpr const char* kConfig = R"({
             "devices": [{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 438, "uid": 0, "gid": 0}]}
 })";
 
+TEST(BundleConfig, refusesWhatIsNestedTooDeep) {
+    const auto nested = [](std::size_t levels) {
+        return cat(R"({"a":)", std::string(levels - 1, '['), std::string(levels - 1, ']'), "}");
+    };
+    EXPECT_EQ(BundleConfig::parse(nested(200), "c").serialize(), nested(200));
+    for (const std::size_t levels : {std::size_t{201}, std::size_t{1'000'000}}) {
+        try {
+            BundleConfig::parse(nested(levels), "config.json");
+            ADD_FAILURE() << levels;
+        } catch (const Error& error) {
+            EXPECT_STREQ(error.what(), "config.json is nested deeper than 200 levels");
+        }
+    }
+}
+
 TEST(BundleConfig, readsWhatHooksNeed) {
     const auto c = config(kConfig);
     EXPECT_EQ(c.rootPath(), "rootfs");
