@@ -90,13 +90,17 @@ public:
     RuntimeEnd run() {
         const auto all = allSignals();
         const UniqueFd signals(checkErrno(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK), "Failed to watch signals"));
-        while (!reapChildren()) {
+        while (true) {
             wait(signals.get());
+            signalfd_siginfo info{};
+            while (::read(signals.get(), &info, sizeof info) == sizeof info) {
+                handle(static_cast<int>(info.ssi_signo));
+            }
+            if (reapChildren()) {  // after its SIGCHLD was read: one that comes now ends the next wait
+                break;
+            }
             if (things.hookLog != nullptr) {
                 things.hookLog->forward();
-            }
-            if (reapChildren()) {
-                break;  // nothing is left to be looked at
             }
             if (things.program != nullptr) {
                 noteStart();
@@ -106,10 +110,6 @@ public:
             }
             if (isOver()) {
                 killLeftovers();
-            }
-            signalfd_siginfo info{};
-            while (::read(signals.get(), &info, sizeof info) == sizeof info) {
-                handle(static_cast<int>(info.ssi_signo));
             }
         }
         if (things.hookLog != nullptr) {

@@ -40,9 +40,9 @@ void ImageTree::applyLayer(const std::vector<LayerEntry>& entries) {
     for (const auto& entry : entries) {
         if (entry.kind == LayerEntry::Kind::whiteout || entry.kind == LayerEntry::Kind::opaque) {
             applyMark(entry, said);
-            ++generation;
         }
     }
+    ++generation;
     for (const auto& entry : entries) {
         if (entry.kind != LayerEntry::Kind::whiteout && entry.kind != LayerEntry::Kind::opaque) {
             applyMember(entry);

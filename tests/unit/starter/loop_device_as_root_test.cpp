@@ -161,7 +161,7 @@ TEST_F(LoopDevice, GarbageInAHintIsNoError) {
             replaceFile(hintPath(), garbage, 0600);
             mountOn("m2");
             EXPECT_EQ(readFile(sandbox / "m2/hello"), "world") << garbage;
-            checkErrno(::umount2((sandbox / "m2").c_str(), 0), "umount");  // nodes may have few loop devices
+            ASSERT_EQ(::umount((sandbox / "m2").c_str()), 0);  // nodes may have few loop devices
         }
     });
 }
