@@ -2,7 +2,7 @@
 // the CPUs. Prints the seconds and the CPU seconds that this takes: with zstd's own level 3, and with the parameters that the
 // builder chooses for zstd.
 //
-// Usage: conversion_bound LAYOUT_DIRECTORY IMAGE.squashfs  (the image was made from the layout with zstd level 3, 128 KiB blocks)
+// Usage: conversion_bound LAYOUT_DIRECTORY IMAGE.squashfs  (the image was made from the layout with blocks of 128 KiB)
 
 #include <fcntl.h>
 #include <unistd.h>
