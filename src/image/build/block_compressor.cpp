@@ -13,12 +13,13 @@ namespace {
 
 // docs/conversion.md has the measurements. Blocks of files get the tables of zstd's level 3, made so small that they fit into the
 // second-level cache of most processors together with the block; to find shorter matches makes up for what that costs in size.
-// Small files and the ends of others differ too much for more than level 2 to pay.
+// Small files and the ends of others differ too much for more than level 2 to pay, and it gets half of its table.
 constexpr int levelForFiles = 3;
 constexpr int longMatchesLog = 14;
 constexpr int shortMatchesLog = 13;
 constexpr int shortestMatch = 4;
 constexpr int levelForFragments = 2;
+constexpr int fragmentMatchesLog = 14;
 
 void set(ZSTD_CCtx* context, ZSTD_cParameter parameter, int value) {
     if (ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) != 0U) {
@@ -49,6 +50,7 @@ BlockCompressor::BlockCompressor(const SquashfsOptions& options) {
         set(forFiles.get(), ZSTD_c_minMatch, shortestMatch);
         forFragments = makeZstd();
         set(forFragments.get(), ZSTD_c_compressionLevel, levelForFragments);
+        set(forFragments.get(), ZSTD_c_hashLog, fragmentMatchesLog);
         return;
     }
     const auto config = options.compressorConfig(false);

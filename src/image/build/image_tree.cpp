@@ -14,6 +14,10 @@ namespace {
 constexpr std::uint32_t mostLevels = 4096;
 constexpr int mostLinks = 40;
 
+bool isMark(const LayerEntry& entry) noexcept {
+    return entry.kind == LayerEntry::Kind::whiteout || entry.kind == LayerEntry::Kind::opaque;
+}
+
 }  // namespace
 
 Inodes::~Inodes() {
@@ -28,7 +32,6 @@ ImageTree::ImageTree(const PathTable& pathTable, Inodes& inodeStore) : paths(pat
 }
 
 void ImageTree::applyLayer(const std::vector<LayerEntry>& entries) {
-    known.resize(paths.size());
     std::vector<Said> said(paths.size(), Said::nothing);
     for (const auto& entry : entries) {
         if (entry.kind == LayerEntry::Kind::directory) {
@@ -38,15 +41,21 @@ void ImageTree::applyLayer(const std::vector<LayerEntry>& entries) {
         }
     }
     for (const auto& entry : entries) {
-        if (entry.kind == LayerEntry::Kind::whiteout || entry.kind == LayerEntry::Kind::opaque) {
+        if (isMark(entry)) {
             applyMark(entry, said);
         }
     }
     ++generation;
     for (const auto& entry : entries) {
-        if (entry.kind != LayerEntry::Kind::whiteout && entry.kind != LayerEntry::Kind::opaque) {
+        if (!isMark(entry)) {
             applyMember(entry);
         }
+    }
+}
+
+void ImageTree::applyLowest(const LayerEntry& entry) {
+    if (!isMark(entry)) {
+        applyMember(entry);
     }
 }
 
@@ -136,6 +145,9 @@ Node* ImageTree::walk(std::vector<std::string_view> parts, bool create, PathId f
 }
 
 Node& ImageTree::makeDirectory(PathId path) {
+    if (path >= known.size()) {
+        known.resize(paths.size());
+    }
     auto& [node, since] = known[path];
     if (since != generation) {
         node = walk(paths.parts(path), true, path);

@@ -85,6 +85,9 @@ public:
     /// many symbolic links, more than 4096 levels.
     void applyLayer(const std::vector<LayerEntry>& entries);
 
+    /// The same for the lowest layer, one entry after the other, as they are read. Marks have nothing to act on there.
+    void applyLowest(const LayerEntry& entry);
+
     Node& root() noexcept { return *top; }
 
     /// Calls `visit(name, node)` for each node but the root, parents first, in the order of names.

@@ -86,12 +86,12 @@ void LayerMerger::addEntry(std::uint32_t layer, std::uint32_t member, TarEntry& 
     }
     const PathId path = paths.intern(parts);
     if (entry.type == TarEntry::Type::hardLink) {
-        layers[layer].push_back({LayerEntry::Kind::hardLink, path, nullptr, paths.intern(splitPath(entry.linkTarget))});
+        record(layer, {LayerEntry::Kind::hardLink, path, nullptr, paths.intern(splitPath(entry.linkTarget))});
         return;
     }
     Inode& inode = makeInode(layer, member, entry);
     const bool isDirectory = inode.type == Inode::Type::directory;
-    layers[layer].push_back({isDirectory ? LayerEntry::Kind::directory : LayerEntry::Kind::file, path, &inode});
+    record(layer, {isDirectory ? LayerEntry::Kind::directory : LayerEntry::Kind::file, path, &inode});
     if (inode.type == Inode::Type::regular && inode.size > 0 && !paths.isHidden(path)) {
         writeContent(inode, archive);
     }
@@ -105,7 +105,7 @@ bool LayerMerger::addMark(std::uint32_t layer, const std::vector<std::string_vie
     }
     std::vector<std::string_view> path(parts.begin(), reserved);
     if (*reserved == opaqueName) {
-        layers[layer].push_back({LayerEntry::Kind::opaque, paths.intern(path)});
+        record(layer, {LayerEntry::Kind::opaque, paths.intern(path)});
         return true;
     }
     // AUFS keeps its own files under these names, and nothing below a whiteout can be meant to be seen.
@@ -117,7 +117,7 @@ bool LayerMerger::addMark(std::uint32_t layer, const std::vector<std::string_vie
         throw Error(cat("A layer contains a whiteout of the impossible name '", name, "'"));
     }
     path.push_back(name);
-    layers[layer].push_back({LayerEntry::Kind::whiteout, paths.intern(path)});
+    record(layer, {LayerEntry::Kind::whiteout, paths.intern(path)});
     return true;
 }
 
@@ -176,6 +176,14 @@ std::uint32_t LayerMerger::internXattrs(TarEntry& entry) {
     return found->second;
 }
 
+void LayerMerger::record(std::uint32_t layer, const LayerEntry& entry) {
+    if (layer == 0) {
+        merged.applyLowest(entry);
+    } else {
+        layers[layer].push_back(entry);
+    }
+}
+
 void LayerMerger::writeContent(Inode& inode, TarReader& archive) {
     writer.beginFile(inode);
     archive.readContent([&](std::span<const unsigned char> data) { writer.append(data, archive.chunk()); });
@@ -201,9 +209,9 @@ void LayerMerger::coverLowerLayers(const std::vector<LayerEntry>& entries) {
 }
 
 std::map<std::uint32_t, std::vector<Inode*>> LayerMerger::merge() {
-    for (auto& layer : layers) {
-        merged.applyLayer(layer);
-        std::vector<LayerEntry>().swap(layer);
+    for (std::size_t layer = 1; layer < layers.size(); ++layer) {
+        merged.applyLayer(layers[layer]);
+        std::vector<LayerEntry>().swap(layers[layer]);
     }
     std::map<std::uint32_t, std::vector<Inode*>> missing;
     merged.forEach([&](std::string_view, Node& node) {

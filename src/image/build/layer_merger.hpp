@@ -16,10 +16,10 @@ namespace sarus::image::build {
 /// tree.
 ///
 /// While a layer streams by, a file's content is written unless what the layers above say hides it; that is only a forecast,
-/// which makes reading cheap. What the image really contains is decided at the end, by applying the recorded members of all
-/// layers from the bottom up (ImageTree). Content that turns out to be needed although it was passed over (a hard link can show a
-/// file under another name than the hidden one) is fetched by reading that layer again; content that turns out to be unneeded
-/// stays behind, unreferenced.
+/// which makes reading cheap. What the image really contains is decided by applying the members of all layers from the bottom up
+/// (ImageTree): those of the lowest layer, which is read last, as they come, and at the end those recorded of the others. Content
+/// that turns out to be needed although it was passed over (a hard link can show a file under another name than the hidden one)
+/// is fetched by reading that layer again; content that turns out to be unneeded stays behind, unreferenced.
 class LayerMerger {
 public:
     /// Of all layers together: at most `mostEntries` members, and `mostContent` bytes in regular files, holes included.
@@ -28,7 +28,7 @@ public:
     /// Reads layer number `layer` (0 is the lowest); to be called from the top layer down.
     void readLayer(std::uint32_t layer, TarReader& archive);
 
-    /// Applies all layers, and returns for each layer the members whose content is still missing.
+    /// Applies what is recorded, and returns for each layer the members whose content is still missing.
     std::map<std::uint32_t, std::vector<Inode*>> merge();
 
     /// Reads the content of `missing` (in the order of their members) from their layer's archive.
@@ -40,6 +40,7 @@ public:
 private:
     void addEntry(std::uint32_t layer, std::uint32_t member, TarEntry& entry, TarReader& archive);
     bool addMark(std::uint32_t layer, const std::vector<std::string_view>& parts);
+    void record(std::uint32_t layer, const LayerEntry& entry);
     Inode& makeInode(std::uint32_t layer, std::uint32_t member, TarEntry& entry);
     std::uint32_t internXattrs(TarEntry& entry);
     void countContent(const TarEntry& entry);
