@@ -20,6 +20,7 @@ constexpr std::array<unsigned char, sha256::blockSize> makePadding() {
 constexpr auto padding = makePadding();
 static_assert(blockSize * 8 < 1U << 16U);
 
+constexpr std::size_t parts = blockSize / sha256::blockSize;
 constexpr std::size_t hashesPerBlock = blockSize / sizeof(Hash);
 
 using Blocks = std::vector<std::unique_ptr<unsigned char[]>>;
@@ -39,7 +40,6 @@ void resizeTo(Blocks& blocks, std::uint64_t hashes) {
 }  // namespace
 
 void hashBlocks(const unsigned char* const* blocks, std::size_t count, Hash* hashes) {
-    constexpr std::size_t parts = blockSize / sha256::blockSize;
     for (; count > 1; count -= 2, blocks += 2, hashes += 2) {
         auto first = sha256::startState;
         auto second = sha256::startState;
@@ -54,6 +54,13 @@ void hashBlocks(const unsigned char* const* blocks, std::size_t count, Hash* has
         sha256::compress(state, padding.data(), 1);
         hashes[0] = sha256::bytesOf(state);
     }
+}
+
+Hash hashBlockBeside(sha256::State& other, const unsigned char* data, const unsigned char* block) noexcept {
+    auto state = sha256::startState;
+    sha256::compressTwo(other, data, state, block, parts);
+    sha256::compressTwo(other, data + blockSize, state, padding.data(), 1);
+    return sha256::bytesOf(state);
 }
 
 void Leaves::resize(std::uint64_t count) {

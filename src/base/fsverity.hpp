@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/sha256_blocks.hpp"
+
 /// The fs-verity digest of a file (Linux kernel, Documentation/filesystems/fsverity.rst, "Merkle tree" and "fs-verity
 /// descriptor"): SHA-256, blocks of 4096 bytes, no salt; what `fsverity digest` prints. Blocks are hashed independently of each
 /// other, in any order and on any number of threads.
@@ -23,6 +25,11 @@ using HashBlocks = void (*)(const unsigned char* const* blocks, std::size_t coun
 
 /// Two blocks at a time, with the processor's instructions if there are any.
 void hashBlocks(const unsigned char* const* blocks, std::size_t count, Hash* hashes);
+
+/// Hashes one block beside another digest, which continues by `besideBytes` bytes of `data`: they cost about as much together as
+/// one of them alone.
+constexpr std::size_t besideBytes = blockSize + sha256::blockSize;
+Hash hashBlockBeside(sha256::State& other, const unsigned char* data, const unsigned char* block) noexcept;
 
 /// The hashes of a file's blocks, which are the lowest level of its tree.
 class Leaves {

@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint32_t storedAsIs = 1U << 24U;
 constexpr std::size_t batchBlocks = 16;  // that are written together
 constexpr std::size_t mostBatchBlocks = 64;
+constexpr std::size_t mostToHash = 2U << 20U;  // bytes that wait for a thread which hashes something else
 constexpr std::string_view doing = "Failed to write";
 
 bool isZero(const unsigned char* data, std::size_t size) {
@@ -282,11 +283,15 @@ void ContentWriter::finish() {
     {
         std::unique_lock lock(mutex);
         roomAgain.wait(lock, [this] { return underWay == 0 || failure; });
-        if (failure) {
-            std::rethrow_exception(failure);
-        }
     }
     stop();
+    if (failure) {
+        std::rethrow_exception(failure);
+    }
+    while (auto job = takeJob()) {
+        job->toHash.hashRest();
+        endJob(std::move(job));
+    }
     spare.clear();  // what comes now needs memory, too
     out.check(out.get()->truncate(out.get(), position), doing);
 }
@@ -348,55 +353,87 @@ void ContentWriter::compress(Block& block, BlockCompressor& compressor, ContentK
 }
 
 /// Writes what is complete at the front of the order, unless another thread does. Small pieces wait for more, except where
-/// nothing else is under way. What was written is hashed by the same thread, while the next one may write.
+/// nothing else is under way. What was written waits for a thread that can hash it beside other work; if there is enough of that
+/// already, it is hashed here, while the next thread may write.
 void ContentWriter::writeReady(std::unique_lock<std::mutex>& lock) {
     while (!writing) {
         auto batch = takeReady();
-        if (batch.empty()) {
+        if (!batch) {
             return;
         }
         writing = true;
         lock.unlock();
-        const auto written = write(batch);
+        write(*batch);
         lock.lock();
         writing = false;
+        release(*batch);
+        if (toHashBytes + batch->bytes <= mostToHash) {
+            toHashBytes += batch->bytes;
+            toHash.push_back(std::move(batch));
+            continue;
+        }
         lock.unlock();
-        out.hash(written.begin, written.pieces);
+        batch->toHash.hashRest();
+        endJob(std::move(batch));
         lock.lock();
-        const bool wasFull = keptBytes > limit - limit / 4;
-        for (auto& block : batch) {
-            recycle(block->packed);
-            recycle(block->raw);
-            keptBytes -= block->keeps;
-        }
-        underWay -= batch.size();
-        if (underWay == 0 || (wasFull && keptBytes <= limit - limit / 4)) {
-            roomAgain.notify_all();
-        }
     }
 }
 
-std::vector<std::unique_ptr<ContentWriter::Block>> ContentWriter::takeReady() {
+/// Makes room for others. Under the mutex.
+void ContentWriter::release(const Batch& batch) {
+    const bool wasFull = keptBytes > limit - limit / 4;
+    for (const auto& block : batch.blocks) {
+        keptBytes -= block->keeps;
+    }
+    underWay -= batch.blocks.size();
+    if (underWay == 0 || (wasFull && keptBytes <= limit - limit / 4)) {
+        roomAgain.notify_all();
+    }
+}
+
+std::unique_ptr<HashJob> ContentWriter::takeJob() {
+    const std::lock_guard lock(mutex);
+    if (toHash.empty()) {
+        return nullptr;
+    }
+    auto job = std::move(toHash.front());
+    toHash.pop_front();
+    toHashBytes -= job->bytes;
+    return job;
+}
+
+void ContentWriter::endJob(std::unique_ptr<HashJob> job) {
+    out.takeHashes(job->toHash);
+    const std::lock_guard lock(mutex);
+    for (auto& block : static_cast<Batch&>(*job).blocks) {
+        recycle(block->packed);
+        recycle(block->raw);
+    }
+}
+
+std::unique_ptr<ContentWriter::Batch> ContentWriter::takeReady() {
     const auto end = std::find_if(ordered.begin(), ordered.end(), [](const auto& block) { return !block->done; });
     const auto count = static_cast<std::size_t>(end - ordered.begin());
-    std::vector<std::unique_ptr<Block>> batch;
-    if (count < batchBlocks && end != ordered.end()) {
-        return batch;
+    if (count == 0 || (count < batchBlocks && end != ordered.end())) {
+        return nullptr;
     }
+    auto batch = std::make_unique<Batch>();
     for (std::size_t i = 0; i < std::min(count, mostBatchBlocks); ++i) {
-        batch.push_back(std::move(ordered.front()));
+        batch->blocks.push_back(std::move(ordered.front()));
         ordered.pop_front();
     }
     return batch;
 }
 
-ContentWriter::Written ContentWriter::write(const std::vector<std::unique_ptr<Block>>& batch) {
-    Written written{position, {}};
-    for (const auto& block : batch) {
-        place(*block, written.pieces, written.begin);
+void ContentWriter::write(Batch& batch) {
+    auto begin = position;
+    std::vector<struct iovec> pieces;
+    for (const auto& block : batch.blocks) {
+        place(*block, pieces, begin);
     }
-    out.write(written.begin, written.pieces);
-    return written;
+    out.write(begin, pieces);
+    batch.bytes = static_cast<std::size_t>(position - begin);
+    batch.toHash = BlocksToHash(begin, pieces);
 }
 
 void ContentWriter::place(Block& block, std::vector<struct iovec>& pieces, std::uint64_t& begin) {

@@ -18,6 +18,7 @@
 #include "image/build/block_compressor.hpp"
 #include "image/build/chunk.hpp"
 #include "image/build/content_key.hpp"
+#include "image/build/hash_jobs.hpp"
 #include "image/build/image_tree.hpp"
 #include "image/build/squashfs_file.hpp"
 #include "image/build/squashfs_options.hpp"
@@ -35,14 +36,14 @@ OwnInode newInode(std::size_t payload);
 /// Writes the contents of files into a squashfs: cuts them into blocks, packs the ends of files together, compresses on several
 /// threads, and stores equal contents once. What is written depends on the files and their order alone: it is laid out in the
 /// order in which the caller fills blocks, whichever thread compresses them.
-class ContentWriter {
+class ContentWriter final : public HashJobs {
 public:
     /// Writes from the end of `output` on; the other arguments are those of the squashfs. All are the caller's and must stay.
     ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTable, const SquashfsOptions& squashfsOptions,
                   unsigned int workers);
     ContentWriter(const ContentWriter&) = delete;
     ContentWriter& operator=(const ContentWriter&) = delete;
-    ~ContentWriter();
+    ~ContentWriter() override;
 
     /// The content of one regular file of `inode.size` bytes: begin, append until all bytes are there, end. `inode.data` is set
     /// when finish has returned. `chunk` may be null; where the data lie in it, whole blocks are not copied.
@@ -50,9 +51,12 @@ public:
     void append(std::span<const unsigned char> data, const ChunkPtr& chunk);
     void end();
 
-    /// Waits until everything is in the file, and cuts the file behind it. Errors of other threads are thrown here, or by
-    /// any other function.
+    /// Waits until everything is in the file, and cuts the file behind it. Nobody may have a job at that time. Errors of other
+    /// threads are thrown here, or by any other function.
     void finish();
+
+    std::unique_ptr<HashJob> takeJob() override;
+    void endJob(std::unique_ptr<HashJob> job) override;
 
     /// Ends all threads, without finishing. Nothing but the destructor may be called afterwards.
     void stop() noexcept;
@@ -90,6 +94,12 @@ private:
         std::span<const unsigned char> toWrite() const noexcept;
     };
 
+    /// Blocks that are written together.
+    struct Batch : HashJob {
+        std::vector<std::unique_ptr<Block>> blocks;
+        std::size_t bytes = 0;  ///< as they are written
+    };
+
     struct Place {
         std::uint32_t fragment = 0;
         std::uint32_t offset = 0;
@@ -108,12 +118,9 @@ private:
     void work();
     void compress(Block& block, BlockCompressor& compressor, ContentKeys& keys);
     void writeReady(std::unique_lock<std::mutex>& lock);
-    std::vector<std::unique_ptr<Block>> takeReady();
-    struct Written {
-        std::uint64_t begin;
-        std::vector<struct iovec> pieces;
-    };
-    Written write(const std::vector<std::unique_ptr<Block>>& batch);
+    std::unique_ptr<Batch> takeReady();
+    void write(Batch& batch);
+    void release(const Batch& batch);
     void place(Block& block, std::vector<struct iovec>& pieces, std::uint64_t& begin);
     void endFile(File& file, std::vector<struct iovec>& pieces, std::uint64_t& begin);
     void fail(std::exception_ptr problem) noexcept;
@@ -151,6 +158,8 @@ private:
     std::condition_variable roomAgain;
     std::deque<std::unique_ptr<Block>> ordered;
     std::deque<Block*> toCompress;
+    std::deque<std::unique_ptr<Batch>> toHash;  ///< written
+    std::size_t toHashBytes = 0;
     std::vector<Buffer> spare;
     std::size_t underWay = 0;   ///< blocks
     std::size_t keptBytes = 0;  ///< by these

@@ -63,12 +63,12 @@ void checkSpace(const BuildRequest& request, int output) {
     }
 }
 
-void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
+void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters, HashJobs& jobs) {
     const auto& layers = request.image.layers;
     std::unique_ptr<LayerStream> current;
     std::unique_ptr<LayerStream> following;
     const auto open = [&](std::size_t layer) {
-        return std::make_unique<LayerStream>(layers[layer], counters, request.limits.unpackedBytes);
+        return std::make_unique<LayerStream>(layers[layer], counters, request.limits.unpackedBytes, &jobs);
     };
     for (std::size_t layer = layers.size(); layer-- > 0;) {
         current = following ? std::move(following) : open(layer);
@@ -130,7 +130,7 @@ BuildResult buildImage(const BuildRequest& request) {
     auto& writer = conversion->writer;
     auto& merger = conversion->merger;
     try {
-        readLayers(request, merger, counters);
+        readLayers(request, merger, counters, writer.hashJobs());
         readMissing(request, merger, counters);
     } catch (...) {
         writer.abandon();

@@ -66,29 +66,82 @@ private:
     std::size_t total = 0;
 };
 
-/// Hashes what there is of both; of one alone only as far as no more than `mayWait` bytes are left.
-void hashTogether(Sha256Pair& pair, std::array<Backlog, 2>& backlogs, std::size_t mayWait) {
+/// Both digests of a layer, of data that wait for data of the other one, or for other work that can be done beside them.
+class TwoDigests {
+public:
+    explicit TwoDigests(HashJobs* hashJobs) : jobs(hashJobs) {}
+    TwoDigests(const TwoDigests&) = delete;
+    TwoDigests& operator=(const TwoDigests&) = delete;
+
+    void add(QueuedChunk next) { backlogs[next.mark].add(std::move(next.chunk)); }
+    /// Hashes what there is of both; of one alone only as far as no more than `mayWait` bytes are left.
+    void hash(std::size_t mayWait);
+    /// The digest of what was added with this mark. To be called when everything is hashed.
+    Digest finish(unsigned int mark) { return sha256Digest(pair.finish(mark)); }
+    /// Does what was begun of a job.
+    void endJob();
+
+private:
+    void hashAlone(std::size_t which, std::span<const unsigned char> data);
+
+    HashJobs* jobs;
+    std::unique_ptr<HashJob> job;
+    Sha256Pair pair;
+    std::array<Backlog, 2> backlogs;
+};
+
+void TwoDigests::hash(std::size_t mayWait) {
     while (true) {
-        std::array parts{backlogs[0].front(), backlogs[1].front()};
-        const auto common = std::min(parts[0].size(), parts[1].size());
-        for (std::size_t i = 0; i < 2; ++i) {
-            parts[i] = parts[i].first(common > 0 ? common : backlogs[i].size() > mayWait ? parts[i].size() : 0);
+        const std::array parts{backlogs[0].front(), backlogs[1].front()};
+        if (const auto common = std::min(parts[0].size(), parts[1].size()); common > 0) {
+            pair.update(parts[0].first(common), parts[1].first(common));
+            backlogs[0].take(common);
+            backlogs[1].take(common);
+            continue;
         }
-        if (parts[0].empty() && parts[1].empty()) {
+        const std::size_t longer = parts[0].empty() ? 1 : 0;
+        if (backlogs[longer].size() <= mayWait) {
             return;
         }
-        pair.update(parts[0], parts[1]);
-        backlogs[0].take(parts[0].size());
-        backlogs[1].take(parts[1].size());
+        hashAlone(longer, parts[longer]);
+        backlogs[longer].take(parts[longer].size());
+    }
+}
+
+void TwoDigests::hashAlone(std::size_t which, std::span<const unsigned char> data) {
+    while (jobs != nullptr && !data.empty()) {
+        if (!job) {
+            job = jobs->takeJob();
+        }
+        if (!job) {
+            break;
+        }
+        data = pair.updateBeside(which, data, job->toHash);
+        if (job->toHash.done()) {
+            jobs->endJob(std::move(job));
+        }
+    }
+    if (which == 0) {
+        pair.update(data, {});
+    } else {
+        pair.update({}, data);
+    }
+}
+
+void TwoDigests::endJob() {
+    if (job) {
+        job->toHash.hashRest();
+        jobs->endJob(std::move(job));
     }
 }
 
 }  // namespace
 
-LayerStream::LayerStream(const Layer& source, ReadCounters& readCounters, std::uint64_t unpackedLimit)
+LayerStream::LayerStream(const Layer& source, ReadCounters& readCounters, std::uint64_t unpackedLimit, HashJobs* hashJobs)
     : layer(source),
       counters(readCounters),
       limit(unpackedLimit),
+      jobs(hashJobs),
       file(openBlob(source)),
       compressed(compressedAhead),
       toHash(unpackedAhead),
@@ -241,15 +294,15 @@ void LayerStream::hashUnpacked() {
 
 /// All data come through one queue: with two, one could be full while nothing arrives in the other.
 void LayerStream::hashBoth() {
-    Sha256Pair pair;
-    std::array<Backlog, 2> backlogs;
+    TwoDigests digests(jobs);
     for (auto next = toHash.popMarked(); next.chunk; next = toHash.popMarked()) {
-        backlogs[next.mark].add(std::move(next.chunk));
-        hashTogether(pair, backlogs, unpairedBytes);
+        digests.add(std::move(next));
+        digests.hash(unpairedBytes);
     }
-    hashTogether(pair, backlogs, 0);
-    unpackedDigest = sha256Digest(pair.finish(unpackedMark));
-    blobDigest = sha256Digest(pair.finish(blobMark));
+    digests.hash(0);
+    digests.endJob();
+    unpackedDigest = digests.finish(unpackedMark);
+    blobDigest = digests.finish(blobMark);
 }
 
 std::span<const unsigned char> LayerStream::peek() {

@@ -14,6 +14,7 @@
 #include "image/build/byte_source.hpp"
 #include "image/build/decompressor.hpp"
 #include "image/build/digest.hpp"
+#include "image/build/hash_jobs.hpp"
 
 namespace sarus::image::build {
 
@@ -40,8 +41,9 @@ struct ReadCounters {
 /// very bytes that are handed out are those that are hashed, so what was verified is what was used.
 class LayerStream final : public ByteSource {
 public:
-    /// Opens the blob and starts to read ahead. `unpackedLimit`: largest value of counters.unpackedBytes.
-    LayerStream(const Layer& layer, ReadCounters& counters, std::uint64_t unpackedLimit);
+    /// Opens the blob and starts to read ahead. `unpackedLimit`: largest value of counters.unpackedBytes. `jobs`, if any, are
+    /// done while there is one digest alone to compute.
+    LayerStream(const Layer& layer, ReadCounters& counters, std::uint64_t unpackedLimit, HashJobs* jobs = nullptr);
     LayerStream(const LayerStream&) = delete;
     LayerStream& operator=(const LayerStream&) = delete;
     ~LayerStream() override;
@@ -66,6 +68,7 @@ private:
     const Layer& layer;
     ReadCounters& counters;
     std::uint64_t limit;
+    HashJobs* jobs;
     UniqueFd file;
     ByteQueue compressed;
     ByteQueue toHash;

@@ -51,6 +51,22 @@ void Sha256Pair::update(std::span<const unsigned char> first, std::span<const un
     lanes[1].keepRest(second);
 }
 
+std::span<const unsigned char> Sha256Pair::updateBeside(std::size_t which, std::span<const unsigned char> data,
+                                                        BlocksToHash& toHash) noexcept {
+    Lane& lane = lanes[which];
+    lane.takePartial(data);
+    for (; !toHash.done() && data.size() >= fsverity::besideBytes; data = data.subspan(fsverity::besideBytes)) {
+        toHash.setNext(fsverity::hashBlockBeside(lane.state, data.data(), toHash.next()));
+    }
+    if (toHash.done()) {
+        lane.total -= data.size();
+        return data;
+    }
+    lane.takeBlocks(data);
+    lane.keepRest(data);
+    return {};
+}
+
 Sha256Pair::Value Sha256Pair::finish(std::size_t which) noexcept {
     Lane& lane = lanes[which];
     // A bit of one, zeros, and the number of bits in the last 8 bytes of a block.

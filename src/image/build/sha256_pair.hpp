@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/sha256_blocks.hpp"
+#include "image/build/written_digest.hpp"
 
 namespace sarus::image::build {
 
@@ -22,6 +23,11 @@ public:
 
     /// Continues both digests. One is cheap to compute while the other has as much data left, so give much of both at once.
     void update(std::span<const unsigned char> first, std::span<const unsigned char> second) noexcept;
+
+    /// Continues one of them alone, and hashes blocks beside it, until all blocks or all data are used up. Returns what is left
+    /// of the data.
+    std::span<const unsigned char> updateBeside(std::size_t which, std::span<const unsigned char> data,
+                                                BlocksToHash& toHash) noexcept;
 
     /// Ends the computation of one of the digests, 0 or 1; once each.
     Value finish(std::size_t which) noexcept;

@@ -26,9 +26,10 @@ public:
     sqfs_file_t* get() noexcept { return &interface.file; }
     std::uint64_t size() const noexcept { return length; }
 
-    /// Writes the pieces one behind the other. Throws Error. To be followed by hash() of the same, on any thread.
+    /// Writes the pieces one behind the other. Throws Error. To be followed by takeHashes() of the same.
     void write(std::uint64_t offset, std::vector<struct iovec> pieces);
-    void hash(std::uint64_t offset, std::span<const struct iovec> pieces) { written.hash(offset, pieces); }
+    /// From any thread.
+    void takeHashes(const BlocksToHash& done) { written.take(done); }
 
     /// The fs-verity digest of the file, which was empty in the beginning, in its final state.
     std::string digest();

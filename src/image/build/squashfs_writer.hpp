@@ -41,6 +41,8 @@ public:
     void beginFile(Inode& inode) { content->begin(inode); }
     void append(std::span<const unsigned char> data, const ChunkPtr& chunk) { content->append(data, chunk); }
     void endFile(Inode& inode);
+    /// What layers may do while they are hashed.
+    HashJobs& hashJobs() noexcept { return *content; }
     /// Waits until all contents are in the file.
     void finishContent() { content->finish(); }
     /// Instead of finishContent, after a failure; to be called while the inodes exist.

@@ -33,57 +33,49 @@ std::uint64_t blocksOf(std::uint64_t size) {
     return (size + blockSize - 1) / blockSize;
 }
 
-/// The whole blocks of a sequence of pieces; those that do not lie in one piece are copied together.
-class WholeBlocks {
-public:
-    /// `skip`: bytes in front of the first block.
-    WholeBlocks(std::span<const struct iovec> pieces, std::size_t skip, std::size_t count) {
-        all.reserve(count);
-        for (const auto& piece : pieces) {
-            const auto* data = static_cast<const unsigned char*>(piece.iov_base);
-            std::size_t left = piece.iov_len;
-            const auto skipped = std::min(skip, left);
-            skip -= skipped;
-            data += skipped;
-            left -= skipped;
-            addTorn(data, left);
-            for (; left >= blockSize && torn == 0; data += blockSize, left -= blockSize) {
-                all.push_back(data);
-            }
-            addTorn(data, left);
-        }
-        all.resize(std::min(all.size(), count));
-    }
-
-    const unsigned char* const* list() const noexcept { return all.data(); }
-    std::size_t count() const noexcept { return all.size(); }
-
-private:
-    /// Adds to a block that a piece before has begun, or begins one with what is less than a block.
-    void addTorn(const unsigned char*& data, std::size_t& left) {
-        if (left == 0 || (torn == 0 && left >= blockSize)) {
-            return;
-        }
-        if (torn == 0) {
-            copies.push_back(std::make_unique<unsigned char[]>(blockSize));
-        }
-        const auto part = std::min(left, blockSize - torn);
-        std::memcpy(copies.back().get() + torn, data, part);
-        data += part;
-        left -= part;
-        torn += part;
-        if (torn == blockSize) {
-            all.push_back(copies.back().get());
-            torn = 0;
-        }
-    }
-
-    std::vector<const unsigned char*> all;
-    std::vector<std::unique_ptr<unsigned char[]>> copies;
-    std::size_t torn = 0;  ///< bytes in the last copy
-};
-
 }  // namespace
+
+BlocksToHash::BlocksToHash(std::uint64_t begin, std::span<const struct iovec> pieces) : first(blocksOf(begin)) {
+    auto skip = static_cast<std::size_t>(first * blockSize - begin);
+    for (const auto& piece : pieces) {
+        const auto skipped = std::min(skip, piece.iov_len);
+        skip -= skipped;
+        add(static_cast<const unsigned char*>(piece.iov_base) + skipped, piece.iov_len - skipped);
+    }
+    hashes.resize(blocks.size());
+}
+
+void BlocksToHash::add(const unsigned char* data, std::size_t size) {
+    addTorn(data, size);
+    for (; size >= blockSize && torn == 0; data += blockSize, size -= blockSize) {
+        blocks.push_back(data);
+    }
+    addTorn(data, size);
+}
+
+/// Adds to a block that a piece before has begun, or begins one with what is less than a block.
+void BlocksToHash::addTorn(const unsigned char*& data, std::size_t& left) {
+    if (left == 0 || (torn == 0 && left >= blockSize)) {
+        return;
+    }
+    if (torn == 0) {
+        copies.push_back(std::make_unique<unsigned char[]>(blockSize));
+    }
+    const auto part = std::min(left, blockSize - torn);
+    std::memcpy(copies.back().get() + torn, data, part);
+    data += part;
+    left -= part;
+    torn += part;
+    if (torn == blockSize) {
+        blocks.push_back(copies.back().get());
+        torn = 0;
+    }
+}
+
+void BlocksToHash::hashRest() {
+    fastest()(blocks.data() + hashed, blocks.size() - hashed, hashes.data() + hashed);
+    hashed = blocks.size();
+}
 
 void WrittenDigest::resize(std::uint64_t fileSize) {
     if (blocksOf(fileSize) > leaves.count()) {
@@ -116,21 +108,9 @@ void WrittenDigest::noteWrite(std::uint64_t begin, std::uint64_t end, bool hashL
     highest = std::max(highest, end);
 }
 
-void WrittenDigest::hash(std::uint64_t begin, std::span<const struct iovec> pieces) {
-    std::uint64_t end = begin;
-    for (const auto& piece : pieces) {
-        end += piece.iov_len;
-    }
-    const auto first = blocksOf(begin);
-    if (first >= end / blockSize) {
-        return;
-    }
-    const WholeBlocks blocks(pieces, static_cast<std::size_t>(first * blockSize - begin),
-                             static_cast<std::size_t>(end / blockSize - first));
-    std::vector<Hash> done(blocks.count());
-    fastest()(blocks.list(), blocks.count(), done.data());
+void WrittenDigest::take(const BlocksToHash& done) {
     const std::lock_guard lock(mutex);
-    leaves.set(first, done);
+    leaves.set(done.firstNumber(), done.all());
 }
 
 std::string WrittenDigest::finish(std::uint64_t fileSize, const ReadAt& readAt) {

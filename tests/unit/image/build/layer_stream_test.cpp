@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "image/build/layer_fixture.hpp"
+#include "image/build/sha256_pair.hpp"
 
 namespace sarus::image::build {
 namespace {
@@ -34,12 +35,12 @@ std::string mixedData(std::size_t size) {
 }
 
 std::string readBlob(const std::string& packed, const std::string& diffId, std::uint64_t limit = 1U << 30U,
-                     std::string digest = {}) {
+                     std::string digest = {}, HashJobs* jobs = nullptr) {
     test::LayoutWriter layout;
     const auto stored = layout.addBlob(packed);
     const Layer layer{layout.blobPath(stored), Digest(digest.empty() ? stored : digest), packed.size(), Digest(diffId)};
     ReadCounters counters;
-    LayerStream stream(layer, counters, limit);
+    LayerStream stream(layer, counters, limit, jobs);
     std::string out;
     for (auto bytes = stream.peek(); !bytes.empty(); bytes = stream.peek()) {
         out.append(bytes.begin(), bytes.end());
@@ -67,6 +68,47 @@ TEST(LayerStream, ReadsGzipZstdAndPlainBlobs) {
         EXPECT_EQ(readBlob(test::gzip(data), test::sha256(data)), data);
         EXPECT_EQ(readBlob(test::zstd(data), test::sha256(data)), data);
         EXPECT_EQ(readBlob(data, test::sha256(data)), data);
+    }
+}
+
+/// Jobs of some blocks each, which count what was done.
+class CountedJobs final : public HashJobs {
+public:
+    CountedJobs(const std::string& written, int jobs) : piece{const_cast<char*>(written.data()), written.size()}, left(jobs) {}
+
+    std::unique_ptr<HashJob> takeJob() override {
+        if (left == 0) {
+            return nullptr;
+        }
+        --left;
+        auto job = std::make_unique<HashJob>();
+        job->toHash = BlocksToHash(0, {&piece, 1});
+        return job;
+    }
+    void endJob(std::unique_ptr<HashJob> job) override {
+        EXPECT_TRUE(job->toHash.done());
+        BlocksToHash again(0, {&piece, 1});
+        again.hashRest();
+        EXPECT_TRUE(std::equal(again.all().begin(), again.all().end(), job->toHash.all().begin(), job->toHash.all().end()));
+        ++ended;
+    }
+
+    struct iovec piece;
+    int left;
+    int ended = 0;
+};
+
+TEST(LayerStream, DoesOtherHashingBesideItsOwn) {
+    const auto written = mixedData(100'000);
+    for (const int jobs : {0, 1, 20, 1000}) {
+        for (const auto& data : {mixedData(5'000'000), std::string(5'000'000, 'x')}) {
+            CountedJobs others(written, jobs);
+            EXPECT_EQ(readBlob(test::gzip(data), test::sha256(data), 1U << 30U, {}, &others), data);
+            EXPECT_EQ(others.ended, jobs - others.left);
+            if (Sha256Pair::available() && data[0] == data[1]) {
+                EXPECT_GE(others.ended, std::min(jobs, 5'000'000 / 100'000 - 2));
+            }
+        }
     }
 }
 

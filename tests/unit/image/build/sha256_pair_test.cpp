@@ -90,5 +90,37 @@ TEST_F(Sha256PairTest, DataInParts) {
     }
 }
 
+TEST_F(Sha256PairTest, BlocksBesideADigest) {
+    const auto written = randomBytes(40 * fsverity::blockSize, 7);
+    const struct iovec piece { const_cast<unsigned char*>(written.data()), written.size() };
+    for (unsigned int seed = 0; seed < 40; ++seed) {
+        const std::size_t which = seed % 2;
+        const auto data = randomBytes(seed * 10'007, seed);
+        BlocksToHash blocks(0, {&piece, 1});
+        Sha256Pair pair;
+        std::mt19937 random(seed);
+        for (std::span<const unsigned char> rest(data); !rest.empty();) {
+            const auto part = std::min<std::size_t>(rest.size(), random() % 20'000);
+            const auto left = pair.updateBeside(which, rest.first(part), blocks);
+            EXPECT_TRUE(left.empty() || blocks.done());
+            rest = rest.subspan(part - left.size());
+            if (blocks.done()) {
+                pair.update(which == 0 ? rest : std::span<const unsigned char>(),
+                            which == 1 ? rest : std::span<const unsigned char>());
+                break;
+            }
+        }
+        EXPECT_EQ(sha256Digest(pair.finish(which)).text(), expected(data)) << seed;
+        if (seed < 10 || seed > 30) {
+            EXPECT_EQ(blocks.done(), seed > 30) << seed;
+        }
+        blocks.hashRest();
+        for (std::size_t i = 0; i < blocks.all().size(); ++i) {
+            const auto* const begin = &written[i * fsverity::blockSize];
+            EXPECT_EQ(sha256Digest(blocks.all()[i]).text(), expected({begin, begin + fsverity::blockSize})) << seed << ' ' << i;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace sarus::image::build
