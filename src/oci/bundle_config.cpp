@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "oci/json_depth.hpp"
+#include "oci/ordered_json.hpp"
 
 namespace sarus::oci {
 
@@ -29,87 +29,6 @@ std::string dotted(Keys keys) {
     }
     return text;
 }
-
-/// The member of an object, made (null) if it is not there. The library's own way to do so copies all members, with everything in
-/// them, whenever their list has to grow; here they are moved.
-Json& memberOf(Json& object, const std::string& key) {
-    auto& members = object.get_ref<Json::object_t&>();
-    if (const auto found = members.find(key); found != members.end()) {
-        return found->second;
-    }
-    if (members.size() == members.capacity()) {
-        Json::object_t larger;
-        larger.reserve(2 * members.size() + 2);
-        for (auto& [name, value] : members) {
-            larger.emplace_back(name, std::move(value));
-        }
-        members.swap(larger);
-    }
-    return members.emplace_back(key, nullptr).second;
-}
-
-/// Builds the tree of a document from what the library's parser reports. Notices integers that do not fit into 64 bits, which the
-/// library turns into floating-point numbers silently. The names of the functions are the parser's.
-class TreeBuilder {
-public:
-    explicit TreeBuilder(Json& rootValue) : root(rootValue) {}
-
-    // NOLINTBEGIN(readability-identifier-naming)
-    bool null() { return put(nullptr) != nullptr; }
-    bool boolean(bool value) { return put(value) != nullptr; }
-    bool number_integer(Json::number_integer_t value) { return put(value) != nullptr; }
-    bool number_unsigned(Json::number_unsigned_t value) { return put(value) != nullptr; }
-    bool number_float(double value, const std::string& token) {
-        if (token.find_first_of(".eE") == std::string::npos) {
-            inexact = token;
-        }
-        return put(value) != nullptr;
-    }
-    bool string(std::string& value) { return put(std::move(value)) != nullptr; }
-    bool binary(Json::binary_t& value) { return put(std::move(value)) != nullptr; }  // not in JSON texts
-    bool start_object(std::size_t) { return open(Json::object()); }
-    bool start_array(std::size_t) { return open(Json::array()); }
-    bool end_object() { return close(); }
-    bool end_array() { return close(); }
-    bool key(std::string& name) {
-        member = &memberOf(*unfinished.back(), name);
-        return true;
-    }
-    template <typename Exception>
-    bool parse_error(std::size_t, const std::string&, const Exception& failure) {
-        throw failure;
-    }
-    // NOLINTEND(readability-identifier-naming)
-
-    std::string inexact;
-
-private:
-    /// Nothing moves in the objects and arrays on the way to the innermost one, so that pointers into them stay right.
-    Json* put(Json value) {
-        if (unfinished.empty()) {
-            root = std::move(value);
-            return &root;
-        }
-        if (unfinished.back()->is_array()) {
-            unfinished.back()->push_back(std::move(value));
-            return &unfinished.back()->back();
-        }
-        *member = std::move(value);
-        return member;
-    }
-    bool open(Json value) {
-        unfinished.push_back(put(std::move(value)));
-        return unfinished.size() <= mostJsonLevels;  // what is written and compared by recursion must not be deeper
-    }
-    bool close() {
-        unfinished.pop_back();
-        return true;
-    }
-
-    Json& root;
-    std::vector<Json*> unfinished;  ///< the objects and arrays that have begun, outermost first
-    Json* member = nullptr;         ///< whose value comes next
-};
 
 template <typename Number>
 Number unsignedNumber(const Json& value, const std::string& file, std::string_view key) {
@@ -241,21 +160,7 @@ BundleConfig::~BundleConfig() = default;
 BundleConfig BundleConfig::parse(std::string_view json, std::string_view name) {
     auto tree = std::make_unique<Tree>();
     tree->file = printable(name);
-    TreeBuilder builder(tree->root);
-    try {
-        if (!Json::sax_parse(json.begin(), json.end(), &builder)) {
-            throw Error(cat(tree->file, " is nested deeper than ", mostJsonLevels, " levels"));
-        }
-    } catch (const Json::exception& failure) {
-        throw Error(cat("Invalid JSON in ", tree->file, ": ", printable(failure.what())));
-    }
-    if (!tree->root.is_object()) {
-        throw Error(cat("Invalid JSON in ", tree->file, ": not an object"));
-    }
-    if (!builder.inexact.empty()) {
-        throw Error(cat(tree->file, ": the number ", builder.inexact.substr(0, 40),
-                        " does not fit into 64 bits and cannot be kept exactly"));
-    }
+    tree->root = parseOrdered(json, tree->file);
     return BundleConfig(std::move(tree));
 }
 
