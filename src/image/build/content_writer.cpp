@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint32_t storedAsIs = 1U << 24U;
 constexpr std::size_t batchBlocks = 16;  // that are written together
 constexpr std::size_t mostBatchBlocks = 64;
-constexpr std::size_t mostToHash = 2U << 20U;  // bytes that wait for a thread which hashes something else
+constexpr std::size_t mostToHash = 4U << 20U;  // bytes that wait for a thread which hashes something else
 constexpr std::string_view doing = "Failed to write";
 
 bool isZero(const unsigned char* data, std::size_t size) {
@@ -51,7 +51,7 @@ ContentWriter::ContentWriter(SquashfsFile& output, sqfs_frag_table_t& fragmentTa
       tailKeys(secret),
       position(output.size()),
       chainKeys(secret) {
-    knownTails.reserve(1U << 16U);  // a table that grows reads all its keys again
+    knownTails.reserve(1U << 17U);  // a table that grows reads all its keys again
     for (unsigned int i = 0; i < workers; ++i) {
         compressors.emplace_back(options);
     }

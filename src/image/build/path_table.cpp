@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t longestPart = 255;
 constexpr std::size_t longestPath = 4095;
 constexpr std::size_t arenaBlock = 256U << 10U;
+constexpr std::size_t firstSlots = 1U << 16U;  // a table that grows looks up all its names again
 
 constexpr std::uint8_t treeCovered = 1;
 constexpr std::uint8_t nameCovered = 2;
@@ -45,7 +46,7 @@ std::vector<std::string_view> splitPath(std::string_view name) {
     return parts;
 }
 
-PathTable::PathTable() : paths{{0, 0, {}}}, slots(1024, 0) {}
+PathTable::PathTable() : paths{{0, 0, {}}}, slots(firstSlots, 0) {}
 
 std::size_t PathTable::slotOf(PathId parent, std::string_view name) const noexcept {
     const std::size_t mask = slots.size() - 1;
