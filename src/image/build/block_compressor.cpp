@@ -20,6 +20,9 @@ constexpr int shortMatchesLog = 13;
 constexpr int shortestMatch = 4;
 constexpr int levelForFragments = 2;
 constexpr int fragmentMatchesLog = 14;
+// Of the tables, inodes become no smaller with more than level 2, listings do.
+constexpr int levelForInodes = 2;
+constexpr int levelForListings = 3;
 
 void set(ZSTD_CCtx* context, ZSTD_cParameter parameter, int value) {
     if (ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) != 0U) {
@@ -51,6 +54,10 @@ BlockCompressor::BlockCompressor(const SquashfsOptions& options) {
         forFragments = makeZstd();
         set(forFragments.get(), ZSTD_c_compressionLevel, levelForFragments);
         set(forFragments.get(), ZSTD_c_hashLog, fragmentMatchesLog);
+        forInodes = makeZstd();
+        set(forInodes.get(), ZSTD_c_compressionLevel, levelForInodes);
+        forListings = makeZstd();
+        set(forListings.get(), ZSTD_c_compressionLevel, levelForListings);
         return;
     }
     const auto config = options.compressorConfig(false);
@@ -61,12 +68,25 @@ BlockCompressor::BlockCompressor(const SquashfsOptions& options) {
     compressor.reset(made);
 }
 
+ZSTD_CCtx_s* BlockCompressor::zstdFor(BlockContent content) noexcept {
+    switch (content) {
+        case BlockContent::file:
+            return forFiles.get();
+        case BlockContent::fragments:
+            return forFragments.get();
+        case BlockContent::inodes:
+            return forInodes.get();
+        case BlockContent::listings:
+            break;
+    }
+    return forListings.get();
+}
+
 std::int32_t BlockCompressor::compress(BlockContent content, std::span<const unsigned char> in,
                                        std::span<unsigned char> out) noexcept {
     std::int64_t size = 0;
     if (!compressor) {
-        auto* const zstd = (content == BlockContent::file ? forFiles : forFragments).get();
-        const auto result = ZSTD_compress2(zstd, out.data(), out.size(), in.data(), in.size());
+        const auto result = ZSTD_compress2(zstdFor(content), out.data(), out.size(), in.data(), in.size());
         if (ZSTD_isError(result) != 0U) {
             return ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall ? 0 : SQFS_ERROR_COMPRESSOR;
         }

@@ -14,9 +14,9 @@ struct ZSTD_CCtx_s;
 namespace sarus::image::build {
 
 /// Of what a block consists.
-enum class BlockContent { file, fragments };
+enum class BlockContent { file, fragments, inodes, listings };
 
-/// Compresses the contents of files; one per thread.
+/// Compresses contents of files and blocks of tables; one per thread.
 class BlockCompressor {
 public:
     explicit BlockCompressor(const SquashfsOptions& options);
@@ -26,6 +26,8 @@ public:
     std::int32_t compress(BlockContent content, std::span<const unsigned char> in, std::span<unsigned char> out) noexcept;
 
 private:
+    ZSTD_CCtx_s* zstdFor(BlockContent content) noexcept;
+
     struct Free {
         void operator()(ZSTD_CCtx_s* freed) const noexcept;
     };
@@ -35,6 +37,8 @@ private:
     SquashfsPtr<sqfs_compressor_t> compressor;
     Zstd forFiles;  ///< instead of it, where the parameters are our own choice
     Zstd forFragments;
+    Zstd forInodes;
+    Zstd forListings;
 };
 
 }  // namespace sarus::image::build

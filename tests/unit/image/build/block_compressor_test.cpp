@@ -39,9 +39,9 @@ std::string uncompressed(const std::string& packed, std::size_t size) {
 TEST(BlockCompressor, ABlockComesBack) {
     for (const std::string options : {"", "-Xcompression-level 3", "-comp zstd", "-b 4k"}) {
         BlockCompressor compressor(parseMksquashfsOptions(options));
-        for (const std::size_t size : {1U << 17U, (1U << 17U) - 1, 5000U, 300U}) {
+        for (const std::size_t size : {1U << 17U, (1U << 17U) - 1, 8192U, 5000U, 300U}) {
             const auto content = textOf(size);
-            for (const auto kind : {BlockContent::file, BlockContent::fragments}) {
+            for (const auto kind : {BlockContent::file, BlockContent::fragments, BlockContent::inodes, BlockContent::listings}) {
                 const auto packed = compressed(compressor, content, size + 4096, kind);
                 EXPECT_LT(packed.size(), size / 2) << options << ' ' << size;
                 EXPECT_EQ(uncompressed(packed, size), content) << options << ' ' << size;
