@@ -137,8 +137,7 @@ BuildResult buildImage(const BuildRequest& request) {
         throw;
     }
     writer.finishContent();
-    writer.writeTree(merger.tree(), merger.xattrSets(), request.owner);
-    merger.tree().forEach([&](std::string_view, Node&) { ++result.entries; });
+    result.entries = writer.writeTree(merger.tree(), merger.xattrSets(), request.owner);
     result.squashfsSize = writer.size();
     result.squashfsDigest = writer.digest();
     result.leftovers = conversion;

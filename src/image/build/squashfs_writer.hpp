@@ -1,9 +1,7 @@
 #pragma once
 
-#include <sqfs/dir_writer.h>
 #include <sqfs/frag_table.h>
 #include <sqfs/id_table.h>
-#include <sqfs/meta_writer.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
 
@@ -19,6 +17,7 @@
 #include "image/build/squashfs_file.hpp"
 #include "image/build/squashfs_handles.hpp"
 #include "image/build/squashfs_options.hpp"
+#include "image/build/tree_writer.hpp"
 
 namespace sarus::image::build {
 
@@ -49,23 +48,20 @@ public:
     void abandon() noexcept { content->stop(); }
 
     /// Writes inodes, directories and tables, and completes the file. `xattrs[inode.xattrs]` are an inode's attributes.
-    /// Returns the number of inodes.
-    std::uint32_t writeTree(ImageTree& tree, const std::vector<XattrSet>& xattrs, Owner owner);
+    /// Returns the number of names, without that of the root.
+    std::size_t writeTree(ImageTree& tree, const std::vector<XattrSet>& xattrs, Owner owner);
 
     std::uint64_t size() const noexcept { return file.size(); }
     /// The digest of the complete file.
     std::string digest() { return file.digest(); }
 
 private:
-    void number(Node& directory);
-    sqfs_inode_generic_t* writeListing(Node& directory);
-    void writeInode(Inode& inode, sqfs_inode_generic_t* data);
-    void writeObject(Inode& inode);
-    std::uint32_t xattrIndex(const Inode& inode);
-    void setXattrs(sqfs_inode_generic_t* data, const Inode& inode);
-    void writeTables(Inode& root);
+    std::uint32_t addXattrs(const XattrSet& xattrs);
+    void writeTables(const TreeWriter& tree);
+    void writeExportTable(std::vector<std::uint64_t> references);
 
     SquashfsOptions options;
+    unsigned int workerCount;
     SquashfsFile file;
     sqfs_super_t super{};
     SquashfsPtr<sqfs_compressor_t> compressor;
@@ -73,14 +69,6 @@ private:
     std::unique_ptr<ContentWriter> content;
     SquashfsPtr<sqfs_id_table_t> ids;
     SquashfsPtr<sqfs_xattr_writer_t> xattrWriter;
-    SquashfsPtr<sqfs_meta_writer_t> inodeWriter;
-    SquashfsPtr<sqfs_meta_writer_t> listingWriter;
-    SquashfsPtr<sqfs_dir_writer_t> directoryWriter;
-    const std::vector<XattrSet>* xattrSets = nullptr;
-    std::vector<std::uint32_t> xattrIndices;
-    std::uint16_t uidIndex = 0;
-    std::uint16_t gidIndex = 0;
-    std::uint32_t inodeCount = 0;
 };
 
 }  // namespace sarus::image::build

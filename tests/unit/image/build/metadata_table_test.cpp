@@ -6,6 +6,7 @@
 #include <sqfs/meta_reader.h>
 
 #include <array>
+#include <chrono>
 #include <random>
 
 #include "base/error.hpp"
@@ -171,6 +172,27 @@ TEST_F(MetadataTableTest, WhatIsCompressedAlreadyIsWrittenOnce) {
         starts.push_back(table.start(block));
     }
     EXPECT_TRUE(contentOf(readFile(path)) == content);
+}
+
+TEST_F(MetadataTableTest, AFailureOfAnotherThreadReachesTheCaller) {
+    const auto path = layout.scratch("table");
+    const auto descriptor = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    SquashfsFile file(descriptor.get(), path);
+    SquashfsOptions options;
+    MetadataCompressor compressor(file, options, 2);
+    options = parseMksquashfsOptions("-comp gzip");
+    options.level = 77;  // which the other thread finds when it starts
+    const auto content = contentOf(20 * 8192);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto compressUntilFailure = [&] {
+        while (std::chrono::steady_clock::now() < deadline) {
+            MetadataTable table(BlockContent::inodes);
+            table.append(content);
+            table.compressAll(compressor);
+            compressor.finish();
+        }
+    };
+    EXPECT_THROW(compressUntilFailure(), Error);
 }
 
 }  // namespace
