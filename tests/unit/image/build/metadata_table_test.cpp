@@ -87,6 +87,7 @@ protected:
         return content;
     }
 
+    const SquashfsOptions defaults;
     test::LayoutWriter layout;
     std::vector<std::uint32_t> starts;
 };
@@ -129,7 +130,7 @@ TEST_F(MetadataTableTest, BytesCanBeSetAcrossBlocks) {
     const auto descriptor = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
     SquashfsFile file(descriptor.get(), path);
     MetadataTable table(BlockContent::listings);
-    MetadataCompressor compressor(file, {}, 1);
+    MetadataCompressor compressor(file, defaults, 1);
     auto content = contentOf(20'000);
     table.append(content);
     std::fill(content.begin() + 8190, content.begin() + 16'384, std::uint8_t{7});
@@ -152,7 +153,7 @@ TEST_F(MetadataTableTest, WhatIsCompressedAlreadyIsWrittenOnce) {
     const auto descriptor = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
     SquashfsFile file(descriptor.get(), path);
     MetadataTable table(BlockContent::inodes);
-    MetadataCompressor compressor(file, {}, 3);
+    MetadataCompressor compressor(file, defaults, 3);
     const auto content = contentOf(500'000);
     for (std::size_t next = 0; next < content.size(); next += 50'000) {
         table.append({content.data() + next, 50'000});
