@@ -29,9 +29,12 @@ class Podman:
         hook_bundle.install_probe(self.root)
 
     def add(self, name, program, arguments=(), stages=("createContainer",), **variables):
+        own = self.directory / "bin" / program.name  # the user may not reach the directory where hooks were built
+        own.parent.mkdir(exist_ok=True)
+        shutil.copy2(program, own)
         (self.hooks / f"{name}.json").write_text(json.dumps({
             "version": "1.0.0", "when": {"always": True}, "stages": list(stages),
-            "hook": {"path": str(program), "args": [program.name, *map(str, arguments)], "env": [f"{key}={value}" for key, value in variables.items()]}}))
+            "hook": {"path": str(own), "args": [program.name, *map(str, arguments)], "env": [f"{key}={value}" for key, value in variables.items()]}}))
 
     def run(self, *command, options=()):
         subprocess.run(["chown", "-R", f"{self.user.uid}:{self.user.gid}", str(self.directory)], check=True)
