@@ -2,6 +2,8 @@
 
 #include <sqfs/compressor.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,6 +14,9 @@
 struct ZSTD_CCtx_s;
 
 namespace sarus::image::build {
+
+/// The compressor that the options ask for. Throws Error if libsquashfs has none.
+SquashfsPtr<sqfs_compressor_t> makeCompressor(const SquashfsOptions& options);
 
 /// Of what a block consists.
 enum class BlockContent { file, fragments, inodes, listings };
@@ -26,19 +31,12 @@ public:
     std::int32_t compress(BlockContent content, std::span<const unsigned char> in, std::span<unsigned char> out) noexcept;
 
 private:
-    ZSTD_CCtx_s* zstdFor(BlockContent content) noexcept;
-
     struct Free {
         void operator()(ZSTD_CCtx_s* freed) const noexcept;
     };
     using Zstd = std::unique_ptr<ZSTD_CCtx_s, Free>;
-    static Zstd makeZstd();
-
     SquashfsPtr<sqfs_compressor_t> compressor;
-    Zstd forFiles;  ///< instead of it, where the parameters are our own choice
-    Zstd forFragments;
-    Zstd forInodes;
-    Zstd forListings;
+    std::array<Zstd, 4> zstd;  ///< by BlockContent; instead of it, where the parameters are our own choice
 };
 
 }  // namespace sarus::image::build

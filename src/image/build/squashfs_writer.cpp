@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "image/build/block_compressor.hpp"
 
 namespace sarus::image::build {
 
@@ -19,13 +20,9 @@ constexpr std::uint32_t devicePadding = 4096;
 
 SquashfsWriter::SquashfsWriter(int descriptor, const std::string& name, SquashfsOptions writerOptions, unsigned int workers)
     : options(std::move(writerOptions)), workerCount(workers), file(descriptor, name) {
-    const auto config = options.compressorConfig(false);
-    sqfs_compressor_t* made = nullptr;
-    if (sqfs_compressor_create(&config, &made) != 0) {
-        throw Error(cat("This build of libsquashfs cannot compress with ", options.compressor));
-    }
-    compressor.reset(made);
-    file.check(sqfs_super_init(&super, options.blockSize, options.creationTime, static_cast<SQFS_COMPRESSOR>(config.id)),
+    compressor = makeCompressor(options);
+    file.check(sqfs_super_init(&super, options.blockSize, options.creationTime,
+                               static_cast<SQFS_COMPRESSOR>(options.compressorConfig(false).id)),
                "Failed to start");
     file.check(sqfs_super_write(&super, file.get()), "Failed to write");
     const int optionBytes = compressor->write_options(compressor.get(), file.get());

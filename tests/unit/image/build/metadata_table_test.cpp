@@ -15,6 +15,16 @@
 namespace sarus::image::build {
 namespace {
 
+/// An empty file for tables.
+struct Output {
+    explicit Output(std::string name)
+        : path(std::move(name)), descriptor(openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644)), file(descriptor.get(), path) {}
+
+    std::string path;
+    UniqueFd descriptor;
+    SquashfsFile file;
+};
+
 class MetadataTableTest : public testing::Test {
 protected:
     /// Words, every third 8 KiB of them random.
@@ -29,9 +39,8 @@ protected:
 
     /// Appends in pieces of all sizes and compresses; returns the file.
     std::string tableOf(const std::vector<unsigned char>& content, unsigned int workers, const SquashfsOptions& options = {}) {
-        const auto path = layout.scratch("table");
-        const auto descriptor = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-        SquashfsFile file(descriptor.get(), path);
+        Output output(layout.scratch("table"));
+        auto& file = output.file;
         MetadataTable table(BlockContent::inodes);
         MetadataCompressor compressor(file, options, workers);
         for (std::size_t next = 0, step = 1; next < content.size(); step = step % 20'000 * 2 + 1) {
@@ -50,7 +59,7 @@ protected:
         for (std::uint32_t block = 0; block <= (content.size() + 8191) / 8192; ++block) {
             starts.push_back(table.start(block));
         }
-        return readFile(path);
+        return readFile(output.path);
     }
 
     static std::uint16_t headerAt(const std::string& bytes, std::size_t position) {
@@ -126,9 +135,8 @@ TEST_F(MetadataTableTest, WhatDoesNotBecomeSmallerIsStoredAsItIs) {
 }
 
 TEST_F(MetadataTableTest, BytesCanBeSetAcrossBlocks) {
-    const auto path = layout.scratch("table");
-    const auto descriptor = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    SquashfsFile file(descriptor.get(), path);
+    Output output(layout.scratch("table"));
+    auto& file = output.file;
     MetadataTable table(BlockContent::listings);
     MetadataCompressor compressor(file, defaults, 1);
     auto content = contentOf(20'000);
@@ -145,13 +153,12 @@ TEST_F(MetadataTableTest, BytesCanBeSetAcrossBlocks) {
     table.locate();
     table.write(file);
     starts = {0, table.start(1), table.start(2), table.start(3)};
-    EXPECT_TRUE(contentOf(readFile(path)) == content);
+    EXPECT_TRUE(contentOf(readFile(output.path)) == content);
 }
 
 TEST_F(MetadataTableTest, WhatIsCompressedAlreadyIsWrittenOnce) {
-    const auto path = layout.scratch("table");
-    const auto descriptor = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    SquashfsFile file(descriptor.get(), path);
+    Output output(layout.scratch("table"));
+    auto& file = output.file;
     MetadataTable table(BlockContent::inodes);
     MetadataCompressor compressor(file, defaults, 3);
     const auto content = contentOf(500'000);
@@ -172,13 +179,12 @@ TEST_F(MetadataTableTest, WhatIsCompressedAlreadyIsWrittenOnce) {
     for (std::uint32_t block = 0; block <= table.end().block + 1; ++block) {
         starts.push_back(table.start(block));
     }
-    EXPECT_TRUE(contentOf(readFile(path)) == content);
+    EXPECT_TRUE(contentOf(readFile(output.path)) == content);
 }
 
 TEST_F(MetadataTableTest, AFailureOfAnotherThreadReachesTheCaller) {
-    const auto path = layout.scratch("table");
-    const auto descriptor = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    SquashfsFile file(descriptor.get(), path);
+    Output output(layout.scratch("table"));
+    auto& file = output.file;
     SquashfsOptions options;
     MetadataCompressor compressor(file, options, 2);
     options = parseMksquashfsOptions("-comp gzip");
