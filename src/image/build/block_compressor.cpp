@@ -4,6 +4,10 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -15,21 +19,18 @@ namespace {
 // second-level cache of most processors together with the block; to find shorter matches makes up for what that costs in size.
 // Small files and the ends of others differ too much for more than level 2 to pay, and it gets half of its table.
 // Of the tables, inodes become no smaller with more than level 2, listings do.
-struct Parameter {
-    BlockContent content;
-    ZSTD_cParameter name;
-    int value;
+struct Parameters {
+    int level;
+    int hashLog;   ///< of the table of where 8 bytes were seen; 0 is the level's own value, here and below
+    int chainLog;  ///< of the table of where the shortest matches were seen
+    int minMatch;
 };
-constexpr std::array parameters{
-    Parameter{BlockContent::file, ZSTD_c_compressionLevel, 3},
-    Parameter{BlockContent::file, ZSTD_c_hashLog, 14},   // where 8 bytes were seen
-    Parameter{BlockContent::file, ZSTD_c_chainLog, 13},  // where the shortest matches were seen
-    Parameter{BlockContent::file, ZSTD_c_minMatch, 4},
-    Parameter{BlockContent::fragments, ZSTD_c_compressionLevel, 2},
-    Parameter{BlockContent::fragments, ZSTD_c_hashLog, 14},
-    Parameter{BlockContent::inodes, ZSTD_c_compressionLevel, 2},
-    Parameter{BlockContent::listings, ZSTD_c_compressionLevel, 3},
-};
+constexpr std::array<Parameters, 4> parameters{{
+    {3, 14, 13, 4},  // BlockContent::file
+    {2, 14, 0, 0},   // fragments
+    {2, 0, 0, 0},    // inodes
+    {3, 0, 0, 0},    // listings
+}};
 
 }  // namespace
 
@@ -47,30 +48,35 @@ void BlockCompressor::Free::operator()(ZSTD_CCtx_s* freed) const noexcept {
 }
 
 BlockCompressor::BlockCompressor(const SquashfsOptions& options) {
-    if (options.ownZstdParameters) {
-        for (auto& context : zstd) {
-            context.reset(ZSTD_createCCtx());
-            if (!context) {
-                throw Error("Failed to initialise zstd: out of memory");
-            }
-        }
-        for (const auto& [content, name, value] : parameters) {
-            auto* const context = zstd[static_cast<std::size_t>(content)].get();
-            if (ZSTD_isError(ZSTD_CCtx_setParameter(context, name, value)) != 0U) {
-                throw Error(cat("zstd refuses the value ", value, " for its parameter ", static_cast<int>(name)));
-            }
-        }
+    if (!options.ownZstdParameters) {
+        compressor = makeCompressor(options);
         return;
     }
-    compressor = makeCompressor(options);
+    zstd.reset(ZSTD_createCCtx());
+    if (!zstd || !choose(chosen)) {
+        throw Error("Failed to initialise zstd: out of memory, or it refuses the builder's parameters");
+    }
+}
+
+/// All kinds of blocks share one context, which has a quarter of the memory of four. Returns whether zstd agrees.
+bool BlockCompressor::choose(BlockContent content) noexcept {
+    const auto& [level, hashLog, chainLog, minMatch] = parameters[static_cast<std::size_t>(content)];
+    const std::array values{std::pair(ZSTD_c_compressionLevel, level), std::pair(ZSTD_c_hashLog, hashLog),
+                            std::pair(ZSTD_c_chainLog, chainLog), std::pair(ZSTD_c_minMatch, minMatch)};
+    chosen = content;
+    return std::all_of(values.begin(), values.end(), [&](const auto& value) {
+        return ZSTD_isError(ZSTD_CCtx_setParameter(zstd.get(), value.first, value.second)) == 0U;
+    });
 }
 
 std::int32_t BlockCompressor::compress(BlockContent content, std::span<const unsigned char> in,
                                        std::span<unsigned char> out) noexcept {
     std::int64_t size = 0;
     if (!compressor) {
-        auto* const context = zstd[static_cast<std::size_t>(content)].get();
-        const auto result = ZSTD_compress2(context, out.data(), out.size(), in.data(), in.size());
+        if (content != chosen && !choose(content)) {
+            return SQFS_ERROR_COMPRESSOR;
+        }
+        const auto result = ZSTD_compress2(zstd.get(), out.data(), out.size(), in.data(), in.size());
         if (ZSTD_isError(result) != 0U) {
             return ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall ? 0 : SQFS_ERROR_COMPRESSOR;
         }

@@ -2,8 +2,6 @@
 
 #include <sqfs/compressor.h>
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,12 +29,14 @@ public:
     std::int32_t compress(BlockContent content, std::span<const unsigned char> in, std::span<unsigned char> out) noexcept;
 
 private:
+    bool choose(BlockContent content) noexcept;
+
     struct Free {
         void operator()(ZSTD_CCtx_s* freed) const noexcept;
     };
-    using Zstd = std::unique_ptr<ZSTD_CCtx_s, Free>;
     SquashfsPtr<sqfs_compressor_t> compressor;
-    std::array<Zstd, 4> zstd;  ///< by BlockContent; instead of it, where the parameters are our own choice
+    std::unique_ptr<ZSTD_CCtx_s, Free> zstd;   ///< instead of it, where the parameters are our own choice
+    BlockContent chosen = BlockContent::file;  ///< whose parameters `zstd` has
 };
 
 }  // namespace sarus::image::build
