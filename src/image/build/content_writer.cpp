@@ -104,22 +104,23 @@ void ContentWriter::append(std::span<const unsigned char> data, const ChunkPtr& 
     while (!data.empty()) {
         if (blockBytes == 0) {
             beginBlock();
-            if (!isTail && data.size() >= blockBytes && chunk && chunk->contains(data)) {
+            if (data.size() >= blockBytes && (isTail || (chunk && chunk->contains(data)))) {
                 const auto content = data.first(blockBytes);
                 data = data.subspan(blockBytes);
-                endBlock(content, chunk);
+                isTail ? endTail(content) : endBlock(content, chunk);
                 continue;
             }
-            takeTarget();
+            if (!buffer) {
+                buffer = takeBuffer();
+            }
         }
         const auto count = std::min(data.size(), blockBytes - filled);
-        std::memcpy(target + filled, data.data(), count);
+        std::memcpy(buffer.get() + filled, data.data(), count);
         data = data.subspan(count);
         filled += count;
-        if (filled == blockBytes && isTail) {
-            endTail();
-        } else if (filled == blockBytes) {
-            endBlock({target, blockBytes}, nullptr);
+        if (filled == blockBytes) {
+            const std::span<const unsigned char> content(buffer.get(), blockBytes);
+            isTail ? endTail(content) : endBlock(content, nullptr);
         }
     }
 }
@@ -132,20 +133,6 @@ void ContentWriter::beginBlock() {
     remaining -= blockBytes;
     filled = 0;
     isTail = options.fragments && blockBytes < blockSize;
-}
-
-void ContentWriter::takeTarget() {
-    if (isTail && !tails) {
-        tails = takeBuffer();
-    }
-    if (isTail && tailBytes + blockBytes <= blockSize) {
-        target = tails.get() + tailBytes;
-        return;
-    }
-    if (!buffer) {
-        buffer = takeBuffer();
-    }
-    target = buffer.get();
 }
 
 /// `content` lies in `chunk`, or else in `buffer`.
@@ -174,8 +161,7 @@ void ContentWriter::endBlock(std::span<const unsigned char> content, const Chunk
     current->stored = true;
 }
 
-void ContentWriter::endTail() {
-    const std::span<const unsigned char> content(target, blockBytes);
+void ContentWriter::endTail(std::span<const unsigned char> content) {
     blockBytes = 0;
     Place* place = nullptr;
     if (options.duplicates) {
@@ -187,13 +173,15 @@ void ContentWriter::endTail() {
         }
         place = &known->second;
     }
-    if (target == buffer.get()) {
-        // It does not fit behind the others; it is the first of the next block instead. The full one goes behind the file's
-        // own blocks, which must not be interrupted.
+    if (tailBytes + content.size() > blockSize) {
+        // The full ones go behind the file's own blocks, which must not be interrupted.
         fullTails = blockOfTails();
-        tails = std::move(buffer);
         ++fragmentCount;
     }
+    if (!tails) {
+        tails = takeBuffer();
+    }
+    std::memcpy(tails.get() + tailBytes, content.data(), content.size());
     current->fragment = fragmentCount;
     current->fragmentOffset = static_cast<std::uint32_t>(tailBytes);
     tailBytes += content.size();

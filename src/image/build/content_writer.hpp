@@ -106,9 +106,8 @@ private:
     };
 
     void beginBlock();
-    void takeTarget();
     void endBlock(std::span<const unsigned char> content, const ChunkPtr& chunk);
-    void endTail();
+    void endTail(std::span<const unsigned char> content);
     std::unique_ptr<Block> blockOfTails();
     void submit(std::unique_ptr<Block> block);
     void complete(File& file);
@@ -139,12 +138,11 @@ private:
     std::unique_ptr<File> current;
     std::uint64_t remaining = 0;  ///< bytes of the current file that are not in a block yet
     std::size_t blockNumber = 0;
-    ChunkPtr counted;                 ///< the last chunk that a block keeps
-    std::size_t blockBytes = 0;       ///< that the block which is being filled will have
-    std::size_t filled = 0;           ///< of these
-    bool isTail = false;              ///< it will be a fragment
-    unsigned char* target = nullptr;  ///< where it is filled: `buffer`, or behind the other fragments
-    Buffer buffer;
+    ChunkPtr counted;            ///< the last chunk that a block keeps
+    std::size_t blockBytes = 0;  ///< that the block which is being filled will have
+    std::size_t filled = 0;      ///< of these
+    bool isTail = false;         ///< it will be a fragment
+    Buffer buffer;               ///< where it is filled, unless its bytes come all at once
     Buffer tails;
     std::size_t tailBytes = 0;
     std::uint32_t fragmentCount = 0;  ///< blocks of fragments that were submitted; the number of `tails`
