@@ -16,11 +16,20 @@ LINE = r"Converting layers: \d+\.\d\d[KMG]?B of \d+\.\d\dMB, \d+\.\d\d[KMG]?B/s(
 
 @pytest.fixture(scope="module")
 def slow(make_setuid_prefix, engines, images):
-    """(engine, archive): a conversion which keeps any processor busy for some ten seconds."""
+    """(engine, archive): a conversion which takes some ten seconds, however fast the processor is."""
     prefix = make_setuid_prefix("slow-conversion", mksquashfsOptions="-comp xz -processors 1 -mem 4M")
-    noise = os.urandom(32 << 20)
-    archive = images.archive(images.busybox(extra=lambda layer: layer.file("noise", noise)), "noise")
-    return engines("setuid", "crun").variant(prefix=prefix), archive
+    engine = engines("setuid", "crun").variant(prefix=prefix)
+
+    def archive(mebibytes):
+        noise = os.urandom(mebibytes << 20)
+        return images.archive(images.busybox(extra=lambda layer: layer.file("noise", noise)), f"noise-{mebibytes}")
+
+    sample = 8
+    begin = time.monotonic()
+    assert engine.sarus("load", archive(sample), "progress:sample", timeout=300).returncode == 0
+    seconds = time.monotonic() - begin
+    engine.sarus("rmi", "load/library/progress:sample")
+    return engine, archive(max(1, round(sample * 14 / seconds)))
 
 
 @pytest.fixture

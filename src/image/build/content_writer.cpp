@@ -107,7 +107,7 @@ void ContentWriter::append(std::span<const unsigned char> data, const ChunkPtr& 
             if (data.size() >= blockBytes && (isTail || (chunk && chunk->contains(data)))) {
                 const auto content = data.first(blockBytes);
                 data = data.subspan(blockBytes);
-                isTail ? endTail(content) : endBlock(content, chunk);
+                endBlock(content, chunk);
                 continue;
             }
             if (!buffer) {
@@ -119,8 +119,7 @@ void ContentWriter::append(std::span<const unsigned char> data, const ChunkPtr& 
         data = data.subspan(count);
         filled += count;
         if (filled == blockBytes) {
-            const std::span<const unsigned char> content(buffer.get(), blockBytes);
-            isTail ? endTail(content) : endBlock(content, nullptr);
+            endBlock({buffer.get(), blockBytes}, nullptr);
         }
     }
 }
@@ -135,9 +134,13 @@ void ContentWriter::beginBlock() {
     isTail = options.fragments && blockBytes < blockSize;
 }
 
-/// `content` lies in `chunk`, or else in `buffer`.
+/// `content` lies in `chunk`, or else in `buffer`; unless it is the end of a file, which is copied.
 void ContentWriter::endBlock(std::span<const unsigned char> content, const ChunkPtr& chunk) {
     blockBytes = 0;
+    if (isTail) {
+        addTail(content);
+        return;
+    }
     if (options.sparse && isZero(content.data(), content.size())) {
         current->holes += content.size();
         ++blockNumber;
@@ -161,8 +164,7 @@ void ContentWriter::endBlock(std::span<const unsigned char> content, const Chunk
     current->stored = true;
 }
 
-void ContentWriter::endTail(std::span<const unsigned char> content) {
-    blockBytes = 0;
+void ContentWriter::addTail(std::span<const unsigned char> content) {
     Place* place = nullptr;
     if (options.duplicates) {
         const auto [known, isNew] = knownTails.try_emplace(tailKeys.of(content));

@@ -107,7 +107,7 @@ private:
 
     void beginBlock();
     void endBlock(std::span<const unsigned char> content, const ChunkPtr& chunk);
-    void endTail(std::span<const unsigned char> content);
+    void addTail(std::span<const unsigned char> content);
     std::unique_ptr<Block> blockOfTails();
     void submit(std::unique_ptr<Block> block);
     void complete(File& file);
