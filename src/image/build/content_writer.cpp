@@ -161,7 +161,6 @@ void ContentWriter::endBlock(std::span<const unsigned char> content, const Chunk
     }
     held->file = current.get();
     held->number = blockNumber++;
-    current->stored = true;
 }
 
 void ContentWriter::addTail(std::span<const unsigned char> content) {

@@ -70,7 +70,6 @@ private:
         std::uint64_t holes = 0;  ///< bytes in blocks of zeros
         std::uint32_t fragment = 0xFFFFFFFFU;
         std::uint32_t fragmentOffset = 0xFFFFFFFFU;
-        bool stored = false;  ///< a block of it was handed to the compressors
         // The rest belongs to the thread that writes.
         bool located = false;
         std::uint64_t start = 0;
