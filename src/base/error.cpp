@@ -31,6 +31,16 @@ Error& Error::setHint(std::string hint) {
     return *this;
 }
 
+Error& Error::addUsage(std::string line) {
+    usageLines.push_back(std::move(line));
+    return *this;
+}
+
+Error& Error::setId(std::string newName) {
+    name = std::move(newName);
+    return *this;
+}
+
 Error& Error::setExitStatus(int newStatus) {
     status = newStatus;
     return *this;

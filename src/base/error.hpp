@@ -8,26 +8,35 @@
 
 namespace sarus {
 
-/// The only exception type that crosses a function boundary in this project (ARCHITECTURE.md, "Rules of the house").
+/// The only exception type that crosses a function boundary in this project (ARCHITECTURE.md, "Rules of the
+/// house").
 ///
-/// An error says what was being done, to which object and why it failed; it may add a hint what to do. Layers add
-/// their own view with `addContext`. `main` prints `what()`, then the hint; `--debug` prints `chain()` too.
+/// An error states the action, its object and the reason, and may add a hint. Each layer adds its own context
+/// with `addContext`. `main` prints `what()`, the hint and the usage; `--debug` prints `id()` and `chain()`
+/// too.
 class Error : public std::exception {
 public:
-    /// `message`: one line, complete by itself, without a trailing full stop or newline.
+    /// `message`: one complete line without a trailing full stop or newline.
     explicit Error(std::string message, std::string hint = {});
 
-    /// The failure of a system call: "<doing>: <strerror(errnum)>".
+    /// A failed system call: "<doing>: <strerror(errnum)>".
     static Error fromErrno(std::string_view doing, int errnum, std::string hint = {});
 
-    /// Puts the caller's view in front; what was the message becomes the cause.
+    /// Adds the caller's context as the message; the previous message becomes the cause.
     Error& addContext(std::string_view doing);
     Error& setHint(std::string hint);
-    /// Exit status with which the program ends (default 1).
+    /// A line about a mistake on the command line, such as "See 'sarus help run'".
+    Error& addUsage(std::string line);
+    /// A stable name of a problem that an administrator must resolve; sarus(1) lists all names.
+    Error& setId(std::string name);
+    /// Exit status of the program (default 1).
     Error& setExitStatus(int status);
 
     const char* what() const noexcept override { return whole.c_str(); }
     const std::string& hint() const noexcept { return hintText; }
+    const std::vector<std::string>& usage() const noexcept { return usageLines; }
+    /// Empty for most errors.
+    const std::string& id() const noexcept { return name; }
     /// The errno value of the failed system call, or 0.
     int errnum() const noexcept { return errorNumber; }
     int exitStatus() const noexcept { return status; }
@@ -39,6 +48,8 @@ private:
 
     std::vector<std::string> contexts;
     std::string hintText;
+    std::vector<std::string> usageLines;
+    std::string name;
     std::string whole;
     int errorNumber = 0;
     int status = 1;

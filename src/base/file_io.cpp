@@ -1,16 +1,17 @@
 #include "base/file_io.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 
+#include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -114,6 +115,30 @@ void createDirectories(const std::string& path, mode_t mode) {
     }
 }
 
+std::string ownProgramPath() {
+    std::string path(PATH_MAX, '\0');
+    path.resize(static_cast<std::size_t>(
+        checkErrno(::readlink("/proc/self/exe", path.data(), path.size()), "Failed to read /proc/self/exe")));
+    return path;
+}
+
+std::string workingDirectory() {
+    std::string path(PATH_MAX, '\0');
+    if (::getcwd(path.data(), path.size()) == nullptr) {
+        throwErrno("Failed to determine the working directory");
+    }
+    path.resize(path.find('\0'));
+    return path;
+}
+
+UniqueFd makeMemoryFile(const char* name, std::string_view content) {
+    UniqueFd file(
+        checkErrno(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), "Failed to create a memory file"));
+    writeAll(file.get(), content, name);
+    checkErrno(::lseek(file.get(), 0, SEEK_SET), "Failed to rewind a memory file");
+    return file;
+}
+
 bool pathExists(const std::string& path) noexcept {
     struct stat status {};
     return ::stat(path.c_str(), &status) == 0;
@@ -126,10 +151,6 @@ bool isDirectory(const std::string& path) noexcept {
 
 namespace {
 
-struct CloseDir {
-    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
-};
-
 /// Opens `name` as a directory, giving its owner access first where it is missing.
 UniqueFd openDirectoryToEmpty(int parent, const char* name) {
     constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -139,7 +160,8 @@ UniqueFd openDirectoryToEmpty(int parent, const char* name) {
     if (accessible || (!fd && errno != EACCES)) {
         return fd;
     }
-    // Only directories get here (O_DIRECTORY|O_NOFOLLOW gave EACCES or a descriptor), so fchmodat does not follow a link.
+    // Only directories get here (O_DIRECTORY|O_NOFOLLOW gave EACCES or a descriptor), so fchmodat does not
+    // follow a link.
     if (fd ? ::fchmod(fd.get(), S_IRWXU) != 0 : ::fchmodat(parent, name, S_IRWXU, 0) != 0) {
         return fd;
     }
@@ -153,7 +175,7 @@ void removeEntry(int parent, const char* name, const std::string& shown) {
     if (errno != EISDIR && errno != EPERM) {
         throwErrno(cat("Failed to remove ", printable(shown)));
     }
-    // Also the question whether it is a mount point (EBUSY): what is mounted there belongs to somebody else.
+    // Also detects a mount point (EBUSY), whose content belongs to somebody else.
     if (::unlinkat(parent, name, AT_REMOVEDIR) == 0) {
         return;
     }
@@ -164,16 +186,12 @@ void removeEntry(int parent, const char* name, const std::string& shown) {
     if (!fd) {
         throwErrno(cat("Failed to remove ", printable(shown)));
     }
-    // DIR owns a duplicate: fd stays valid for unlinkat.
-    const std::unique_ptr<DIR, CloseDir> entries(::fdopendir(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)));
+    auto entries = Directory::of(fd.get());
     if (!entries) {
         throwErrno(cat("Failed to list ", printable(shown)));
     }
-    while (const dirent* entry = ::readdir(entries.get())) {
-        const std::string_view entryName = entry->d_name;
-        if (entryName != "." && entryName != "..") {
-            removeEntry(fd.get(), entry->d_name, cat(shown, '/', entryName));
-        }
+    while (const char* entry = entries.next()) {
+        removeEntry(fd.get(), entry, cat(shown, '/', entry));
     }
     if (::unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT) {
         throwErrno(cat("Failed to remove ", printable(shown)));

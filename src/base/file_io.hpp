@@ -18,25 +18,35 @@ UniqueFd openFileAt(int directory, const std::string& name, int flags, mode_t mo
 std::string readAll(int fd, std::size_t limit, std::string_view nameForMessages);
 std::string readFile(const std::string& path, std::size_t limit = 16U << 20U);
 
-/// Writes everything, also after short writes and EINTR.
+/// Writes everything, despite short writes and EINTR.
 void writeAll(int fd, std::string_view data, std::string_view nameForMessages);
 
-/// Replaces `path` atomically: temporary file in the same directory, fsync, rename, fsync of the directory.
-/// A reader sees the old content or the new one. The temporary file is removed on failure.
+/// Replaces `path` atomically: temporary file in the same directory, fsync, rename, fsync of the directory. A
+/// reader sees the old content or the new one. On failure, removes the temporary file.
 void replaceFile(const std::string& path, std::string_view data, mode_t mode);
 
-/// Makes a FIFO with mode 0600 and opens it for both: there is always a reader, so that no writer waits for one, and always a
-/// writer, so that there is no end of file. Reading does not block. Throws Error, also if something is there already.
+/// Makes a FIFO with mode 0600 and opens it for reading and writing. No writer waits for a reader, and no end
+/// of file occurs. Reading does not block. Throws Error, also if something exists already.
 UniqueFd makeFifo(const std::string& path);
 
-/// mkdir -p; existing directories are left as they are.
+/// mkdir -p; existing directories stay unchanged.
 void createDirectories(const std::string& path, mode_t mode = 0755);
+
+/// The program that this process executes. Throws Error.
+std::string ownProgramPath();
+/// Throws Error.
+std::string workingDirectory();
+
+/// An anonymous file in memory with this content, to be read from its beginning; it can be sealed. Throws
+/// Error.
+UniqueFd makeMemoryFile(const char* name, std::string_view content);
 
 bool pathExists(const std::string& path) noexcept;
 bool isDirectory(const std::string& path) noexcept;
 
-/// Removes a directory tree by descriptors (never follows a symbolic link); a missing tree is no error.
-/// Directories without owner permissions are made accessible first. What is mounted in the tree is not touched: an error.
+/// Removes a directory tree by descriptors (never follows a symbolic link). A missing tree is not an error.
+/// Makes directories without owner permissions accessible first. Does not touch mounts in the tree, but
+/// reports them as an error.
 void removeTree(const std::string& path);
 
 }  // namespace sarus

@@ -1,7 +1,12 @@
 #include "base/fsverity.hpp"
 
-#include <algorithm>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/hex.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 
@@ -9,7 +14,8 @@ namespace sarus::fsverity {
 
 namespace {
 
-/// What follows a message of one block's length (FIPS 180-4, 5.1.1): a bit of one, zeros, and the number of bits.
+/// What follows a message of one block's length (FIPS 180-4, 5.1.1): a bit of one, zeros, and the number of
+/// bits.
 constexpr std::array<unsigned char, sha256::blockSize> makePadding() {
     std::array<unsigned char, sha256::blockSize> padding{0x80};
     constexpr std::size_t bits = blockSize * 8;
@@ -98,8 +104,9 @@ std::string Leaves::digest(std::uint64_t fileSize, HashBlocks hash) const {
         }
         below = &level;
     }
-    // struct fsverity_descriptor: version, algorithm (1: SHA-256), logarithm of the block size, no salt, 4 reserved bytes, the
-    // size as little-endian number, 64 bytes for the root hash (zero for an empty file), and 176 of salt and reserved bytes.
+    // struct fsverity_descriptor: version, algorithm (1: SHA-256), logarithm of the block size, no salt, 4
+    // reserved bytes, the size as little-endian number, 64 bytes for the root hash (zero for an empty file),
+    // and 176 of salt and reserved bytes.
     std::string descriptor(256, '\0');
     descriptor[0] = 1;
     descriptor[1] = 1;
@@ -114,9 +121,48 @@ std::string Leaves::digest(std::uint64_t fileSize, HashBlocks hash) const {
     return cat(digestPrefix, sha256Hex(descriptor));
 }
 
+FileBlocks::FileBlocks(int fd, std::uint64_t fileSize, std::string_view nameForMessages)
+    : file(fd),
+      size(fileSize),
+      name(nameForMessages),
+      buffer(atOnce * blockSize),
+      blocks(atOnce),
+      hashes(atOnce) {
+    for (std::size_t i = 0; i < atOnce; ++i) {
+        blocks[i] = buffer.data() + i * blockSize;
+    }
+}
+
+void FileBlocks::hash(std::uint64_t first, Leaves& leaves) {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(atOnce, leaves.count() - first));
+    read(first * blockSize, {buffer.data(), count * blockSize});
+    hashBlocks(blocks.data(), count, hashes.data());
+    leaves.set(first, {hashes.data(), count});
+}
+
+/// Bytes after the end of the file are zero.
+void FileBlocks::read(std::uint64_t offset, std::span<unsigned char> rest) const {
+    while (!rest.empty()) {
+        const auto got = ::pread(file, rest.data(), rest.size(), static_cast<off_t>(offset));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        checkErrno(got, cat("Failed to read ", name));
+        if (got == 0) {
+            break;
+        }
+        rest = rest.subspan(static_cast<std::size_t>(got));
+        offset += static_cast<std::uint64_t>(got);
+    }
+    if (offset < size && !rest.empty()) {
+        throw Error(cat("Failed to read ", name, ": it became shorter meanwhile"));
+    }
+    std::fill(rest.begin(), rest.end(), std::uint8_t{0});
+}
+
 bool isDigest(std::string_view text) noexcept {
     return text.starts_with(digestPrefix) && text.size() == digestPrefix.size() + 2 * sizeof(Hash) &&
-           text.find_first_not_of("0123456789abcdef", digestPrefix.size()) == std::string_view::npos;
+           isHex(text.substr(digestPrefix.size()));
 }
 
 }  // namespace sarus::fsverity

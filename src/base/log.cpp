@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/line_writer.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
@@ -18,6 +21,30 @@ namespace {
 
 LogLevel currentLevel = LogLevel::warn;
 int firstOutputError = 0;
+bool mayColour = true;
+
+std::string& programName() {
+    static std::string name;
+    return name;
+}
+
+/// What stands before a message on a terminal: "sarus: error: " or "sarus: warning: ", if this program has
+/// said its name.
+std::string messagePrefix(std::string_view kind, std::string_view colour) {
+    if (programName().empty() || ::isatty(STDERR_FILENO) != 1) {
+        return {};
+    }
+    const char* plain = std::getenv("NO_COLOR");
+    if (!mayColour || (plain != nullptr && *plain != '\0')) {
+        return cat(programName(), ": ", kind, ": ");
+    }
+    return cat(programName(), ": \033[1;", colour, "m", kind, ":\033[0m ");
+}
+
+LineWriter& lineWriter() {
+    static LineWriter writer;
+    return writer;
+}
 
 void noteOutputError(int errnum) noexcept {
     if (firstOutputError == 0) {
@@ -25,9 +52,7 @@ void noteOutputError(int errnum) noexcept {
     }
 }
 
-void writeLine(int fd, std::string line) {
-    line += '\n';
-    std::string_view rest = line;
+void writeWhole(int fd, std::string_view rest) {
     while (!rest.empty()) {
         const auto written = ::write(fd, rest.data(), rest.size());
         if (written < 0 && errno == EINTR) {
@@ -37,13 +62,34 @@ void writeLine(int fd, std::string line) {
             if (fd == STDOUT_FILENO) {
                 noteOutputError(written < 0 ? errno : EIO);
             }
-            return;  // on standard error, nobody is left who could be told
+            return;  // standard error itself failed: nowhere left to report
         }
         rest.remove_prefix(static_cast<std::size_t>(written));
     }
 }
 
+void writeLine(int fd, std::string line) {
+    line += '\n';
+    if (const auto& writer = lineWriter()) {
+        writer([&] { writeWhole(fd, line); });
+    } else {
+        writeWhole(fd, line);
+    }
+}
+
 }  // namespace
+
+void setLineWriter(LineWriter writer) {
+    lineWriter() = std::move(writer);
+}
+
+void neverColour() noexcept {
+    mayColour = false;
+}
+
+void setProgramName(std::string_view name) {
+    programName() = name;
+}
 
 void setLogLevel(LogLevel level) noexcept {
     currentLevel = level;
@@ -62,13 +108,22 @@ void log(LogLevel level, std::string_view subsystem, std::string_view message) {
         writeLine(fd, std::string(message));
         return;
     }
+    const auto prefix = level == LogLevel::warn ? messagePrefix("warning", "33") : std::string();
+    if (!prefix.empty() && currentLevel == LogLevel::warn) {
+        writeLine(fd, cat(prefix, message));
+        return;
+    }
     constexpr std::array names{"DEBUG", "INFO", "WARN", "ERROR"};
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
     utsname host{};
     ::uname(&host);
-    writeLine(fd, cat('[', now.tv_sec, '.', now.tv_nsec, "] [", static_cast<const char*>(host.nodename), '-', ::getpid(), "] [",
-                      subsystem, "] [", names[static_cast<std::size_t>(level)], "] ", message));
+    constexpr std::size_t digits = 9;
+    auto nanoseconds = cat(now.tv_nsec);
+    nanoseconds.insert(0, digits - nanoseconds.size(), '0');
+    writeLine(
+        fd, cat('[', now.tv_sec, '.', nanoseconds, "] [", static_cast<const char*>(host.nodename), '-',
+                ::getpid(), "] [", subsystem, "] [", names[static_cast<std::size_t>(level)], "] ", message));
 }
 
 void printError(std::string_view message) {
@@ -80,12 +135,18 @@ void printLine(std::string_view message) {
 }
 
 void printError(const Error& error) {
-    printError(std::string_view(error.what()));
+    printError(cat(messagePrefix("error", "31"), error.what()));
     if (!error.hint().empty()) {
         printError(error.hint());
     }
+    for (const auto& line : error.usage()) {
+        printError(line);
+    }
     if (logLevel() > LogLevel::info) {
         return;
+    }
+    if (!error.id().empty() && logLevel() == LogLevel::debug) {
+        printError(cat("Error identifier: ", error.id()));
     }
     printError("Error trace (most nested error last):");
     for (std::size_t i = 0; i < error.chain().size(); ++i) {

@@ -6,10 +6,10 @@ namespace sarus {
 
 class Error;
 
-/// Levels with the numbers that the annotation `com.hooks.logging.level` uses.
+/// Levels, with the numbers of the annotation `com.hooks.logging.level`.
 enum class LogLevel { debug = 0, info = 1, warn = 2, error = 3, general = 4 };
 
-/// Lowest level that is printed (default warn). Not thread-safe: set it once, at start.
+/// Lowest level to print (default warn). Not thread-safe: set it once, at the start.
 void setLogLevel(LogLevel level) noexcept;
 LogLevel logLevel() noexcept;
 
@@ -31,16 +31,21 @@ inline void logError(std::string_view subsystem, std::string_view message) {
     log(LogLevel::error, subsystem, message);
 }
 
-/// One line for the user on standard error or standard output, without prefix, in a single write.
+/// Writes one line for the user to standard error or standard output, without prefix, in a single write.
 void printError(std::string_view message);
 void printLine(std::string_view message);
 
-/// How a program ends with an error: the message and the hint on standard error and, where messages of level info are printed, a
-/// line "Error trace (most nested error last):" and a numbered line for each element of the chain.
+/// On a terminal, errors and warnings of this program carry its name and their kind ("sarus: error: "), with
+/// colours unless NO_COLOR is set. Elsewhere the texts stay as they are: programs compare them.
+void setProgramName(std::string_view name);
+
+/// Prints the error at a program's end: message, hint and usage on standard error; then, if level debug is
+/// printed, its identifier, and if level info is printed, a line "Error trace (most nested error last):" and
+/// a numbered line for each element of the chain.
 void printError(const Error& error);
 
-/// The errno of the first failed write to standard output, or 0. Programs check it at their end: output that is lost is no
-/// success.
+/// The errno of the first failed write to standard output, or 0. Programs check it at their end, because lost
+/// output is a failure.
 int outputError() noexcept;
 
 }  // namespace sarus

@@ -9,13 +9,14 @@ namespace sarus {
 
 namespace {
 
-/// What the kernel escapes: blank, tab, newline and backslash, as three octal digits.
+/// Reverts the kernel's escapes: blank, tab, newline and backslash, as three octal digits.
 std::string unescape(std::string_view field) {
     const auto isOctal = [](char c) { return c >= '0' && c <= '7'; };
     std::string out;
     for (std::size_t i = 0; i < field.size(); ++i) {
         const auto digits = field.substr(i).substr(0, 4);
-        if (digits.size() == 4 && digits[0] == '\\' && std::all_of(digits.begin() + 1, digits.end(), isOctal)) {
+        if (digits.size() == 4 && digits[0] == '\\' &&
+            std::all_of(digits.begin() + 1, digits.end(), isOctal)) {
             out += static_cast<char>((digits[1] - '0') * 64 + (digits[2] - '0') * 8 + (digits[3] - '0'));
             i += 3;
         } else {
@@ -28,7 +29,7 @@ std::string unescape(std::string_view field) {
 }  // namespace
 
 std::vector<MountEntry> parseMountTable(std::string_view mountInfo) {
-    constexpr std::size_t fixedFields = 6;  // then come optional ones, up to a lone "-"
+    constexpr std::size_t fixedFields = 6;  // then optional ones, up to a lone "-"
     std::vector<MountEntry> mounts;
     for (const auto& line : split(mountInfo, '\n')) {
         const auto fields = split(line, ' ');

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,7 @@ namespace sarus {
 
 namespace {
 
-/// Kernels before 5.2 and 5.12 answer ENOSYS, filters of container managers EPERM.
+/// Kernels before 5.2 and 5.12 return ENOSYS, filters of container managers EPERM.
 bool isMissing(int error) {
     return error == ENOSYS || error == EPERM;
 }
@@ -42,35 +43,35 @@ int mountSetattr(int fd, unsigned flags, const mount_attr& attributes) {
     return static_cast<int>(::syscall(SYS_mount_setattr, fd, "", flags, &attributes, sizeof attributes));
 }
 
-/// The modern way. False if a system call is missing; then nothing has been mounted.
+/// False with errno. `failed`: the action.
+bool attach(int tree, int target, const BindAttributes& wanted, const char*& failed) {
+    mount_attr attributes{};
+    attributes.attr_set = (wanted.readonly ? MOUNT_ATTR_RDONLY : 0U) |
+                          (wanted.nosuid ? MOUNT_ATTR_NOSUID : 0U) | (wanted.nodev ? MOUNT_ATTR_NODEV : 0U) |
+                          (wanted.noexec ? MOUNT_ATTR_NOEXEC : 0U);
+    attributes.propagation = MS_PRIVATE;
+    failed = "Failed to set the attributes of the mount";
+    if (mountSetattr(tree, AT_EMPTY_PATH | AT_RECURSIVE, attributes) != 0) {
+        return false;
+    }
+    failed = "Failed to attach the mount";
+    return moveMount(tree, target) == 0;
+}
+
+/// With recent system calls. False if one is missing; then nothing has been mounted.
 bool bindDetached(int source, int target, const BindAttributes& wanted) {
     const UniqueFd tree(openTree(source, AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
-    if (!tree) {
+    const char* failed = "Failed to clone the mount tree of the source";
+    if (!tree || !attach(tree.get(), target, wanted, failed)) {
         if (isMissing(errno)) {
             return false;
         }
-        throwErrno("Failed to clone the mount tree of the source");
-    }
-    mount_attr attributes{};
-    attributes.attr_set = (wanted.readonly ? MOUNT_ATTR_RDONLY : 0U) | (wanted.nosuid ? MOUNT_ATTR_NOSUID : 0U) |
-                          (wanted.nodev ? MOUNT_ATTR_NODEV : 0U) | (wanted.noexec ? MOUNT_ATTR_NOEXEC : 0U);
-    attributes.propagation = MS_PRIVATE;
-    if (mountSetattr(tree.get(), AT_EMPTY_PATH | AT_RECURSIVE, attributes) != 0) {
-        if (isMissing(errno)) {
-            return false;
-        }
-        throwErrno("Failed to set the attributes of the mount");
-    }
-    if (moveMount(tree.get(), target) != 0) {
-        if (isMissing(errno)) {
-            return false;
-        }
-        throwErrno("Failed to attach the mount");
+        throwErrno(failed);
     }
     return true;
 }
 
-/// The flags which a remount must repeat, because it would clear them otherwise.
+/// The flags that a remount must repeat, because it would clear them otherwise.
 unsigned long flagsOf(std::string_view options) {
     constexpr std::array<std::pair<std::string_view, unsigned long>, 7> names{{{"ro", MS_RDONLY},
                                                                                {"nosuid", MS_NOSUID},
@@ -95,34 +96,46 @@ bool isBelow(std::string_view path, std::string_view directory) {
 }
 
 constexpr unsigned long flagOf(unsigned long flag) {
-    return flag;  // <sys/mount.h> has them as an enumeration
+    return flag;  // <sys/mount.h> defines them as an enumeration
 }
 
-/// The way for older kernels. The mounts are addressed through descriptors whose mount number was compared, because their paths
-/// may lead through directories that somebody can rename.
+/// Adds flags to every mount at or below a path that lacks one of them, one by one. Returns the number of
+/// mounts. Addresses the mounts through descriptors with a verified mount id, because their paths may lead
+/// through directories that others can rename.
+std::size_t addFlagsBelow(const std::string& mountPoint, unsigned long added, bool privately) {
+    std::size_t found = 0;
+    for (const auto& mount : readMountTable()) {
+        const auto flags = flagsOf(mount.options);
+        if (!isBelow(mount.mountPoint, mountPoint) || (!privately && (flags & added) == added)) {
+            continue;
+        }
+        const UniqueFd fd(::open(mount.mountPoint.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        if (!fd || mountIdOf(fd.get()) != mount.id) {
+            continue;  // hidden by a later mount: reachable only after an unmount
+        }
+        ++found;
+        const auto path = descriptorPath(fd.get());
+        checkErrno(::mount(nullptr, path.c_str(), nullptr, MS_REMOUNT | MS_BIND | flags | added, nullptr),
+                   "Failed to set the attributes of the mount");
+        if (privately) {
+            checkErrno(::mount(nullptr, path.c_str(), nullptr, MS_PRIVATE, nullptr),
+                       "Failed to make the mount private");
+        }
+    }
+    return found;
+}
+
+/// For older kernels.
 void bindAttached(int source, int target, const BindAttributes& wanted) {
     const std::string mountPoint = pathOfDescriptor(target);
-    checkErrno(::mount(descriptorPath(source).c_str(), descriptorPath(target).c_str(), nullptr, MS_BIND | MS_REC, nullptr),
+    checkErrno(::mount(descriptorPath(source).c_str(), descriptorPath(target).c_str(), nullptr,
+                       MS_BIND | MS_REC, nullptr),
                "Failed to attach the mount");
     try {
-        const unsigned long added = (wanted.readonly ? flagOf(MS_RDONLY) : 0) | (wanted.nosuid ? flagOf(MS_NOSUID) : 0) |
-                                    (wanted.nodev ? flagOf(MS_NODEV) : 0) | (wanted.noexec ? flagOf(MS_NOEXEC) : 0);
-        bool found = false;
-        for (const auto& mount : readMountTable()) {
-            if (!isBelow(mount.mountPoint, mountPoint)) {
-                continue;
-            }
-            const UniqueFd fd(::open(mount.mountPoint.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-            if (!fd || mountIdOf(fd.get()) != mount.id) {
-                continue;  // hidden by a later mount: cannot be reached, and becomes visible only through an unmount
-            }
-            found = true;
-            const auto path = descriptorPath(fd.get());
-            checkErrno(::mount(nullptr, path.c_str(), nullptr, MS_REMOUNT | MS_BIND | flagsOf(mount.options) | added, nullptr),
-                       "Failed to set the attributes of the mount");
-            checkErrno(::mount(nullptr, path.c_str(), nullptr, MS_PRIVATE, nullptr), "Failed to make the mount private");
-        }
-        if (!found) {
+        const unsigned long added =
+            (wanted.readonly ? flagOf(MS_RDONLY) : 0) | (wanted.nosuid ? flagOf(MS_NOSUID) : 0) |
+            (wanted.nodev ? flagOf(MS_NODEV) : 0) | (wanted.noexec ? flagOf(MS_NOEXEC) : 0);
+        if (addFlagsBelow(mountPoint, added, true) == 0) {
             throw Error("Failed to find the new mount in /proc/self/mountinfo");
         }
     } catch (...) {
@@ -133,8 +146,8 @@ void bindAttached(int source, int target, const BindAttributes& wanted) {
 
 }  // namespace
 
-void mountFilesystem(const std::string& source, const std::string& target, const std::string& type, unsigned long flags,
-                     const std::string& options) {
+void mountFilesystem(const std::string& source, const std::string& target, const std::string& type,
+                     unsigned long flags, const std::string& options) {
     if (::mount(source.c_str(), target.c_str(), type.c_str(), flags, options.c_str()) != 0) {
         throwErrno(cat("Failed to mount ", type, " on ", printable(target)));
     }
@@ -144,6 +157,53 @@ void bindMount(int source, int target, const BindAttributes& attributes) {
     if (!bindDetached(source, target, attributes)) {
         bindAttached(source, target, attributes);
     }
+}
+
+void attachMount(int tree, int target, const BindAttributes& attributes) {
+    const char* failed = nullptr;
+    if (!attach(tree, target, attributes, failed)) {
+        throwErrno(failed);
+    }
+}
+
+void addNosuid(const std::string& mountPoint) {
+    mount_attr attributes{};
+    attributes.attr_set = MOUNT_ATTR_NOSUID;
+    if (::syscall(SYS_mount_setattr, AT_FDCWD, mountPoint.c_str(), AT_RECURSIVE, &attributes,
+                  sizeof attributes) == 0 ||
+        errno == EINVAL || errno == ENOENT) {  // no mount point
+        return;
+    }
+    if (!isMissing(errno)) {
+        throwErrno(cat("Failed to make ", printable(mountPoint), " nosuid"));
+    }
+    addFlagsBelow(mountPoint, MS_NOSUID, false);
+}
+
+bool setMountReadOnly(int mountRoot, bool isReadOnly) noexcept {
+    mount_attr attributes{};
+    (isReadOnly ? attributes.attr_set : attributes.attr_clr) = MOUNT_ATTR_RDONLY;
+    if (mountSetattr(mountRoot, AT_EMPTY_PATH, attributes) == 0) {
+        return true;
+    }
+    if (errno != ENOSYS) {
+        return false;
+    }
+    try {  // before Linux 5.12
+        const auto id = mountIdOf(mountRoot);
+        for (const auto& mount : readMountTable()) {
+            if (mount.id == id) {
+                const auto kept = flagsOf(mount.options) & ~flagOf(MS_RDONLY);
+                return ::mount(nullptr, descriptorPath(mountRoot).c_str(), nullptr,
+                               MS_REMOUNT | MS_BIND | kept | (isReadOnly ? flagOf(MS_RDONLY) : 0),
+                               nullptr) == 0;
+            }
+        }
+        errno = EINVAL;
+    } catch (const std::exception&) {
+        errno = EIO;
+    }
+    return false;
 }
 
 UniqueFd cloneReadOnly(int file) {

@@ -1,9 +1,11 @@
 #include "base/path_in_root.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -29,7 +31,7 @@ UniqueFd callOpenat2(int root, const std::string& path, LastLink lastLink) {
         how.flags |= O_NOFOLLOW;
     }
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    // EAGAIN: a ".." met a rename or mount in progress; it is not our caller's business, and the walk needs no retry.
+    // EAGAIN: a ".." met a concurrent rename or mount. Retry here; the walk needs no retry.
     for (int attempt = 0; attempt < 8; ++attempt) {
         UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
         if (fd || errno != EAGAIN) {
@@ -40,8 +42,8 @@ UniqueFd callOpenat2(int root, const std::string& path, LastLink lastLink) {
     return UniqueFd();
 }
 
-/// The walk for kernels without openat2, and for creating. Keeps a descriptor of every directory on the way, so that ".." never
-/// asks the filesystem (where a directory could have been moved out of the tree).
+/// The walk for kernels without openat2, and for creating. Keeps a descriptor of every directory on the way,
+/// so that ".." never asks the filesystem (where a directory could have been moved out of the tree).
 class Walk {
 public:
     Walk(int rootDirectory, std::string_view path, LastLink last, const Creation* how, EntryKind wantedKind)
@@ -101,7 +103,11 @@ private:
         if (creation != nullptr && creation->permit) {
             creation->permit(here());
         }
-        UniqueFd next(::openat(here(), component.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        // O_DIRECTORY triggers an automount.
+        UniqueFd next(::openat(here(), component.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
+        if (!next && (errno == ENOTDIR || errno == ELOOP)) {
+            next.reset(::openat(here(), component.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        }
         if (!next && errno == ENOENT && creation != nullptr) {
             next = create(component);
         }
@@ -112,7 +118,8 @@ private:
         if (::fstat(next.get(), &status) != 0) {
             return false;
         }
-        if (S_ISLNK(status.st_mode) && !(remaining.empty() && lastLink == LastLink::keep && !directoryWanted)) {
+        if (S_ISLNK(status.st_mode) &&
+            !(remaining.empty() && lastLink == LastLink::keep && !directoryWanted)) {
             return followLink(next.get());
         }
         stack.push_back(std::move(next));
@@ -134,6 +141,10 @@ private:
             return false;
         }
         const std::string_view text(target.data(), static_cast<std::size_t>(length));
+        if (isMagic(link, text)) {
+            errno = ELOOP;
+            return false;
+        }
         if (text.front() == '/') {
             stack.clear();
         }
@@ -144,25 +155,36 @@ private:
         return true;
     }
 
+    /// A magic link to an open file, as for RESOLVE_NO_MAGICLINKS. Other links in /proc have relative
+    /// targets.
+    static bool isMagic(int link, std::string_view target) {
+        struct statfs filesystem {};
+        return (target.front() == '/' || target.find(':') != std::string_view::npos) &&
+               ::fstatfs(link, &filesystem) == 0 && filesystem.f_type == PROC_SUPER_MAGIC;
+    }
+
     UniqueFd create(const std::string& component) {
         const bool isFile = remaining.empty() && kind == EntryKind::file && !directoryWanted;
-        const int made = isFile ? makeFile(component) : ::mkdirat(here(), component.c_str(), creation->directoryMode);
+        const int made =
+            isFile ? makeFile(component) : ::mkdirat(here(), component.c_str(), creation->directoryMode);
         if (made != 0 && errno != EEXIST) {
             return UniqueFd();
         }
         UniqueFd fd(::openat(here(), component.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-        const bool changeOwner = creation->owner != static_cast<uid_t>(-1) || creation->group != static_cast<gid_t>(-1);
-        // What somebody else created in the meantime (EEXIST) keeps its owner.
+        const bool changeOwner =
+            creation->owner != static_cast<uid_t>(-1) || creation->group != static_cast<gid_t>(-1);
+        // An entry created by somebody else meanwhile (EEXIST) keeps its owner.
         if (fd && made == 0 && changeOwner &&
-            ::fchownat(fd.get(), "", creation->owner, creation->group, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0) {
+            ::fchownat(fd.get(), "", creation->owner, creation->group, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) !=
+                0) {
             return UniqueFd();
         }
         return fd;
     }
 
     int makeFile(const std::string& name) const {
-        const UniqueFd file(
-            ::openat(here(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, creation->fileMode));
+        const UniqueFd file(::openat(
+            here(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, creation->fileMode));
         return file ? 0 : -1;
     }
 
@@ -177,7 +199,7 @@ private:
 };
 
 bool openat2IsMissing(int error) {
-    return error == ENOSYS || error == EPERM;  // EPERM: filters of container managers answer so to what they do not know
+    return error == ENOSYS || error == EPERM;  // filters of container managers return EPERM for unknown calls
 }
 
 }  // namespace
@@ -187,7 +209,7 @@ UniqueFd tryOpenInRoot(int root, std::string_view path, LastLink lastLink) {
         errno = EINVAL;
         return UniqueFd();
     }
-    // The empty path is the root in both ways.
+    // Both implementations treat the empty path as the root.
     UniqueFd fd = callOpenat2(root, path.empty() ? "/" : std::string(path), lastLink);
     if (!fd && openat2IsMissing(errno)) {
         fd = Walk(root, path, lastLink, nullptr, EntryKind::directory).run();
@@ -227,8 +249,8 @@ std::string descriptorPath(int fd) {
 
 std::string pathOfDescriptor(int fd) {
     std::array<char, PATH_MAX> path{};
-    const auto length =
-        checkErrno(::readlink(descriptorPath(fd).c_str(), path.data(), path.size()), "Failed to read /proc/self/fd");
+    const auto length = checkErrno(::readlink(descriptorPath(fd).c_str(), path.data(), path.size()),
+                                   "Failed to read /proc/self/fd");
     return {path.data(), static_cast<std::size_t>(length)};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/hex.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
@@ -47,16 +48,6 @@ std::string Sha256::finishHex() {
     }
     update(padding);
     return hexOf(sha256::bytesOf(state));
-}
-
-std::string hexOf(const std::array<unsigned char, 32>& digest) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string hex;
-    for (const auto byte : digest) {
-        hex += digits[byte >> 4U];
-        hex += digits[byte & 15U];
-    }
-    return hex;
 }
 
 std::string sha256Hex(std::string_view data) {

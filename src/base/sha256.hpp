@@ -10,11 +10,11 @@
 
 namespace sarus {
 
-/// SHA-256 (FIPS 180-4) for programs that must start fast and therefore link no cryptographic library.
+/// SHA-256 (FIPS 180-4) for programs that must start fast and therefore do not link a cryptographic library.
 class Sha256 {
 public:
     void update(std::string_view data) noexcept;
-    /// Ends the computation: the digest in 64 lower-case hexadecimal digits. The object may not be used afterwards.
+    /// Returns the digest as 64 lower-case hexadecimal digits. The object may not be used afterwards.
     std::string finishHex();
 
 private:
@@ -25,11 +25,9 @@ private:
 };
 
 /// 64 lower-case hexadecimal digits.
-std::string hexOf(const std::array<unsigned char, 32>& digest);
-
 std::string sha256Hex(std::string_view data);
 
-/// The digest of everything from the descriptor's current position to its end. Throws Error on read failures.
+/// The digest of everything from the descriptor's current position to its end. Throws Error if reading fails.
 std::string sha256HexOfFile(int fd, std::string_view nameForMessages);
 
 }  // namespace sarus

@@ -12,16 +12,18 @@ namespace sarus::sha256 {
 namespace {
 
 alignas(16) constexpr std::array<std::uint32_t, 64> roundConstants{
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
-    0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc,
-    0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147,
-    0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08,
-    0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
-    0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 std::uint32_t bigEndian32(const unsigned char* bytes) noexcept {
-    return (std::uint32_t{bytes[0]} << 24) | (std::uint32_t{bytes[1]} << 16) | (std::uint32_t{bytes[2]} << 8) | bytes[3];
+    return (std::uint32_t{bytes[0]} << 24) | (std::uint32_t{bytes[1]} << 16) |
+           (std::uint32_t{bytes[2]} << 8) | bytes[3];
 }
 
 void compressBlock(State& state, const unsigned char* block) noexcept {
@@ -65,8 +67,9 @@ bool hasInstructions() noexcept {
     return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & bit_SHA) != 0;
 }
 
-/// Continues `lanes` digests by `blocks` blocks each. The instructions want the state as the words a, b, e, f and c, d, g, h.
-/// Each of the 16 steps makes four rounds, and prepares message words for later ones (FIPS 180-4, 6.2.2).
+/// Continues `lanes` digests by `blocks` blocks each. The instructions expect the state as the words a, b, e,
+/// f and c, d, g, h. Each of the 16 steps performs four rounds, and prepares message words for later ones
+/// (FIPS 180-4, 6.2.2).
 template <std::size_t lanes>
 __attribute__((target("sha,sse4.1,ssse3"))) void compressLanes(const std::array<State*, lanes>& states,
                                                                std::array<const unsigned char*, lanes> data,
@@ -95,7 +98,8 @@ __attribute__((target("sha,sse4.1,ssse3"))) void compressLanes(const std::array<
         }
 #pragma GCC unroll 16
         for (std::size_t step = 0; step < 16; ++step) {
-            const __m128i constants = _mm_load_si128(reinterpret_cast<const __m128i*>(roundConstants.data() + 4 * step));
+            const __m128i constants =
+                _mm_load_si128(reinterpret_cast<const __m128i*>(roundConstants.data() + 4 * step));
 #pragma GCC unroll 2
             for (std::size_t lane = 0; lane < lanes; ++lane) {
                 const __m128i now = words[lane][step % 4];
@@ -133,7 +137,8 @@ bool hasInstructions() noexcept {
 }
 
 template <std::size_t lanes>
-void compressLanes(const std::array<State*, lanes>&, std::array<const unsigned char*, lanes>, std::size_t) noexcept {}
+void compressLanes(const std::array<State*, lanes>&, std::array<const unsigned char*, lanes>,
+                   std::size_t) noexcept {}
 
 #endif
 

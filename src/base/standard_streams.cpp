@@ -14,7 +14,7 @@ void openMissingStandardStreams() {
         }
         const int opposite = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
         if (::open("/dev/null", opposite | O_NOCTTY) != fd) {
-            ::_exit(1);  // without standard streams nobody can be told
+            ::_exit(1);  // without standard streams, nowhere to report
         }
     }
 }

@@ -2,9 +2,9 @@
 
 namespace sarus {
 
-/// Opens /dev/null in the place of standard streams that are closed. Else the first file which the program opens would take a
-/// stream's number, and messages would be written into it. Reading and writing go on to fail as they do on a closed stream.
-/// Ends the process where even /dev/null cannot be opened.
+/// Opens /dev/null in place of closed standard streams. Otherwise the first file that the program opens would
+/// get a stream's number, and messages would go into it. Reading and writing still fail as on a closed
+/// stream. Ends the process if /dev/null cannot be opened.
 void openMissingStandardStreams();
 
 }  // namespace sarus

@@ -1,7 +1,6 @@
 #include "base/subprocess.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -12,19 +11,22 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/pipe.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
 
-Child::Child(Child&& other) noexcept : id(std::exchange(other.id, -1)) {}
+Child::Child(Child&& other) noexcept : id(std::exchange(other.id, -1)), isLeader(other.isLeader) {}
 
 Child& Child::operator=(Child&& other) noexcept {
     if (this != &other) {
         end();
         id = std::exchange(other.id, -1);
+        isLeader = other.isLeader;
     }
     return *this;
 }
@@ -39,7 +41,7 @@ pid_t Child::release() noexcept {
 
 void Child::end() noexcept {
     if (id > 0) {
-        ::kill(id, SIGKILL);
+        ::kill(isLeader ? -id : id, SIGKILL);
         while (::waitpid(id, nullptr, 0) < 0 && errno == EINTR) {
         }
         id = -1;
@@ -48,6 +50,13 @@ void Child::end() noexcept {
 
 ExitStatus Child::wait() {
     int status = 0;
+    if (isLeader) {
+        // Kill the group while the dead leader still reserves its number.
+        siginfo_t info{};
+        while (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+        }
+        ::kill(-id, SIGKILL);
+    }
     while (::waitpid(id, &status, 0) < 0) {
         if (errno != EINTR) {
             throwErrno("Failed to wait for a child process");
@@ -60,25 +69,41 @@ ExitStatus Child::wait() {
     return {.code = WEXITSTATUS(status), .signal = 0};
 }
 
-namespace {
+std::optional<ExitStatus> Child::waitUntil(std::chrono::steady_clock::time_point deadline) {
+    constexpr std::chrono::milliseconds interval{5};
+    for (;;) {
+        siginfo_t info{};
+        if (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+            info.si_pid == id) {
+            return wait();
+        }
+        if (std::chrono::steady_clock::now() >= deadline) {
+            return std::nullopt;
+        }
+        std::this_thread::sleep_for(interval);
+    }
+}
 
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
+std::vector<char*> argumentPointers(const std::vector<std::string>& strings) {
     std::vector<char*> result;
     result.reserve(strings.size() + 1);
     for (const auto& string : strings) {
-        result.push_back(const_cast<char*>(string.c_str()));  // execve does not write to them
+        result.push_back(const_cast<char*>(string.c_str()));  // execve does not modify them
     }
     result.push_back(nullptr);
     return result;
 }
+
+namespace {
 
 /// After fork: only async-signal-safe calls. Reports errno through `failure` and does not return.
 class ChildSide {
 public:
     ChildSide(const Command& theCommand, pid_t parentPid, int failurePipe)
         : command(theCommand),
-          argv(pointers(theCommand.args)),
-          environment(theCommand.environment ? pointers(*theCommand.environment) : std::vector<char*>{}),
+          argv(argumentPointers(theCommand.args)),
+          environment(theCommand.environment ? argumentPointers(*theCommand.environment)
+                                             : std::vector<char*>{}),
           kept(theCommand.keepFds),
           parent(parentPid),
           failure(failurePipe) {
@@ -93,6 +118,9 @@ public:
                 ::_exit(127);
             }
         }
+        if (command.ownGroup) {
+            ::setpgid(0, 0);
+        }
         resetSignals();
         if (!connectStandardStreams() || !closeOthers()) {
             fail();
@@ -104,7 +132,7 @@ public:
 private:
     static void resetSignals() {
         for (int signal = 1; signal < NSIG; ++signal) {
-            ::signal(signal, SIG_DFL);  // fails for SIGKILL and SIGSTOP, which is fine
+            ::signal(signal, SIG_DFL);  // fails harmlessly for SIGKILL and SIGSTOP
         }
         sigset_t none;
         ::sigemptyset(&none);
@@ -112,7 +140,7 @@ private:
     }
 
     bool connectStandardStreams() const {
-        // The sources are moved above 2 first: one of them may be in the way of another.
+        // Move the sources above 2 first: one may occupy the target of another.
         std::array<int, 3> sources{command.stdinFd, command.stdoutFd, command.stderrFd};
         if (sources[0] < 0) {
             sources[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -175,25 +203,6 @@ private:
     int failure;
 };
 
-struct Pipe {
-    UniqueFd readEnd;
-    UniqueFd writeEnd;
-};
-
-Pipe makePipe() {
-    std::array<int, 2> ends{};
-    checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
-    Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-    if (pipe.writeEnd.get() <= 2) {  // with closed standard streams the number would collide with them
-        pipe.writeEnd.reset(checkErrno(::fcntl(pipe.writeEnd.get(), F_DUPFD_CLOEXEC, 3), "Failed to duplicate a pipe"));
-    }
-    return pipe;
-}
-
-void appendWithin(std::string& out, const char* data, std::size_t size, std::size_t limit) {
-    out.append(data, std::min(size, limit - std::min(limit, out.size())));
-}
-
 }  // namespace
 
 Child start(const Command& command) {
@@ -203,7 +212,10 @@ Child start(const Command& command) {
     if (pid == 0) {
         childSide.run();
     }
-    Child child(pid);
+    if (command.ownGroup) {
+        ::setpgid(pid, pid);  // in both processes: the first one counts
+    }
+    Child child(pid, command.ownGroup);
     failureWriter.reset();
     int error = 0;
     ssize_t count = 0;
@@ -219,34 +231,21 @@ Child start(const Command& command) {
 Output runAndCapture(Command command, std::size_t limit) {
     auto out = makePipe();
     auto err = makePipe();
-    command.stdoutFd = out.writeEnd.get();
-    command.stderrFd = err.writeEnd.get();
+    command.stdoutFd = out.writer.get();
+    command.stderrFd = err.writer.get();
     auto child = start(command);
-    out.writeEnd.reset();
-    err.writeEnd.reset();
+    out.writer.reset();
+    err.writer.reset();
     Output output;
-    std::array<pollfd, 2> polled{pollfd{out.readEnd.get(), POLLIN, 0}, pollfd{err.readEnd.get(), POLLIN, 0}};
-    std::array<std::string*, 2> sinks{&output.out, &output.err};
-    while (polled[0].fd >= 0 || polled[1].fd >= 0) {
-        if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
-            throwErrno("Failed to wait for output");
-        }
-        for (std::size_t i = 0; i < polled.size(); ++i) {
-            if (polled[i].revents == 0) {
-                continue;
-            }
-            char buffer[16384];
-            const auto count = ::read(polled[i].fd, buffer, sizeof buffer);
-            if (count > 0) {
-                appendWithin(*sinks[i], buffer, static_cast<std::size_t>(count), limit);
-            } else if (count == 0 || errno != EINTR) {
-                polled[i].fd = -1;
-            }
-            polled[i].revents = 0;
-        }
-    }
+    readToEnd(
+        {{out.reader.get(), appendTo(output.out, limit)}, {err.reader.get(), appendTo(output.err, limit)}});
     output.status = child.wait();
     return output;
+}
+
+void replaceProcess(const std::string& path, const std::vector<std::string>& args) {
+    ::execv(path.c_str(), argumentPointers(args).data());
+    throwErrno(cat("Failed to execute ", printable(path)));
 }
 
 std::optional<std::string> findProgram(const std::string& name) {
@@ -254,7 +253,11 @@ std::optional<std::string> findProgram(const std::string& name) {
         return ::access(name.c_str(), X_OK) == 0 ? std::optional(name) : std::nullopt;
     }
     const char* path = ::getenv("PATH");
-    for (const auto& directory : split(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", ':')) {
+    return findProgram(name, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
+}
+
+std::optional<std::string> findProgram(const std::string& name, std::string_view directories) {
+    for (const auto& directory : split(directories, ':')) {
         const std::string candidate = cat(directory.empty() ? "." : directory, '/', name);
         if (::access(candidate.c_str(), X_OK) == 0) {
             return candidate;

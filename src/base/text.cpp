@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
+#include "base/hex.hpp"
 
 namespace sarus {
 
@@ -118,6 +119,17 @@ std::string formatSize(std::uint64_t bytes) {
     return out;
 }
 
+std::string formatAge(std::int64_t seconds) {
+    constexpr std::int64_t minute = 60;
+    constexpr std::int64_t hour = 60 * minute;
+    constexpr std::int64_t day = 24 * hour;
+    const auto span = std::max<std::int64_t>(seconds, 0);
+    return span < 2 * minute ? cat(span, " s")
+           : span < 2 * hour ? cat(span / minute, " min")
+           : span < 2 * day  ? cat(span / hour, " h")
+                             : cat(span / day, " d");
+}
+
 std::string randomLetters() {
     std::array<unsigned char, 16> bytes{};
     checkErrno(::getrandom(bytes.data(), bytes.size(), 0), "Failed to get random bytes");
@@ -134,7 +146,11 @@ std::size_t utf8SequenceLength(std::string_view text) {
     }
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const auto first = byte(0);
-    const std::size_t length = first < 0x80 ? 1 : (first >> 5) == 6 ? 2 : (first >> 4) == 14 ? 3 : (first >> 3) == 30 ? 4 : 0;
+    const std::size_t length = first < 0x80         ? 1
+                               : (first >> 5) == 6  ? 2
+                               : (first >> 4) == 14 ? 3
+                               : (first >> 3) == 30 ? 4
+                                                    : 0;
     if (length == 0 || length > text.size()) {
         return 0;
     }
@@ -145,22 +161,19 @@ std::size_t utf8SequenceLength(std::string_view text) {
     }
     const bool overlong = (length == 2 && first < 0xC2) || (length == 3 && first == 0xE0 && byte(1) < 0xA0) ||
                           (length == 4 && first == 0xF0 && byte(1) < 0x90);
-    const bool surrogateOrTooLarge =
-        (length == 3 && first == 0xED && byte(1) >= 0xA0) || first > 0xF4 || (first == 0xF4 && byte(1) >= 0x90);
+    const bool surrogateOrTooLarge = (length == 3 && first == 0xED && byte(1) >= 0xA0) || first > 0xF4 ||
+                                     (first == 0xF4 && byte(1) >= 0x90);
     return overlong || surrogateOrTooLarge ? 0 : length;
 }
 
 std::string printable(std::string_view text) {
-    constexpr std::string_view hex = "0123456789abcdef";
     std::string out;
     while (!text.empty()) {
         const auto byte = static_cast<unsigned char>(text[0]);
         const auto length = utf8SequenceLength(text);
         const bool c1Control = length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
         if (length == 0 || byte < 0x20 || byte == 0x7F || c1Control) {
-            out += "\\x";
-            out += hex[byte >> 4];
-            out += hex[byte & 15];
+            out += cat("\\x", hexOf(byte));
             text.remove_prefix(1);
         } else {
             out += text.substr(0, length);

@@ -30,7 +30,8 @@ void appendPart(std::string& out, Number number) {
 }
 }  // namespace detail
 
-/// Concatenates strings, characters and integers (in decimal). Replaces a formatting library in programs that must start fast.
+/// Concatenates strings, characters and integers (in decimal). Replaces a formatting library in programs that
+/// must start fast.
 template <typename... Parts>
 std::string cat(const Parts&... parts) {
     std::string out;
@@ -48,15 +49,18 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 
 std::string_view trim(std::string_view text);
 
-/// Parses a whole decimal number without sign; nullopt for anything else, including overflow.
+/// Parses a complete decimal number without sign; nullopt for anything else, including overflow.
 std::optional<std::uint64_t> parseNumber(std::string_view text);
 
-/// The candidate which is closest to `word` by edit distance (insert, delete, replace, transpose), if it is close enough
-/// to have been meant (at most a third of the word's length, at least 1).
+/// The candidate closest to `word` by edit distance (insert, delete, replace, transpose), if it is close
+/// enough to be a likely match (at most a third of the word's length, at least 1).
 std::optional<std::string> closestMatch(std::string_view word, std::span<const std::string> candidates);
 
-/// Size with two decimals in units that divide by 1024: "512.00B", "40.16MB" (the format of `sarus images`).
+/// Size with two decimals in units of powers of 1024: "512.00B", "40.16MB" (the format of `sarus images`).
 std::string formatSize(std::uint64_t bytes);
+
+/// A time span in its largest unit: "5 s", "3 min", "2 h", "12 d". Negative ones are 0.
+std::string formatAge(std::int64_t seconds);
 
 /// 16 random letters a-z from the kernel's random generator.
 std::string randomLetters();
@@ -64,7 +68,8 @@ std::string randomLetters();
 /// Length of the well-formed UTF-8 sequence at the start of `text` (RFC 3629), or 0.
 std::size_t utf8SequenceLength(std::string_view text);
 
-/// The text with control characters and invalid UTF-8 replaced by \xNN, for messages which quote foreign input.
+/// The text with control characters and invalid UTF-8 replaced by \xNN, for messages that quote foreign
+/// input.
 std::string printable(std::string_view text);
 
 }  // namespace sarus

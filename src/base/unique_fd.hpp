@@ -24,7 +24,7 @@ public:
 
     int get() const noexcept { return fd; }
     explicit operator bool() const noexcept { return fd >= 0; }
-    /// Gives the descriptor to the caller, who closes it.
+    /// Releases the descriptor to the caller, who closes it.
     int release() noexcept { return std::exchange(fd, -1); }
     void reset(int descriptor = -1) noexcept {
         const int old = std::exchange(fd, descriptor);

@@ -15,6 +15,13 @@ TEST(Error, CarriesErrnoTextAndHint) {
     EXPECT_EQ(error.exitStatus(), 1);
 }
 
+TEST(Error, CarriesUsageAndIdentifier) {
+    const auto error = Error("x").addUsage("See a").addUsage("Did you mean b?").setId("no-x");
+    EXPECT_STREQ(error.what(), "x");
+    EXPECT_EQ(error.usage(), (std::vector<std::string>{"See a", "Did you mean b?"}));
+    EXPECT_EQ(error.id(), "no-x");
+}
+
 TEST(Error, ContextsGoOutermostFirst) {
     Error error("inner");
     error.addContext("middle").addContext("outer");

@@ -27,7 +27,9 @@ TEST(RemoveTreeAsRoot, LeavesAloneWhatIsMountedInTheTree) {
         createDirectories(host.path() + "/others/directory");
         replaceFile(host.path() + "/others/file", "text", 0600);
         createDirectories(tree + "/dev");
-        ASSERT_EQ(::mount((host.path() + "/others").c_str(), (tree + "/dev").c_str(), nullptr, MS_BIND, nullptr), 0);
+        ASSERT_EQ(
+            ::mount((host.path() + "/others").c_str(), (tree + "/dev").c_str(), nullptr, MS_BIND, nullptr),
+            0);
         EXPECT_EQ(errnoOfRemoval(tree), EBUSY);
         EXPECT_EQ(errnoOfRemoval(tree + "/dev"), EBUSY);
         EXPECT_TRUE(pathExists(host.path() + "/others/file"));

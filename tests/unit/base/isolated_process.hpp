@@ -20,7 +20,8 @@
 
 namespace sarus::test {
 
-/// Runs `body` in a child process, where it may change whatever it likes; its failed expectations fail the test.
+/// Runs `body` in a child process, where it may change whatever it likes; its failed expectations fail the
+/// test.
 inline void inChild(const std::function<void()>& body) {
     std::fflush(nullptr);
     const pid_t pid = ::fork();
@@ -36,7 +37,8 @@ inline void inChild(const std::function<void()>& body) {
     }
     int status = 0;
     ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child process failed (status " << status << ")";
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "the child process failed (status " << status << ")";
 }
 
 /// The same in a mount namespace of its own.
@@ -48,7 +50,8 @@ inline void inMountNamespace(const std::function<void()>& body) {
     });
 }
 
-/// From now on these system calls fail in this process, as on an older kernel or under a container manager's filter.
+/// From now on these system calls fail in this process, as on an older kernel or under a container manager's
+/// filter.
 inline void failSystemCalls(const std::vector<long>& numbers, int error) {
     std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
     for (const long number : numbers) {

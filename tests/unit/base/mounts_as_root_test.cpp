@@ -82,7 +82,8 @@ TEST_P(BindMount, AttributesHoldForSubmountsAndSourcesKeepTheirs) {
 
 TEST_P(BindMount, AReadonlySourceStaysReadonly) {
     run([&] {
-        ASSERT_EQ(::mount(nullptr, (directory / "source/sub dir").c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
+        ASSERT_EQ(::mount(nullptr, (directory / "source/sub dir").c_str(), nullptr,
+                          MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
                   0);
         bind("source", "target", {});
         EXPECT_TRUE(flags("target/sub dir") & ST_RDONLY);
@@ -126,7 +127,8 @@ const std::vector<Way> ways{
     {{SYS_move_mount}, EPERM, "moveMountFiltered"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, BindMount, ::testing::ValuesIn(ways), [](const auto& way) { return way.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ways, BindMount, ::testing::ValuesIn(ways),
+                         [](const auto& way) { return way.param.name; });
 
 TEST(MountFilesystem, NamesTypeAndTargetOnFailure) {
     inMountNamespace([] {

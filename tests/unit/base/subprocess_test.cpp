@@ -13,7 +13,8 @@ namespace sarus {
 namespace {
 
 TEST(RunAndCapture, CollectsBothOutputsAndTheStatus) {
-    const auto output = runAndCapture({.path = "/bin/sh", .args = {"sh", "-c", "echo out; echo err >&2; exit 7"}});
+    const auto output =
+        runAndCapture({.path = "/bin/sh", .args = {"sh", "-c", "echo out; echo err >&2; exit 7"}});
     EXPECT_EQ(output.out, "out\n");
     EXPECT_EQ(output.err, "err\n");
     EXPECT_EQ(output.status.code, 7);
@@ -27,7 +28,8 @@ TEST(RunAndCapture, ReportsTheSignal) {
 }
 
 TEST(RunAndCapture, DropsWhatExceedsTheLimitWithoutBlockingTheChild) {
-    const auto output = runAndCapture({.path = "/bin/sh", .args = {"sh", "-c", "head -c 1000000 /dev/zero; echo end >&2"}}, 100);
+    const auto output = runAndCapture(
+        {.path = "/bin/sh", .args = {"sh", "-c", "head -c 1000000 /dev/zero; echo end >&2"}}, 100);
     EXPECT_EQ(output.out.size(), 100U);
     EXPECT_EQ(output.err, "end\n");
 }
@@ -44,8 +46,8 @@ TEST(Start, ThrowsWhenTheProgramCannotBeExecuted) {
 TEST(Start, PassesExactlyTheGivenEnvironmentAndDescriptors) {
     const auto kept = openFile("/dev/null", O_RDONLY);
     const auto dropped = openFile("/dev/null", O_RDONLY);
-    const auto script =
-        cat("env; for fd in ", kept.get(), ' ', dropped.get(), "; do [ -e /proc/$$/fd/$fd ] && echo open-$fd; done; :");
+    const auto script = cat("env; for fd in ", kept.get(), ' ', dropped.get(),
+                            "; do [ -e /proc/$$/fd/$fd ] && echo open-$fd; done; :");
     const Command command{.path = "/bin/sh",
                           .args = {"sh", "-c", script},
                           .environment = std::vector<std::string>{"ONLY=this"},

@@ -11,7 +11,8 @@ namespace sarus::test {
 /// A directory below TMPDIR (or /tmp) that exists as long as the object.
 class TemporaryDirectory {
 public:
-    TemporaryDirectory() : TemporaryDirectory(std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp") {}
+    TemporaryDirectory()
+        : TemporaryDirectory(std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp") {}
     explicit TemporaryDirectory(const std::string& base) : directory(base + "/sarus-test-XXXXXX") {
         if (::mkdtemp(directory.data()) == nullptr) {
             throwErrno("Failed to create a temporary directory in " + base);

@@ -12,7 +12,8 @@ TEST(Split, KeepsEmptyParts) {
 }
 
 TEST(SplitWords, DropsWhiteSpaceRuns) {
-    EXPECT_EQ(splitWords("  -comp  gzip\t-b 128K\n"), (std::vector<std::string>{"-comp", "gzip", "-b", "128K"}));
+    EXPECT_EQ(splitWords("  -comp  gzip\t-b 128K\n"),
+              (std::vector<std::string>{"-comp", "gzip", "-b", "128K"}));
     EXPECT_TRUE(splitWords(" \t").empty());
 }
 

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+
+namespace sarus {
+
+/// One process, identified by its id and start time, so that a later process with the same id is not mistaken
+/// for it. (The user who started the container can cause ids to be reused and delay us.)
+class Process {
+public:
+    /// A process that does not exist counts as ended.
+    explicit Process(pid_t number);
+
+    pid_t pid() const noexcept { return id; }
+    /// In clock ticks since the node's boot (proc(5), "starttime"); 0 if the process does not exist.
+    std::uint64_t started() const noexcept { return startTime; }
+    /// False if the process is gone or is a zombie.
+    bool isRunning() const;
+    /// 0 if the process is gone.
+    pid_t parent() const;
+    /// The children of all its threads; empty if the process is gone.
+    std::vector<Process> children() const;
+    /// The text of a file in its directory of /proc; "" if the process is gone or access is denied.
+    std::string read(const std::string& name) const;
+    /// Does nothing if the process is gone.
+    void signal(int number) const;
+
+private:
+    UniqueFd open() const;
+
+    pid_t id;
+    std::uint64_t startTime;  ///< in clock ticks; pids do not wrap around within one
+};
+
+/// Sends SIGKILL to all descendants of `process`, but not to itself, until none is left or `attempts` rounds
+/// are over. Skips processes for which `spared` is true, with all their descendants. An empty `spared` skips
+/// none.
+void killDescendants(const Process& process, int attempts,
+                     const std::function<bool(const Process&)>& spared = {});
+
+}  // namespace sarus

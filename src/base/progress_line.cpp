@@ -1,0 +1,25 @@
+#include "base/progress_line.hpp"
+
+#include "base/text.hpp"
+
+namespace sarus {
+
+std::string progressLine(const std::string& label, std::uint64_t done, std::uint64_t total, double seconds) {
+    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+    const auto speed = cat(", ", formatSize(static_cast<std::uint64_t>(rate)), "/s");
+    if (total == 0) {
+        return cat(label, ": ", formatSize(done), speed);
+    }
+    auto line = cat(label, ": ", formatSize(done), " of ", formatSize(total), speed);
+    if (rate > 0 && done < total) {
+        line +=
+            cat(", ", static_cast<std::uint64_t>(static_cast<double>(total - done) / rate) + 1, " s left");
+    }
+    return line;
+}
+
+std::string rewritten(const std::string& line) {
+    return cat("\r", line, "\033[K");
+}
+
+}  // namespace sarus
