@@ -1,4 +1,5 @@
-// CDI files: the first byte decides whether the rest is read as YAML or as JSON. What is accepted keeps the rules of the format.
+// CDI files: the first byte decides whether the rest is read as YAML or as JSON. What is accepted keeps the
+// rules of the format.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "oci/cdi_spec.hpp"
+#include "oci/cdi/cdi_spec.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) {
@@ -23,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }
         }
         for (const auto& [name, value] : spec.edits.env) {
-            if (name.empty() || name.find('=') != std::string::npos || value.find('\0') != std::string::npos) {
+            if (name.empty() || name.find('=') != std::string::npos ||
+                value.find('\0') != std::string::npos) {
                 std::abort();
             }
         }

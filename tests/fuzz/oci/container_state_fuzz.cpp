@@ -4,15 +4,17 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "oci/bundle_config.hpp"
-#include "oci/container_state.hpp"
+#include "oci/runtime/bundle_config.hpp"
+#include "oci/runtime/container_state.hpp"
 
 namespace {
 
 /// Paths are absolute and the pid is one; whatever else the text says.
 void readState(std::string_view text) {
     const auto state = sarus::oci::parseContainerState(text);
-    const auto isAbsoluteOrEmpty = [](const std::string& path) { return path.empty() || path.front() == '/'; };
+    const auto isAbsoluteOrEmpty = [](const std::string& path) {
+        return path.empty() || path.front() == '/';
+    };
     if (state.pid < 0 || !isAbsoluteOrEmpty(state.bundle) || !isAbsoluteOrEmpty(state.root)) {
         std::abort();
     }
@@ -29,15 +31,12 @@ void editConfig(std::string_view text) {
     if (config.variable("A") != "1") {
         std::abort();
     }
-    config.environment();
     config.user();
+    config.deviceRules();
     config.annotations();
-    config.mounts();
-    config.devices();
     config.uidMappings();
     config.hasNamespace("mount");
-    config.appendMount({"/d", "/s", "bind", {}});
-    config.removeMounts("/d");
+    config.addMount({"/d", "bind", "/s", {}});
     config.addAdditionalGid(1);
     config.serialize();
 }

@@ -6,9 +6,10 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "oci/hook_config.hpp"
+#include "oci/hooks/hook_config.hpp"
 
-/// An accepted hook file names a program by its absolute path and a stage to run it in, and its conditions can be judged.
+/// An accepted hook file names a program by its absolute path and a stage to run it in, and its conditions
+/// can be judged.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace sarus::oci;
     try {

@@ -4,14 +4,14 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "oci/image_manifest.hpp"
+#include "oci/image/image_manifest.hpp"
 
 /// Digests become names of files: whatever is accepted is well-formed.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace sarus::oci;
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     const auto check = [](const Descriptor& descriptor) {
-        if (!isDigest(descriptor.digest)) {
+        if (!Digest::isValid(descriptor.digest.text())) {
             std::abort();
         }
     };

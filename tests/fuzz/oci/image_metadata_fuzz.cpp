@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "oci/image_metadata.hpp"
+#include "oci/image/image_metadata.hpp"
 
 /// What was read can be written, and reads back the same.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

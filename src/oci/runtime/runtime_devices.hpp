@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace sarus::oci {
+
+/// Entries that OCI runtimes create in a container's /dev (OCI runtime specification, config-linux.md
+/// "Default Devices", and runtime-linux.md "Dev symbolic links").
+///
+/// Nothing may be mounted on or below these, and nothing may have their names before the runtime creates
+/// them. After all mounts, runtimes open the container's /dev/null for writing with root's rights, and use it
+/// to replace each standard stream that has the same device number, which is 0 for any other file.
+inline constexpr std::array<std::string_view, 14> runtimeDevices{
+    "null", "zero", "full", "random", "urandom", "tty",    "console",
+    "ptmx", "pts",  "fd",   "stdin",  "stdout",  "stderr", "core"};
+
+/// Major and minor numbers of the entries that are devices for all programs: null, zero, full, random,
+/// urandom, tty.
+inline constexpr std::array<std::pair<unsigned, unsigned>, 6> usualDeviceNumbers{
+    {{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}}};
+
+/// Whether a path without `.`, `..` and empty components is one of these or lies below one. Excludes the
+/// directories /dev/shm and /dev/mqueue, on which the runtime mounts: that hides their earlier content, which
+/// cannot be taken for a device.
+bool isRuntimeDevice(std::string_view path);
+
+}  // namespace sarus::oci
