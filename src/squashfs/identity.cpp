@@ -1,0 +1,56 @@
+#include "squashfs/identity.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/hex.hpp"
+#include "base/text.hpp"
+
+namespace sarus::squashfs {
+
+namespace {
+
+constexpr std::size_t superblockSize = 96;
+constexpr std::size_t largestOptions = 64;  // of all compressors, with the header of their block
+
+std::string readStart(int fd, std::string_view nameForMessages) {
+    std::string start(superblockSize + largestOptions + identityMark.size() + identitySize, '\0');
+    for (;;) {
+        const auto count = ::pread(fd, start.data(), start.size(), 0);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        start.resize(static_cast<std::size_t>(checkErrno(count, cat("Failed to read ", nameForMessages))));
+        return start;
+    }
+}
+
+/// 0 if there is none.
+std::size_t findMark(const std::string& start) {
+    const auto mark =
+        start.starts_with("hsqs") ? start.find(identityMark, superblockSize) : std::string::npos;
+    return mark == std::string::npos || start.size() < mark + identityMark.size() + identitySize ? 0 : mark;
+}
+
+}  // namespace
+
+std::uint64_t squashfsIdentityOffset(int fd, std::string_view nameForMessages) {
+    return findMark(readStart(fd, nameForMessages));
+}
+
+std::string squashfsIdentity(int fd, std::string_view nameForMessages) {
+    const auto start = readStart(fd, nameForMessages);
+    const auto mark = findMark(start);
+    if (mark == 0) {
+        return {};
+    }
+    std::string identity;
+    for (const char c : start.substr(mark + identityMark.size(), identitySize)) {
+        identity += hexOf(static_cast<unsigned char>(c));
+    }
+    return identity;
+}
+
+}  // namespace sarus::squashfs

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace sarus::squashfs {
+
+/// Lets all threads of this process only read and write open descriptors, manage memory and wait: any other
+/// system call ends the process, except that opening a file fails. No process or thread can be created.
+/// `mayUnmount`: umount2 is allowed, too. Throws Error.
+void confine(bool mayUnmount);
+
+/// Limits for the time after the start: no core dumps, and `addressSpace` bytes more than now. Throws Error.
+void limitResources(std::size_t addressSpace);
+
+}  // namespace sarus::squashfs

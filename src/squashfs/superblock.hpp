@@ -1,0 +1,26 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+
+namespace sarus::squashfs {
+
+/// The hint for an image that cannot be read.
+inline constexpr const char* pullAgain =
+    "The image file is damaged: remove it with 'sarus rmi' and pull it again";
+
+/// What a squashfs file declares in its first 96 bytes (squashfs 4.0).
+struct SquashfsSuperblock {
+    std::string compression;  ///< "gzip", "lzma", "lzo", "xz", "lz4", "zstd" or "unknown"
+    std::uint64_t size = 0;   ///< bytes used by the filesystem
+    /// Status of the image. Kept because each stat of a file on a shared filesystem may cost a message.
+    struct stat file {};
+};
+
+/// Reads it from an open image. Throws Error if the file is not regular, empty, not squashfs 4.0, or shorter
+/// than declared.
+SquashfsSuperblock readSquashfsSuperblock(int imageFd, const std::string& imagePath);
+
+}  // namespace sarus::squashfs
