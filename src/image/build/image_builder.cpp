@@ -7,21 +7,31 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "image/build/layer_merger.hpp"
+#include "image/build/hash/hash_pool.hpp"
+#include "image/build/merge/layer_merger.hpp"
+#include "image/build/read/layer_directory.hpp"
+#include "image/build/read/tar_reader.hpp"
+#include "image/build/reuse.hpp"
 
 namespace sarus::image::build {
 
 namespace {
 
-/// The file that is being written; removed unless the conversion succeeds.
+/// The output file; removed unless the conversion succeeds, or the caller opened it.
 class OutputFile {
 public:
-    explicit OutputFile(std::string outputPath)
-        : path(std::move(outputPath)), file(openFile(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644)) {}
+    explicit OutputFile(const BuildRequest& request)
+        : path(request.outputPath),
+          file(request.output >= 0 ? UniqueFd(checkErrno(::fcntl(request.output, F_DUPFD_CLOEXEC, 3),
+                                                         "Failed to duplicate the output"))
+                                   : openFile(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644)),
+          kept(request.output >= 0) {}
     OutputFile(const OutputFile&) = delete;
     OutputFile& operator=(const OutputFile&) = delete;
     ~OutputFile() {
@@ -36,39 +46,48 @@ public:
 private:
     std::string path;
     UniqueFd file;
-    bool kept = false;
+    bool kept;
 };
 
-std::uint64_t blobBytes(const ImageSource& image) {
+std::uint64_t blobBytes(const std::vector<Layer>& layers) {
     std::uint64_t total = 0;
-    for (const auto& layer : image.layers) {
+    for (const auto& layer : layers) {
         total += layer.size;
     }
     return total;
 }
 
-/// Refuses to start where there is certainly not enough space. The squashfs of compressed layers is about as large as they are,
-/// unless upper layers hide much of the lower ones; a third of that is what even such an image needs.
+ForcedOwner forcedOwner(const std::optional<Owner>& owner, const SquashfsOptions& options) {
+    ForcedOwner forced{.uid = options.owner, .gid = options.group};
+    if (owner) {
+        forced = {.uid = options.owner.value_or(owner->uid), .gid = options.group.value_or(owner->gid)};
+    }
+    return forced;
+}
+
+/// Refuses to start if space is certainly insufficient. The squashfs of compressed layers is about as large
+/// as they are, unless upper layers hide much of the lower ones. Even such an image needs a third of that.
 void checkSpace(const BuildRequest& request, int output) {
     struct statvfs status {};
     if (::fstatvfs(output, &status) != 0 || status.f_blocks == 0) {
-        return;  // filesystems that cannot tell
+        return;  // the filesystem does not report it
     }
     const std::uint64_t available = static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
-    const std::uint64_t expected = blobBytes(request.image);
+    const std::uint64_t expected = blobBytes(request.layers);
     if (available < expected / 3) {
-        throw Error(cat("Not enough space to convert the image: it needs about ", formatSize(expected), ", and ",
-                        formatSize(available), " are available in the directory of ", request.outputPath),
-                    "free some space, or choose another directory for the image repository");
+        throw Error(
+            cat("Not enough space to convert the image: it needs about ", formatSize(expected), ", and ",
+                formatSize(available), " are available in the directory of ", request.outputPath),
+            "Free some space, or choose another directory for the image repository");
     }
 }
 
-void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters, HashJobs& jobs) {
-    const auto& layers = request.image.layers;
+void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters, HashPool& hashes) {
+    const auto& layers = request.layers;
     std::unique_ptr<LayerStream> current;
     std::unique_ptr<LayerStream> following;
     const auto open = [&](std::size_t layer) {
-        return std::make_unique<LayerStream>(layers[layer], counters, request.limits.unpackedBytes, &jobs);
+        return std::make_unique<LayerStream>(layers[layer], counters, request.limits.unpackedBytes, &hashes);
     };
     for (std::size_t layer = layers.size(); layer-- > 0;) {
         current = following ? std::move(following) : open(layer);
@@ -79,38 +98,61 @@ void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& 
         try {
             merger.readLayer(static_cast<std::uint32_t>(layer), archive);
         } catch (Error& error) {
-            error.addContext(cat("Failed to convert layer ", layers[layer].digest.text()));
+            error.addContext(cat("Failed to convert layer ", layers[layer].text()));
             throw;
         }
         current->verify();
     }
 }
 
+void readDirectories(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
+    for (std::size_t layer = request.directories.size(); layer-- > 0;) {
+        LayerDirectory members(request.directories[layer], counters.blobBytes);
+        merger.readLayer(static_cast<std::uint32_t>(layer), members);
+    }
+}
+
 void readMissing(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
     for (const auto& [number, inodes] : merger.merge()) {
-        const auto& layer = request.image.layers[number];
-        LayerStream stream(layer, counters, 2 * request.limits.unpackedBytes);  // the second reading is no further content
+        if (!request.directories.empty()) {
+            LayerDirectory members(request.directories[number], counters.blobBytes);
+            merger.readMissing(inodes, members);
+            continue;
+        }
+        const auto& layer = request.layers[number];
+        LayerStream stream(layer, counters,
+                           2 * request.limits.unpackedBytes);  // the second reading adds no content
         TarReader archive(stream);
         merger.readMissing(inodes, archive);
         stream.verify();
     }
 }
 
-/// What one conversion keeps in memory.
-struct Conversion {
-    Conversion(const BuildRequest& request, int output)
-        : writer(output, request.outputPath, request.squashfs, request.squashfs.workers.value_or(availableCpus())),
-          merger(writer, static_cast<std::uint32_t>(request.image.layers.size()), request.limits.entries,
-                 request.limits.unpackedBytes) {}
-
-    SquashfsWriter writer;
-    LayerMerger merger;
-};
+/// The image as another program has converted it.
+std::optional<BuildResult> reuse(const BuildRequest& request, const std::string& layersId, int output) {
+    const auto path = request.convertedBy ? notedConversion(*request.convertedBy, layersId) : std::nullopt;
+    const auto reused = path ? reuseSquashfs(*path, layersId, forcedOwner(request.owner, request.squashfs),
+                                             output, request.progress)
+                             : std::nullopt;
+    if (!reused) {
+        return std::nullopt;
+    }
+    printNote(request.progress, cat("Taken from ", printable(*path), " without conversion"));
+    return BuildResult{reused->digest, reused->size, reused->entries, reused->compressor, layersId};
+}
 
 }  // namespace
 
+std::string idOfLayers(const std::vector<Layer>& layers) {
+    std::vector<std::string> digests;
+    for (const auto& layer : layers) {
+        digests.push_back(layer.diffId.text());
+    }
+    return layersIdOf(digests);
+}
+
 unsigned int availableCpus() {
-    // More CPUs than a cpu_set_t can name are no reason to fail.
+    // More CPUs than a cpu_set_t can hold are no reason to fail.
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
     if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) {
@@ -120,27 +162,38 @@ unsigned int availableCpus() {
 }
 
 BuildResult buildImage(const BuildRequest& request) {
-    OutputFile output(request.outputPath);
+    OutputFile output(request);
+    const auto layersId = request.layers.empty() ? request.layersId : idOfLayers(request.layers);
+    if (auto reused = reuse(request, layersId, output.fd())) {
+        output.keep();
+        return *reused;
+    }
     checkSpace(request, output.fd());
     ReadCounters counters;
     BuildResult result{};
-    const Progress progress(request.progress, "Converting layers", blobBytes(request.image),
+    const Progress progress(request.progress, "Converting layers",
+                            blobBytes(request.layers) + request.directoryBytes,
                             [&] { return counters.blobBytes.load(); });
-    const auto conversion = std::make_shared<Conversion>(request, output.fd());
-    auto& writer = conversion->writer;
-    auto& merger = conversion->merger;
-    try {
-        readLayers(request, merger, counters, writer.hashJobs());
-        readMissing(request, merger, counters);
-    } catch (...) {
-        writer.abandon();
-        throw;
-    }
-    writer.finishContent();
-    result.entries = writer.writeTree(merger.tree(), merger.xattrSets(), request.owner);
+    HashPool hashes;
+    Inodes inodes;  // the writer's threads refer to it
+    SquashfsWriter writer(output.fd(), request.outputPath, request.squashfs,
+                          request.squashfs.workers.value_or(availableCpus()), hashes);
+    LayerMerger merger(writer.contents(), inodes,
+                       static_cast<std::uint32_t>(request.layers.size() + request.directories.size()),
+                       request.limits.entries, request.limits.unpackedBytes);
+    readLayers(request, merger, counters, hashes);
+    readDirectories(request, merger, counters);
+    readMissing(request, merger, counters);
+    writer.contents().finish();
+    // A user with one id has unpacked the directories without their owners.
+    const bool ownersAreKnown = request.directories.empty() || !request.owner;
+    writer.writeTree(merger.tree(), merger.xattrSets(), forcedOwner(request.owner, request.squashfs),
+                     ownersAreKnown ? layersId : "");
     result.squashfsSize = writer.size();
-    result.squashfsDigest = writer.digest();
-    result.leftovers = conversion;
+    result.squashfsDigest = writer.identify();
+    result.entries = writer.entryCount();
+    result.compressor = request.squashfs.compressorLibrary();
+    result.layersId = writer.isRecorded() ? layersId : "";
     output.keep();
     return result;
 }

@@ -1,4 +1,5 @@
-// sarus-image-builder: converts OCI layouts to squashfs, and unpacks squashfs. Runs as the user who started it.
+// sarus-image-builder: converts OCI layouts and image archives to squashfs, and unpacks squashfs. Runs as the
+// calling user.
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -12,34 +13,49 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/standard_streams.hpp"
 #include "base/text.hpp"
-#include "image/build/compressor_library.hpp"
 #include "image/build/image_builder.hpp"
+#include "image/build/read/decompressor.hpp"
+#include "image/build/read/layout.hpp"
 #include "image/build/unpacker.hpp"
+#include "image/types/build_report.hpp"
 
 namespace sarus::image::build {
 namespace {
 
 constexpr const char* usage =
-    "usage: sarus-image-builder build LAYOUT_DIRECTORY OUTPUT.squashfs [options]\n"
+    "usage: sarus-image-builder build IMAGE OUTPUT.squashfs [options]\n"
+    "       sarus-image-builder describe IMAGE [options]\n"
+    "         IMAGE: directory of an OCI layout, OCI archive or archive of docker save; '-': standard input "
+    "is one\n"
+    "         --source-format FORMAT      oci, oci-archive or docker-archive; default: found out\n"
     "         --manifest-digest DIGEST    image or image index of the layout\n"
+    "         --name NAME[:TAG]           which one of several images\n"
     "         --platform OS/ARCH[/VARIANT] default: this machine's\n"
-    "         --owner UID:GID             owner of all files; default: the caller\n"
+    "         --owner UID:GID|keep        owner of all files; default: the caller\n"
     "         --mksquashfs-options TEXT   as for mksquashfs\n"
     "         --max-size BYTES            limit for the unpacked layers\n"
     "         --max-entries NUMBER        limit for the entries of all layers\n"
+    "         --converted-by PROGRAM      copy the file that it made of the same layers: sarus or "
+    "podman-hpc\n"
     "         --progress auto|plain|none  default: auto\n"
     "         --progress-fd NUMBER        descriptor for it; default: standard error\n"
+    "       sarus-image-builder describe-conversion [--owner UID:GID|keep] [--mksquashfs-options TEXT]\n"
+    "       sarus-image-builder build-directories OUTPUT.squashfs DIRECTORY... [options]\n"
+    "         DIRECTORY: an unpacked layer of Podman's overlay store, lowest first; OUTPUT '-': standard "
+    "input, an empty file\n"
+    "         --expected-size BYTES       of all layers, for the progress\n"
+    "         --diff-id DIGEST            of each layer's archive, in their order\n"
+    "       sarus-image-builder decompress < FILE > OTHER_FILE     (gzip, zstd)\n"
     "       sarus-image-builder unpack IMAGE.squashfs DIRECTORY";
 
-/// Command line: words, and options with a value each ("--name value" or "--name=value").
+/// Command line: words, and options with one value each ("--name value" or "--name=value").
 class Arguments {
 public:
     explicit Arguments(std::vector<std::string> all) : rest(std::move(all)) {}
@@ -47,7 +63,7 @@ public:
     bool empty() const noexcept { return next == rest.size(); }
     std::string take() { return rest[next++]; }
 
-    /// If the next argument is the option, takes its value.
+    /// Takes the option's value if it is the next argument.
     bool option(std::string_view name, std::string& value) {
         const std::string& argument = rest[next];
         if (argument.starts_with(cat(name, '='))) {
@@ -74,7 +90,7 @@ private:
 std::uint64_t number(std::string_view option, std::string_view text) {
     const auto value = parseNumber(text);
     if (!value) {
-        throw Error(cat("Invalid value '", printable(text), "' for ", option), "it must be a whole number");
+        throw Error(cat("Invalid value '", printable(text), "' for ", option), "It must be a whole number");
     }
     return *value;
 }
@@ -84,7 +100,7 @@ Owner parseOwner(const std::string& text) {
     const auto uid = parseNumber(parts[0]);
     const auto gid = parts.size() == 2 ? parseNumber(parts[1]) : std::nullopt;
     if (!uid || !gid || *uid >= 0xFFFFFFFFU || *gid >= 0xFFFFFFFFU) {
-        throw Error(cat("Invalid value '", printable(text), "' for --owner"), "it must be UID:GID");
+        throw Error(cat("Invalid value '", printable(text), "' for --owner"), "It must be UID:GID");
     }
     return {static_cast<std::uint32_t>(*uid), static_cast<std::uint32_t>(*gid)};
 }
@@ -92,12 +108,13 @@ Owner parseOwner(const std::string& text) {
 int parseDescriptor(const std::string& text) {
     const auto fd = number("--progress-fd", text);
     if (fd > INT_MAX || ::fcntl(static_cast<int>(fd), F_GETFD) < 0) {
-        throw Error(cat("Invalid value '", printable(text), "' for --progress-fd"), "it must be an open descriptor");
+        throw Error(cat("Invalid value '", printable(text), "' for --progress-fd"),
+                    "It must be an open descriptor");
     }
     return static_cast<int>(fd);
 }
 
-// What to remove when a signal ends the program; written before the handlers are installed.
+// The file to remove when a signal ends the program; set before the handlers are installed.
 char unfinishedOutput[4096];
 
 void removeAndDie(int signal) {
@@ -116,58 +133,174 @@ void removeOnSignals(const std::string& path) {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU}) {
         ::sigaction(signal, &action, nullptr);
     }
-    ::signal(SIGXFSZ, SIG_IGN);  // the write fails with EFBIG instead, which makes a message
+    ::signal(SIGXFSZ, SIG_IGN);  // the write then fails with EFBIG, which produces a message
+}
+
+/// Takes the next argument if it selects an image.
+bool selectionOption(Arguments& arguments, ImageSelection& selection) {
+    std::string value;
+    if (arguments.option("--manifest-digest", value)) {
+        selection.manifestDigest.emplace(value);
+    } else if (arguments.option("--platform", value)) {
+        selection.platform = oci::parsePlatformName(value);
+    } else if (arguments.option("--source-format", value)) {
+        selection.format = parseSourceFormat(value);
+    } else if (arguments.option("--name", value)) {
+        selection.name = value;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void checkWords(const std::vector<std::string>& words, std::size_t count) {
+    const bool strange = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+        return word.starts_with('-') && word != "-";
+    });
+    if (words.size() != count || strange) {
+        throw Error("The image builder's arguments are wrong", usage);
+    }
+}
+
+void describe(Arguments& arguments) {
+    ImageSelection selection;
+    std::vector<std::string> words;
+    while (!arguments.empty()) {
+        if (!selectionOption(arguments, selection)) {
+            words.push_back(arguments.take());
+        }
+    }
+    checkWords(words, 1);
+    selection.source = words[0];
+    const auto image = openImage(selection);
+    printLine(serializeImageDescription({.format = std::string(toString(image.format)),
+                                         .configDigest = image.configDigest.text(),
+                                         .name = image.name,
+                                         .config = image.config,
+                                         .layersId = idOfLayers(image.layers)}));
+}
+
+/// Takes the next argument if it says how to convert.
+bool buildOption(Arguments& arguments, BuildRequest& request, std::string& progressStyle) {
+    std::string value;
+    if (arguments.option("--owner", value)) {
+        request.owner = value == "keep" ? std::nullopt : std::optional(parseOwner(value));
+    } else if (arguments.option("--converted-by", value)) {
+        request.convertedBy = parseConverter(value);
+    } else if (arguments.option("--mksquashfs-options", value)) {
+        request.squashfs = parseMksquashfsOptions(value);
+    } else if (arguments.option("--max-size", value)) {
+        request.limits.unpackedBytes = number("--max-size", value);
+    } else if (arguments.option("--max-entries", value)) {
+        request.limits.entries = number("--max-entries", value);
+    } else if (arguments.option("--progress", value)) {
+        progressStyle = value;
+    } else if (arguments.option("--progress-fd", value)) {
+        request.progress.fd = parseDescriptor(value);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/// "-": standard input, which the caller has opened for writing too.
+void setOutput(BuildRequest& request, const std::string& word) {
+    if (word == "-") {
+        request.output = STDIN_FILENO;
+        request.outputPath = "the output";
+        return;
+    }
+    request.outputPath = word;
+    removeOnSignals(word);
+}
+
+std::string ownerText(const BuildRequest& request) {
+    const auto& forced = request.squashfs;
+    if (!request.owner) {
+        return "keep";
+    }
+    return cat(forced.owner.value_or(request.owner->uid), ':', forced.group.value_or(request.owner->gid));
+}
+
+/// The owner of all files unless an option says otherwise.
+Owner caller() {
+    return {::geteuid(), ::getegid()};
+}
+
+void describeConversion(Arguments& arguments) {
+    BuildRequest request;
+    request.owner = caller();
+    std::string progressStyle;
+    while (!arguments.empty()) {
+        if (!buildOption(arguments, request, progressStyle)) {
+            throw Error("The image builder's arguments are wrong", usage);
+        }
+    }
+    printLine(serializeConversionDescription(
+        {ownerText(request), SARUS_VERSION, request.squashfs.compressorLibrary()}));
+}
+
+void buildFromDirectories(Arguments& arguments) {
+    BuildRequest request;
+    std::string progressStyle = "auto";
+    std::vector<std::string> words;
+    std::vector<std::string> diffIds;
+    std::string value;
+    while (!arguments.empty()) {
+        if (arguments.option("--expected-size", value)) {
+            request.directoryBytes = number("--expected-size", value);
+        } else if (arguments.option("--diff-id", value)) {
+            diffIds.push_back(value);
+        } else if (!buildOption(arguments, request, progressStyle)) {
+            words.push_back(arguments.take());
+        }
+    }
+    if (words.size() < 2) {
+        throw Error("The image builder's arguments are wrong", usage);
+    }
+    request.progress.style = parseProgressStyle(progressStyle, request.progress.fd);
+    request.directories.assign(words.begin() + 1, words.end());
+    if (diffIds.size() == request.directories.size()) {
+        request.layersId = layersIdOf(diffIds);
+    }
+    setOutput(request, words[0]);
+    printLine(cat(buildImage(request).squashfsSize));
 }
 
 void build(Arguments& arguments) {
     ImageSelection selection;
     BuildRequest request;
-    request.owner = {::geteuid(), ::getegid()};
+    request.owner = caller();
     std::string progressStyle = "auto";
     std::vector<std::string> words;
     std::string value;
     while (!arguments.empty()) {
-        if (arguments.option("--manifest-digest", value)) {
-            selection.manifestDigest = value;
-        } else if (arguments.option("--platform", value)) {
-            selection.platform = Platform::parse(value);
-        } else if (arguments.option("--owner", value)) {
-            request.owner = parseOwner(value);
-        } else if (arguments.option("--mksquashfs-options", value)) {
-            request.squashfs = parseMksquashfsOptions(value);
-        } else if (arguments.option("--max-size", value)) {
-            request.limits.unpackedBytes = number("--max-size", value);
-        } else if (arguments.option("--max-entries", value)) {
-            request.limits.entries = number("--max-entries", value);
-        } else if (arguments.option("--progress", value)) {
-            progressStyle = value;
-        } else if (arguments.option("--progress-fd", value)) {
-            request.progress.fd = parseDescriptor(value);
-        } else {
-            words.push_back(arguments.take());
+        if (selectionOption(arguments, selection)) {
+            continue;
         }
+        if (buildOption(arguments, request, progressStyle)) {
+            continue;
+        }
+        words.push_back(arguments.take());
     }
-    if (words.size() != 2 || words[0].starts_with('-') || words[1].starts_with('-')) {
-        throw Error("The image builder's arguments are wrong", usage);
-    }
+    checkWords(words, 2);
     request.progress.style = parseProgressStyle(progressStyle, request.progress.fd);
-    selection.layoutDirectory = words[0];
-    request.outputPath = words[1];
-    request.image = openImage(selection);
-    removeOnSignals(request.outputPath);
+    selection.source = words[0];
+    setOutput(request, words[1]);
+    auto image = openImage(selection);
+    request.layers = std::move(image.layers);
     const auto result = buildImage(request);
-    [[maybe_unused]] static const auto* const keptToTheEnd = new std::shared_ptr<void>(result.leftovers);
-    nlohmann::ordered_json line;
-    line["manifestDigest"] = request.image.manifestDigest;
-    line["configDigest"] = request.image.configDigest;
-    line["squashfsDigest"] = result.squashfsDigest;
-    line["squashfsSize"] = result.squashfsSize;
-    line["entries"] = result.entries;
-    line["owner"] =
-        cat(request.squashfs.owner.value_or(request.owner.uid), ':', request.squashfs.group.value_or(request.owner.gid));
-    line["builder"] = SARUS_VERSION;
-    line["compressor"] = compressorLibrary(request.squashfs.compressor);
-    printLine(line.dump());
+    printLine(
+        serializeBuildReport({.manifestDigest = image.manifestDigest ? image.manifestDigest->text() : "",
+                              .configDigest = image.configDigest.text(),
+                              .config = image.config,
+                              .squashfsDigest = result.squashfsDigest,
+                              .squashfsSize = result.squashfsSize,
+                              .entries = result.entries,
+                              .owner = ownerText(request),
+                              .builder = SARUS_VERSION,
+                              .compressor = result.compressor,
+                              .layersId = result.layersId}));
 }
 
 void unpack(Arguments& arguments) {
@@ -175,24 +308,36 @@ void unpack(Arguments& arguments) {
     while (!arguments.empty()) {
         words.push_back(arguments.take());
     }
-    if (words.size() != 2 || words[0].starts_with('-') || words[1].starts_with('-')) {
-        throw Error("The image builder's arguments are wrong", usage);
-    }
-    ::signal(SIGXFSZ, SIG_IGN);  // the write fails with EFBIG instead, which makes a message
+    checkWords(words, 2);
+    ::signal(SIGXFSZ, SIG_IGN);  // the write then fails with EFBIG, which produces a message
     unpackSquashfs(words[0], words[1]);
 }
 
 int run(std::vector<std::string> words) {
-    // Buffers of a block's size come and go all the time: reusing them saves the kernel from clearing fresh pages for each.
+    // Block-sized buffers are allocated and freed constantly: reusing them saves the kernel from clearing
+    // fresh pages for each.
     ::mallopt(M_MMAP_THRESHOLD, 16 << 20);
     ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
-    // They are allocated on one thread and freed on another. With a heap for each thread, what one gives back would not be there
-    // for the next layer's: a quarter more memory. There are too few allocations for the threads to wait for each other.
+    // Buffers are allocated on one thread and freed on another. With a heap per thread, freed buffers would
+    // not be available to the next layer's thread: a quarter more memory. Allocations are too rare for
+    // threads to wait for each other.
     ::mallopt(M_ARENA_MAX, 1);
     Arguments arguments(std::move(words));
     const std::string command = arguments.empty() ? std::string() : arguments.take();
     if (command == "build") {
         build(arguments);
+    } else if (command == "build-directories") {
+        buildFromDirectories(arguments);
+    } else if (command == "describe") {
+        describe(arguments);
+    } else if (command == "describe-conversion") {
+        describeConversion(arguments);
+    } else if (command == "decompress") {
+        if (!arguments.empty()) {
+            throw Error("The image builder's arguments are wrong", usage);
+        }
+        ::signal(SIGXFSZ, SIG_IGN);  // the write then fails with EFBIG, which produces a message
+        decompressFile(STDIN_FILENO, STDOUT_FILENO);
     } else if (command == "unpack") {
         unpack(arguments);
     } else if (command == "help" || command == "--help") {
@@ -206,8 +351,16 @@ int run(std::vector<std::string> words) {
 }  // namespace
 }  // namespace sarus::image::build
 
+namespace {
+
+constexpr const char* limitsHint =
+    "Limits of memory or processes may be too low for it (ulimit -v, ulimit -u)";
+
+}  // namespace
+
 int main(int argc, char** argv) {
     sarus::openMissingStandardStreams();
+    ::signal(SIGXFSZ, SIG_IGN);  // exceeding a file size limit is then an error with a message
     try {
         const int status = sarus::image::build::run({argv + std::min(argc, 1), argv + argc});
         if (sarus::outputError() != 0) {
@@ -222,6 +375,10 @@ int main(int argc, char** argv) {
         return error.exitStatus();
     } catch (const std::bad_alloc&) {
         sarus::printError("The image builder ran out of memory");
+        sarus::printError(limitsHint);
+    } catch (const std::system_error& error) {  // from a thread that cannot start
+        sarus::printError(error.what());
+        sarus::printError(limitsHint);
     } catch (const std::exception& error) {
         sarus::printError(error.what());
     }

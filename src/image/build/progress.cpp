@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/progress_line.hpp"
 #include "base/text.hpp"
-#include "image/progress_line.hpp"
 
 namespace sarus::image::build {
 
@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds terminalInterval{200};
 constexpr std::chrono::milliseconds firstTerminalLine{1000};
 
 void show(int fd, const std::string& text) {
-    // A failure to show progress is no failure of the job.
+    // A failure to show progress must not fail the job.
     [[maybe_unused]] const auto ignored = ::write(fd, text.data(), text.size());
 }
 
@@ -32,7 +32,13 @@ ProgressStyle parseProgressStyle(const std::string& word, int fd) {
     if (word == "auto") {
         return ProgressStyle::terminal;
     }
-    throw Error(cat("Invalid value '", printable(word), "' for --progress"), "use auto, plain or none");
+    throw Error(cat("Invalid value '", printable(word), "' for --progress"), "Use auto, plain or none");
+}
+
+void printNote(const ProgressOutput& output, const std::string& line) {
+    if (output.style != ProgressStyle::none) {
+        show(output.fd, line + '\n');
+    }
 }
 
 Progress::Progress(ProgressOutput progressOutput, std::string label, std::uint64_t totalBytes,
@@ -53,7 +59,7 @@ Progress::~Progress() {
         thread.join();
     }
     if (printed && output.style == ProgressStyle::terminal) {
-        show(output.fd, "\r\033[K");
+        show(output.fd, std::string(wipedLine));
     }
 }
 
@@ -70,7 +76,7 @@ void Progress::run() {
 
 void Progress::print(std::chrono::duration<double> elapsed) {
     const auto line = progressLine(text, std::min(doneBytes(), total), total, elapsed.count());
-    show(output.fd, output.style == ProgressStyle::terminal ? cat("\r", line, "\033[K") : cat(line, '\n'));
+    show(output.fd, output.style == ProgressStyle::terminal ? rewritten(line) : cat(line, '\n'));
     printed = true;
 }
 

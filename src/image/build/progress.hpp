@@ -13,24 +13,29 @@ namespace sarus::image::build {
 
 enum class ProgressStyle { none, plain, terminal };
 
-/// "auto": terminal if the descriptor is one, otherwise plain. Throws Error for any other word than auto, plain and none.
+/// "auto": terminal if the descriptor is one, otherwise plain. Throws Error for words other than auto, plain
+/// and none.
 ProgressStyle parseProgressStyle(const std::string& word, int fd);
 
-/// Where progress is shown. A descriptor of its own keeps it apart from messages of errors.
+/// Where to show progress. A separate descriptor keeps it apart from error messages.
 struct ProgressOutput {
     ProgressStyle style = ProgressStyle::none;
     int fd = 2;
 };
 
-/// Tells how far a job is, from a thread of its own: on a terminal a line that is rewritten, in a log a line from time to time
-/// (image/progress_line.hpp). Nothing is printed for a job of less than a second, or of less than five in a log.
+/// Prints a line, unless the style is none.
+void printNote(const ProgressOutput& output, const std::string& line);
+
+/// Reports the progress of a job from its own thread: on a terminal one line, rewritten; in a log periodic
+/// lines (base/progress_line.hpp). Prints nothing for jobs shorter than 1 s, in a log 5 s.
 class Progress {
 public:
-    /// `done` returns how many of `total` bytes are finished; it is called from another thread.
-    Progress(ProgressOutput progressOutput, std::string label, std::uint64_t totalBytes, std::function<std::uint64_t()> done);
+    /// `done` returns the number of finished bytes out of `totalBytes`; it is called from another thread.
+    Progress(ProgressOutput progressOutput, std::string label, std::uint64_t totalBytes,
+             std::function<std::uint64_t()> done);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
-    /// Stops, and wipes the terminal's line.
+    /// Stops, and clears the terminal's line.
     ~Progress();
 
 private:

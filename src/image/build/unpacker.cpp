@@ -19,7 +19,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "image/build/image_builder.hpp"
-#include "image/build/squashfs_reader.hpp"
+#include "squashfs/reader/reader.hpp"
 
 namespace sarus::image::build {
 
@@ -31,19 +31,19 @@ constexpr const char* spaceHint = "free some space (or ask for a larger quota) a
 [[noreturn]] void fail(std::string_view doing, const std::string& name) {
     const int errnum = errno;
     const bool space = errnum == ENOSPC || errnum == EDQUOT;
-    throw Error::fromErrno(cat("Failed to ", doing, " '", printable(name), "' while unpacking an image"), errnum,
-                           space ? spaceHint : "");
+    throw Error::fromErrno(cat("Failed to ", doing, " '", printable(name), "' while unpacking an image"),
+                           errnum, space ? spaceHint : "");
 }
 
 struct timespec modificationTime(const sqfs_inode_generic_t& inode) {
     return {static_cast<time_t>(inode.base.mod_time), 0};
 }
 
-/// Sets user.* attributes; a filesystem without them is no reason to refuse an image.
-void setXattrs(int fd, const XattrSet& xattrs, const std::string& name) {
+/// Sets user.* attributes. Ignores filesystems that do not support them.
+void setXattrs(int fd, const squashfs::XattrSet& xattrs, const std::string& name) {
     for (const auto& [key, value] : xattrs) {
-        if (key.starts_with("user.") && ::fsetxattr(fd, key.c_str(), value.data(), value.size(), 0) != 0 && errno != ENOTSUP &&
-            errno != EPERM) {
+        if (key.starts_with("user.") && ::fsetxattr(fd, key.c_str(), value.data(), value.size(), 0) != 0 &&
+            errno != ENOTSUP && errno != EPERM) {
             fail("set an extended attribute of", name);
         }
     }
@@ -54,11 +54,11 @@ class FileWriters {
 public:
     struct Job {
         std::string path;  ///< relative to the root, through directories that were created before
-        SquashfsInode inode;
-        XattrSet xattrs;
+        squashfs::OwnInode inode;
+        squashfs::XattrSet xattrs;
     };
 
-    FileWriters(SquashfsReader& source, int rootDirectory) : reader(source), root(rootDirectory) {
+    FileWriters(squashfs::Reader& source, int rootDirectory) : reader(source), root(rootDirectory) {
         try {
             for (unsigned int i = 0; i < availableCpus(); ++i) {
                 threads.emplace_back([this] { work(); });
@@ -114,7 +114,7 @@ private:
 
     void work() {
         try {
-            SquashfsContent content(reader);
+            squashfs::ContentReader content(reader);
             while (true) {
                 std::unique_lock lock(mutex);
                 changed.wait(lock, [this] { return !jobs.empty() || ended || failure; });
@@ -134,14 +134,16 @@ private:
         }
     }
 
-    void write(const Job& job, SquashfsContent& content) {
-        const UniqueFd file(::openat(root, job.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    void write(const Job& job, squashfs::ContentReader& content) {
+        const UniqueFd file(
+            ::openat(root, job.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (!file) {
             fail("create", job.path);
         }
         content.read(*job.inode, [&](std::uint64_t offset, std::span<const char> bytes) {
             while (!bytes.empty()) {
-                const auto count = ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+                const auto count =
+                    ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
                 if (count < 0 && errno != EINTR) {
                     fail("write", job.path);
                 }
@@ -156,12 +158,13 @@ private:
         const struct timespec times[] = {mtime, mtime};
         setXattrs(file.get(), job.xattrs, job.path);
         if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
-            ::fchmod(file.get(), (job.inode->base.mode & 01777U) | 0400U) != 0 || ::futimens(file.get(), times) != 0) {
+            ::fchmod(file.get(), (job.inode->base.mode & 01777U) | 0400U) != 0 ||
+            ::futimens(file.get(), times) != 0) {
             fail("complete", job.path);
         }
     }
 
-    SquashfsReader& reader;
+    squashfs::Reader& reader;
     int root;
     std::mutex mutex;
     std::condition_variable changed;
@@ -171,10 +174,11 @@ private:
     std::vector<std::thread> threads;
 };
 
-/// Walks the image's tree and makes everything but the contents of files.
+/// Walks the image's tree and creates everything except the contents of files.
 class Unpacker {
 public:
-    Unpacker(SquashfsReader& source, int rootDirectory) : reader(source), root(rootDirectory), writers(source, rootDirectory) {}
+    Unpacker(squashfs::Reader& source, int rootDirectory)
+        : reader(source), root(rootDirectory), writers(source, rootDirectory) {}
 
     void run() {
         enterDirectory("", reader.root());
@@ -182,7 +186,8 @@ public:
             const Directory directory = std::move(waiting.back());
             waiting.pop_back();
             for (auto& entry : reader.list(*directory.inode)) {
-                const std::string path = directory.path.empty() ? entry.name : cat(directory.path, '/', entry.name);
+                const std::string path =
+                    directory.path.empty() ? entry.name : cat(directory.path, '/', entry.name);
                 unpackEntry(path, std::move(entry.inode));
             }
         }
@@ -194,7 +199,7 @@ public:
 private:
     struct Directory {
         std::string path;
-        SquashfsInode inode;
+        squashfs::OwnInode inode;
     };
     struct Completion {
         std::string path;
@@ -202,8 +207,8 @@ private:
         struct timespec mtime;
     };
 
-    void enterDirectory(const std::string& path, SquashfsInode inode) {
-        // A directory has one parent; a second way to it would be a loop or a bomb.
+    void enterDirectory(const std::string& path, squashfs::OwnInode inode) {
+        // A directory has one parent; a second path to it would be a loop or a bomb.
         if (inode->base.type != SQFS_INODE_DIR && inode->base.type != SQFS_INODE_EXT_DIR) {
             throw Error("The root of the image is not a directory");
         }
@@ -214,7 +219,7 @@ private:
         waiting.push_back({path, std::move(inode)});
     }
 
-    void unpackEntry(const std::string& path, SquashfsInode inode) {
+    void unpackEntry(const std::string& path, squashfs::OwnInode inode) {
         switch (inode->base.type) {
             case SQFS_INODE_DIR:
             case SQFS_INODE_EXT_DIR:
@@ -241,11 +246,11 @@ private:
                 setTime(path, *inode);
                 break;
             default:
-                break;  // devices need privileges, sockets mean nothing without their process
+                break;  // devices need privileges, sockets are meaningless without their process
         }
     }
 
-    void unpackFile(const std::string& path, SquashfsInode inode) {
+    void unpackFile(const std::string& path, squashfs::OwnInode inode) {
         const bool linked = inode->base.type == SQFS_INODE_EXT_FILE && inode->data.file_ext.nlink > 1;
         if (linked) {
             const auto [first, isNew] = firstNames.try_emplace(inode->base.inode_number, path);
@@ -254,12 +259,13 @@ private:
                 return;
             }
         }
-        XattrSet xattrs = reader.xattrs(*inode);
+        squashfs::XattrSet xattrs = reader.xattrs(*inode);
         writers.add({path, std::move(inode), std::move(xattrs)});
     }
 
     void makeSymlink(const std::string& path, const sqfs_inode_generic_t& inode) {
-        const auto size = inode.base.type == SQFS_INODE_SLINK ? inode.data.slink.target_size : inode.data.slink_ext.target_size;
+        const auto size = inode.base.type == SQFS_INODE_SLINK ? inode.data.slink.target_size
+                                                              : inode.data.slink_ext.target_size;
         const std::string target(reinterpret_cast<const char*>(inode.extra), size);
         if (::symlinkat(target.c_str(), root, path.c_str()) != 0) {
             fail("create", path);
@@ -270,7 +276,8 @@ private:
     void setTime(const std::string& path, const sqfs_inode_generic_t& inode) {
         const auto mtime = modificationTime(inode);
         const struct timespec times[] = {mtime, mtime};
-        ::utimensat(root, path.c_str(), times, AT_SYMLINK_NOFOLLOW);  // cosmetic; not every filesystem can
+        // Cosmetic; not supported by every filesystem.
+        ::utimensat(root, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
     }
 
     void setDirectoryXattrs(const std::string& path, const sqfs_inode_generic_t& inode) {
@@ -278,7 +285,8 @@ private:
         if (xattrs.empty()) {
             return;
         }
-        const UniqueFd directory(::openat(root, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        const UniqueFd directory(
+            ::openat(root, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!directory) {
             fail("open", path);
         }
@@ -293,19 +301,20 @@ private:
         }
     }
 
-    /// Modes and times come last: creating entries needs permission to write, and changes the times.
+    /// Sets modes and times last: creating entries requires write permission and changes the times.
     void completeDirectories() {
         for (auto next = completions.rbegin(); next != completions.rend(); ++next) {
-            const UniqueFd directory(
-                ::openat(root, next->path.empty() ? "." : next->path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+            const UniqueFd directory(::openat(root, next->path.empty() ? "." : next->path.c_str(),
+                                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             const struct timespec times[] = {next->mtime, next->mtime};
-            if (!directory || ::fchmod(directory.get(), next->mode) != 0 || ::futimens(directory.get(), times) != 0) {
+            if (!directory || ::fchmod(directory.get(), next->mode) != 0 ||
+                ::futimens(directory.get(), times) != 0) {
                 fail("complete", next->path);
             }
         }
     }
 
-    SquashfsReader& reader;
+    squashfs::Reader& reader;
     int root;
     std::vector<Directory> waiting;
     std::vector<Completion> completions;
@@ -324,7 +333,8 @@ public:
         }
         const auto slash = target.rfind('/');
         const auto prefix = slash == std::string::npos ? std::string() : target.substr(0, slash + 1);
-        path = cat(prefix, '.', target.substr(slash == std::string::npos ? 0 : slash + 1), ".unpack-", randomLetters());
+        path = cat(prefix, '.', target.substr(slash == std::string::npos ? 0 : slash + 1), ".unpack-",
+                   randomLetters());
         checkErrno(::mkdir(path.c_str(), 0700), cat("Failed to create the directory ", path));
         directory = openFile(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     }
@@ -334,7 +344,7 @@ public:
         try {
             removeTree(path);
         } catch (const Error&) {
-            // what is left has a name by which a later clean-up finds it; the first error is the one to report
+            // A later clean-up recognises the leftovers by name; report the first error.
         }
     }
 
@@ -360,7 +370,7 @@ private:
 }  // namespace
 
 void unpackSquashfs(const std::string& imagePath, const std::string& directory) {
-    SquashfsReader reader(imagePath);
+    squashfs::Reader reader(imagePath);
     Workplace workplace(directory);
     Unpacker(reader, workplace.fd()).run();
     workplace.publish();

@@ -4,16 +4,16 @@
 
 namespace sarus::image::build {
 
-/// Extracts a squashfs into `directory`, for nodes where it cannot be mounted, as the calling user and with no more rights than
-/// hers.
+/// Extracts a squashfs into `directory`, for nodes that cannot mount it, with only the rights of the calling
+/// user.
 ///
-/// What is in the image can only make entries below `directory`: names with slashes or dots are refused, every entry is created
-/// exclusively, and no symbolic link is followed. Hard links are kept; devices and sockets are left out; set-id bits are dropped;
-/// the owner may always read files and enter directories; of the extended attributes only user.* are set, where the filesystem
-/// has them.
+/// The image can only create entries below `directory`: names with slashes or dots are refused, every entry
+/// is created exclusively, and no symbolic link is followed. Keeps hard links, skips devices and sockets, and
+/// drops set-id bits. The owner can always read files and enter directories. Of the extended attributes, sets
+/// only user.*, if the filesystem supports them.
 ///
-/// `directory` appears complete, by a rename of the sibling `.<name>.unpack-<letters>`, or not at all; if another process is
-/// faster, its result stays and this call succeeds too. Throws Error.
+/// `directory` appears complete, by a rename of its sibling `.<name>.unpack-<letters>`, or not at all. If
+/// another process is faster, its result stays and this call succeeds too. Throws Error.
 void unpackSquashfs(const std::string& imagePath, const std::string& directory);
 
 }  // namespace sarus::image::build

@@ -4,9 +4,10 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "image/index.hpp"
+#include "image/store/index.hpp"
 
-/// metadata.json and the additions to `.meta` files never throw; what was understood is written and understood again.
+/// metadata.json and the additions to `.meta` files never throw; what was understood is written and
+/// understood again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace sarus::image;
     const std::string_view text(reinterpret_cast<const char*>(data), size);

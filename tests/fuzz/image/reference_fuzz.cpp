@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "image/reference.hpp"
+#include "image/types/reference.hpp"
 
 namespace {
 

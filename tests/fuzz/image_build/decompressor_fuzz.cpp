@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "image/build/decompressor.hpp"
+#include "image/build/read/decompressor.hpp"
 
 namespace {
 
@@ -19,7 +19,8 @@ using namespace sarus::image::build;
 constexpr std::size_t mostOutput = 1U << 20U;
 
 /// The content, as far as `mostOutput`; nullopt if the blob is damaged.
-std::optional<std::string> decompress(std::span<const unsigned char> blob, Decompressor& decompressor, std::size_t portion) {
+std::optional<std::string> decompress(std::span<const unsigned char> blob, Decompressor& decompressor,
+                                      std::size_t portion) {
     std::string content;
     unsigned char buffer[4096];
     try {

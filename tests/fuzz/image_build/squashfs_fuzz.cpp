@@ -1,4 +1,5 @@
-// Unpacks a squashfs. Nothing of it may appear outside of the directory, and after a refusal nothing is left at all.
+// Unpacks a squashfs. Nothing of it may appear outside of the directory, and after a refusal nothing is left
+// at all.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +12,8 @@
 #include "fuzz_files.hpp"
 #include "image/build/unpacker.hpp"
 
-/// Sizes that no memory holds are refused by malloc, as without a sanitizer; libsquashfs reports that. So are those which only
-/// the sanitizer makes real: it writes to all that it gives.
+/// Sizes that no memory holds are refused by malloc, as without a sanitizer; libsquashfs reports that. So are
+/// those which only the sanitizer makes real: it writes to all that it gives.
 extern "C" const char* __asan_default_options() {
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }

@@ -21,7 +21,9 @@ public:
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
-    std::string path(std::string_view name = {}) const { return name.empty() ? directory : cat(directory, '/', name); }
+    std::string path(std::string_view name = {}) const {
+        return name.empty() ? directory : cat(directory, '/', name);
+    }
 
     /// Writes a file and the directories above it.
     std::string write(std::string_view name, std::string_view content) const {

@@ -16,7 +16,8 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "image/build/layer_fixture.hpp"
-#include "image/file_digest.hpp"
+#include "image/store/file_digest.hpp"
+#include "squashfs/identity.hpp"
 
 namespace sarus::image::build {
 namespace {
@@ -88,7 +89,7 @@ TEST(ImageBuilder, TheOwnerIsAnInputOfTheBytes) {
     layout.writeIndex(layout.addImage({TarWriter().file("a", "x").finish()}));
     auto request = test::requestFor(layout, layout.scratch("out"));
     const auto first = buildImage(request).squashfsDigest;
-    request.owner.uid = 77;
+    request.owner->uid = 77;
     EXPECT_NE(buildImage(request).squashfsDigest, first);
 }
 
@@ -103,20 +104,44 @@ TEST(ImageBuilder, ReportsDigestSizeAndEntriesOfTheFile) {
     EXPECT_EQ(result.entries, 3U);
 }
 
+TEST(ImageBuilder, TheFileBearsAnIdentityThatItsContentsDecide) {
+    LayoutWriter layout;
+    const auto identityOf = [&](const std::string& content, const std::string& compressor) {
+        layout.writeIndex(layout.addImage({TarWriter().file("a", content).finish()}));
+        auto request = test::requestFor(layout, layout.scratch("out"));
+        request.squashfs.compressor = compressor;
+        const auto result = buildImage(request);
+        EXPECT_EQ(result.squashfsDigest, digestOfFile(layout.scratch("out")));
+        return squashfs::squashfsIdentity(openFile(layout.scratch("out"), O_RDONLY).get(), "out");
+    };
+    for (const std::string compressor : {"zstd", "xz", "lz4"}) {  // the last one always writes options
+        const auto identity = identityOf("1", compressor);
+        EXPECT_EQ(identity.size(), 32U);
+        EXPECT_EQ(identityOf("1", compressor), identity);
+        EXPECT_NE(identityOf("2", compressor), identity);
+    }
+}
+
 TEST(ImageBuilder, TheDigestIsThatOfTheFileWhateverWasWrittenTwice) {
     LayoutWriter layout;
     const auto large = noise(8'000'000, 1);
     // Equal contents are written and then overwritten by what comes next.
-    layout.writeIndex(layout.addImage(
-        {TarWriter().file("a", large).file("b", large).file("c", "c").file("d", noise(400'000, 2)).file("e", large).finish(),
-         layersOfManySizes().front()}));
+    layout.writeIndex(layout.addImage({TarWriter()
+                                           .file("a", large)
+                                           .file("b", large)
+                                           .file("c", "c")
+                                           .file("d", noise(400'000, 2))
+                                           .file("e", large)
+                                           .finish(),
+                                       layersOfManySizes().front()}));
     auto request = test::requestFor(layout, layout.scratch("out"));
     for (const unsigned int workers : {1U, 3U}) {
         for (const bool padding : {true, false}) {
             request.squashfs.workers = workers;
             request.squashfs.padding = padding;
             const auto result = buildImage(request);
-            EXPECT_EQ(result.squashfsDigest, digestOfFile(layout.scratch("out"))) << workers << ' ' << padding;
+            EXPECT_EQ(result.squashfsDigest, digestOfFile(layout.scratch("out")))
+                << workers << ' ' << padding;
         }
     }
 }
@@ -126,7 +151,8 @@ TEST(ImageBuilder, EqualContentsAreStoredOnce) {
     const auto content = noise(3000000, 1);
     layout.writeIndex(layout.addImage({TarWriter().file("a", content).finish()}));
     const auto once = buildImage(test::requestFor(layout, layout.scratch("out"))).squashfsSize;
-    layout.writeIndex(layout.addImage({TarWriter().file("a", content).file("b", content).file("c/d", content).finish()}));
+    layout.writeIndex(
+        layout.addImage({TarWriter().file("a", content).file("b", content).file("c/d", content).finish()}));
     EXPECT_LT(buildImage(test::requestFor(layout, layout.scratch("out"))).squashfsSize, once + 8192);
     EXPECT_EQ(test::readTree(layout.scratch("out")).at("c/d").content, content);
 }
@@ -160,21 +186,28 @@ TEST(ImageBuilder, FilesThatAreEqualInPartKeepTheirOwnContent) {
     EXPECT_TRUE(tree.at("z-last").content == large);
     struct stat status {};
     ASSERT_EQ(::stat(layout.scratch("out").c_str(), &status), 0);
-    EXPECT_EQ(static_cast<std::uint64_t>(status.st_size), size) << "what was given up at the end must not stay";
+    EXPECT_EQ(static_cast<std::uint64_t>(status.st_size), size)
+        << "what was given up at the end must not stay";
     EXPECT_LT(size, 28'000'000U) << "6 of 8 bits are random: the large content is there once";
 }
 
 TEST(ImageBuilder, HiddenContentsAreNotStored) {
     LayoutWriter layout;
     layout.writeIndex(layout.addImage(
-        {TarWriter().file("a", noise(2000000, 1)).file("d/b", noise(2000000, 2)).file("e/c", noise(2000000, 3)).finish(),
+        {TarWriter()
+             .file("a", noise(2000000, 1))
+             .file("d/b", noise(2000000, 2))
+             .file("e/c", noise(2000000, 3))
+             .finish(),
          TarWriter().file("a", "new").file(".wh.d", "").file("e/.wh..wh..opq", "").finish()}));
     EXPECT_LT(buildImage(test::requestFor(layout, layout.scratch("out"))).squashfsSize, 8193U);
 }
 
 TEST(ImageBuilder, HolesAndZerosTakeNoSpace) {
     TarWriter tar;
-    tar.addPax('x', {{"GNU.sparse.size", "50000000"}, {"GNU.sparse.name", "hole"}, {"GNU.sparse.map", "30000000,3"}});
+    tar.addPax(
+        'x',
+        {{"GNU.sparse.size", "50000000"}, {"GNU.sparse.name", "hole"}, {"GNU.sparse.map", "30000000,3"}});
     tar.addRaw({.name = "hole", .content = "abc"}, 3);
     tar.file("zeros", std::string(5000000, '\0'));
     LayoutWriter layout;
@@ -220,7 +253,9 @@ TEST(ImageBuilder, FilesOfAllSizesAroundTheBlockSize) {
     const auto tree = test::convert({tar.finish()});
     for (const auto& [name, seen] : tree) {
         if (name != "/") {
-            EXPECT_EQ(seen.content, noise(seen.content.size(), static_cast<unsigned int>(seen.content.size()))) << name;
+            EXPECT_EQ(seen.content,
+                      noise(seen.content.size(), static_cast<unsigned int>(seen.content.size())))
+                << name;
             EXPECT_EQ(name, cat("f", seen.content.size()));
         }
     }
@@ -228,7 +263,8 @@ TEST(ImageBuilder, FilesOfAllSizesAroundTheBlockSize) {
 
 TEST(ImageBuilder, WithoutXattrsNoneAreStored) {
     LayoutWriter layout;
-    layout.writeIndex(layout.addImage({TarWriter().add({.name = "f", .pax = {{"SCHILY.xattr.user.x", "v"}}}).finish()}));
+    layout.writeIndex(
+        layout.addImage({TarWriter().add({.name = "f", .pax = {{"SCHILY.xattr.user.x", "v"}}}).finish()}));
     auto request = test::requestFor(layout, layout.scratch("out"));
     request.squashfs = parseMksquashfsOptions("-no-xattrs");
     buildImage(request);
@@ -237,7 +273,8 @@ TEST(ImageBuilder, WithoutXattrsNoneAreStored) {
 
 TEST(ImageBuilder, TheEntryLimitHolds) {
     LayoutWriter layout;
-    layout.writeIndex(layout.addImage({TarWriter().file("a", "").file("b", "").finish(), TarWriter().file("a", "").finish()}));
+    layout.writeIndex(layout.addImage(
+        {TarWriter().file("a", "").file("b", "").finish(), TarWriter().file("a", "").finish()}));
     auto request = test::requestFor(layout, layout.scratch("out"));
     request.limits.entries = 3;
     EXPECT_EQ(problemOf(request), "no error");
@@ -260,9 +297,10 @@ TEST(ImageBuilder, DamageInAnyLayerLeavesNoOutput) {
         LayoutWriter layout;
         layout.writeIndex(layout.addImage(layersOfManySizes()));
         auto request = test::requestFor(layout, layout.scratch("out"));
-        auto blob = readFile(request.image.layers[damaged].path);
+        const auto path = cat(layout.path(), '/', request.layers[damaged].name);
+        auto blob = readFile(path);
         blob[blob.size() / 2] = static_cast<char>(blob[blob.size() / 2] ^ 1);
-        LayoutWriter::write(request.image.layers[damaged].path, blob);
+        LayoutWriter::write(path, blob);
         EXPECT_NE(problemOf(request), "no error");
         EXPECT_FALSE(pathExists(layout.scratch("out")));
     }
@@ -272,8 +310,8 @@ TEST(ImageBuilder, AMissingBlobIsNamed) {
     LayoutWriter layout;
     layout.writeIndex(layout.addImage(layersOfManySizes()));
     auto request = test::requestFor(layout, layout.scratch("out"));
-    ASSERT_EQ(::unlink(request.image.layers[0].path.c_str()), 0);
-    EXPECT_THAT(problemOf(request), HasSubstr(request.image.layers[0].path));
+    ASSERT_EQ(::unlink(cat(layout.path(), '/', request.layers[0].name).c_str()), 0);
+    EXPECT_THAT(problemOf(request), HasSubstr(request.layers[0].name));
 }
 
 TEST(ImageBuilder, AFileSizeLimitIsAClearErrorAndLeavesNoOutput) {
@@ -288,7 +326,7 @@ TEST(ImageBuilder, AFileSizeLimitIsAClearErrorAndLeavesNoOutput) {
     const auto problem = problemOf(request);
     ::setrlimit(RLIMIT_FSIZE, &old);
     ::signal(SIGXFSZ, oldHandler);
-    EXPECT_THAT(problem, testing::AllOf(HasSubstr("File too large"), HasSubstr("free some space")));
+    EXPECT_THAT(problem, testing::AllOf(HasSubstr("File too large"), HasSubstr("Free some space")));
     EXPECT_FALSE(pathExists(layout.scratch("out")));
 }
 

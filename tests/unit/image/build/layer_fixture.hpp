@@ -15,9 +15,10 @@
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
-#include "image/build/digest.hpp"
+#include "image/build/hash/hasher.hpp"
 #include "image/build/image_builder.hpp"
-#include "image/build/squashfs_reader.hpp"
+#include "image/build/read/layout.hpp"
+#include "squashfs/reader/reader.hpp"
 
 namespace sarus::image::build::test {
 
@@ -34,6 +35,9 @@ public:
         unsigned int major = 0;
         unsigned int minor = 0;
         std::vector<std::pair<std::string, std::string>> pax{};
+        std::string magic{"ustar\00000", 8};
+        std::string prefix{};
+        std::string size{};  ///< the text of the field where it is not the number
     };
 
     TarWriter& add(Member member) {
@@ -80,12 +84,14 @@ public:
     /// A header that claims `size` bytes of data, whatever follows.
     TarWriter& addRaw(const Member& member, std::uint64_t size) {
         std::string block(512, '\0');
-        const auto put = [&](std::size_t offset, std::string_view text) { block.replace(offset, text.size(), text); };
+        const auto put = [&](std::size_t offset, std::string_view text) {
+            block.replace(offset, text.size(), text);
+        };
         put(0, std::string_view(member.name).substr(0, 100));
         put(100, octal(member.mode, 7));
         put(108, octal(0, 7));
         put(116, octal(0, 7));
-        put(124, octal(size, 11));
+        put(124, member.size.empty() ? octal(size, 11) : member.size);
         if (member.mtime >= 0 && member.mtime < (std::int64_t{1} << 33)) {
             put(136, octal(static_cast<std::uint64_t>(member.mtime), 11));
         } else {
@@ -97,7 +103,8 @@ public:
         }
         block[156] = member.type;
         put(157, std::string_view(member.link).substr(0, 100));
-        put(257, std::string_view("ustar\00000", 8));
+        put(257, member.magic);
+        put(345, member.prefix);
         put(329, octal(member.major, 7));
         put(337, octal(member.minor, 7));
         put(148, "        ");
@@ -150,12 +157,14 @@ inline std::string zstd(std::string_view data) {
 }
 
 inline std::string sha256(std::string_view data) {
-    Hasher hasher("sha256");
-    hasher.update({reinterpret_cast<const unsigned char*>(data.data()), data.size()});
-    return hasher.finish().text();
+    return digestOf("sha256", data).text();
 }
 
 /// Makes OCI layouts in a temporary directory.
+inline std::string contentOf(const Layer& layer) {
+    return readSmallFile(*layer.files, layer.name, 1U << 30U);
+}
+
 class LayoutWriter {
 public:
     LayoutWriter() { createDirectories(directory / "layout/blobs/sha256"); }
@@ -171,9 +180,14 @@ public:
         write(blobPath(digest), data);
         return digest;
     }
-    std::string blobPath(const std::string& digest) const { return cat(path(), "/blobs/sha256/", digest.substr(7)); }
+    static std::string blobName(const std::string& digest) { return cat("blobs/sha256/", digest.substr(7)); }
+    std::string blobPath(const std::string& digest) const { return cat(path(), '/', blobName(digest)); }
+    std::shared_ptr<const SourceFiles> files() const {
+        return openSourceDirectory(openFile(path(), O_RDONLY | O_DIRECTORY));
+    }
 
-    static std::string descriptor(std::string_view type, std::string_view digest, std::size_t size, std::string_view more = {}) {
+    static std::string descriptor(std::string_view type, std::string_view digest, std::size_t size,
+                                  std::string_view more = {}) {
         return cat(R"({"mediaType":")", type, R"(","digest":")", digest, R"(","size":)", size, more, '}');
     }
 
@@ -184,19 +198,24 @@ public:
         std::string diffIds;
         for (const auto& layer : layers) {
             const std::string packed = pack != nullptr ? pack(layer) : layer;
-            descriptors += cat(descriptors.empty() ? "" : ",",
-                               descriptor("application/vnd.oci.image.layer.v1.tar+gzip", addBlob(packed), packed.size()));
+            descriptors += cat(
+                descriptors.empty() ? "" : ",",
+                descriptor("application/vnd.oci.image.layer.v1.tar+gzip", addBlob(packed), packed.size()));
             diffIds += cat(diffIds.empty() ? "\"" : ",\"", sha256(layer), '"');
         }
         const std::string config =
-            cat(R"({"architecture":")", architecture, R"(","os":"linux","rootfs":{"type":"layers","diff_ids":[)", diffIds, "]}}");
+            cat(R"({"architecture":")", architecture,
+                R"(","os":"linux","rootfs":{"type":"layers","diff_ids":[)", diffIds, "]}}");
         return addManifest(config, descriptors, more);
     }
-    std::string addManifest(const std::string& config, const std::string& layerDescriptors, std::string_view more = {}) {
-        const std::string manifest = cat(R"({"schemaVersion":2,"config":)",
-                                         descriptor("application/vnd.oci.image.config.v1+json", addBlob(config), config.size()),
-                                         R"(,"layers":[)", layerDescriptors, "]}");
-        return descriptor("application/vnd.oci.image.manifest.v1+json", addBlob(manifest), manifest.size(), more);
+    std::string addManifest(const std::string& config, const std::string& layerDescriptors,
+                            std::string_view more = {}) {
+        const std::string manifest =
+            cat(R"({"schemaVersion":2,"config":)",
+                descriptor("application/vnd.oci.image.config.v1+json", addBlob(config), config.size()),
+                R"(,"layers":[)", layerDescriptors, "]}");
+        return descriptor("application/vnd.oci.image.manifest.v1+json", addBlob(manifest), manifest.size(),
+                          more);
     }
     void writeIndex(const std::string& descriptors) {
         write(path() + "/index.json", cat(R"({"schemaVersion":2,"manifests":[)", descriptors, "]}"));
@@ -214,11 +233,12 @@ struct Seen {
     std::uint32_t links = 1;
     std::uint32_t device = 0;
     std::string content{};  ///< or a link's target
-    XattrSet xattrs{};
+    squashfs::XattrSet xattrs{};
 };
 using SeenTree = std::map<std::string, Seen>;
 
-inline Seen describe(SquashfsReader& reader, SquashfsContent& content, const sqfs_inode_generic_t& inode) {
+inline Seen describe(squashfs::Reader& reader, squashfs::ContentReader& content,
+                     const sqfs_inode_generic_t& inode) {
     Seen seen{.mode = inode.base.mode, .mtime = inode.base.mod_time, .inode = inode.base.inode_number};
     switch (inode.base.type) {
         case SQFS_INODE_FILE:
@@ -247,10 +267,10 @@ inline Seen describe(SquashfsReader& reader, SquashfsContent& content, const sqf
 }
 
 inline SeenTree readTree(const std::string& image) {
-    SquashfsReader reader(image);
-    SquashfsContent content(reader);
+    squashfs::Reader reader(image);
+    squashfs::ContentReader content(reader);
     SeenTree tree;
-    std::vector<std::pair<std::string, SquashfsInode>> waiting;
+    std::vector<std::pair<std::string, squashfs::OwnInode>> waiting;
     waiting.emplace_back("", reader.root());
     tree.emplace("/", describe(reader, content, *waiting.back().second));
     while (!waiting.empty()) {
@@ -269,14 +289,15 @@ inline SeenTree readTree(const std::string& image) {
 
 inline BuildRequest requestFor(const LayoutWriter& layout, const std::string& output) {
     BuildRequest request;
-    request.image = openImage({.layoutDirectory = layout.path()});
+    request.layers = openImage({.source = layout.path()}).layers;
     request.outputPath = output;
     request.owner = {1234, 5678};
     return request;
 }
 
 /// Converts layers (the lowest first) and reads the result back.
-inline SeenTree convert(const std::vector<std::string>& layers, std::string (*pack)(std::string_view) = gzip) {
+inline SeenTree convert(const std::vector<std::string>& layers,
+                        std::string (*pack)(std::string_view) = gzip) {
     LayoutWriter layout;
     layout.writeIndex(layout.addImage(layers, pack));
     const std::string output = layout.scratch("out.squashfs");

@@ -1,4 +1,5 @@
-// How layers become one tree: OCI image specification, layer.md, and the rules stated at ImageTree and LayerMerger.
+// How layers become one tree: OCI image specification, layer.md, and the rules stated at ImageTree and
+// LayerMerger.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,22 +34,30 @@ TEST(Merge, AnImageWithoutLayersIsAnEmptyRoot) {
 }
 
 TEST(Merge, AFileOfAnUpperLayerReplacesTheLowerOne) {
-    const auto tree = convert({TarWriter().file("a", "old", 0600).finish(), TarWriter().file("a", "new", 0755).finish()});
+    const auto tree =
+        convert({TarWriter().file("a", "old", 0600).finish(), TarWriter().file("a", "new", 0755).finish()});
     EXPECT_EQ(tree.at("a").content, "new");
     EXPECT_EQ(tree.at("a").mode, 0100755U);
 }
 
 TEST(Merge, AWhiteoutHidesFilesAndWholeTreesOfLowerLayers) {
-    const auto lower = TarWriter().file("a", "1").directory("d").file("d/x", "2").file("d/y/z", "3").file("keep", "4").finish();
-    EXPECT_THAT(namesOf(convert({lower, TarWriter().file(".wh.a", "").file(".wh.d", "").finish()})), ElementsAre("keep"));
+    const auto lower = TarWriter()
+                           .file("a", "1")
+                           .directory("d")
+                           .file("d/x", "2")
+                           .file("d/y/z", "3")
+                           .file("keep", "4")
+                           .finish();
+    EXPECT_THAT(namesOf(convert({lower, TarWriter().file(".wh.a", "").file(".wh.d", "").finish()})),
+                ElementsAre("keep"));
     EXPECT_THAT(namesOf(convert({lower, TarWriter().file("d/y/.wh.z", "").finish()})),
                 ElementsAre("a", "d", "d/x", "d/y", "keep"));
 }
 
 TEST(Merge, AWhiteoutOfNothingChangesNothing) {
-    EXPECT_THAT(
-        namesOf(convert({TarWriter().file("a", "").finish(), TarWriter().file(".wh.b", "").file("no/.wh.c", "").finish()})),
-        ElementsAre("a"));
+    EXPECT_THAT(namesOf(convert({TarWriter().file("a", "").finish(),
+                                 TarWriter().file(".wh.b", "").file("no/.wh.c", "").finish()})),
+                ElementsAre("a"));
 }
 
 TEST(Merge, AWhiteoutDoesNotActOnItsOwnLayerWhereverItStands) {
@@ -80,20 +89,25 @@ TEST(Merge, AnOpaqueDirectoryKeepsOnlyItsOwnLayersEntriesWhereverTheMarkStands) 
 }
 
 TEST(Merge, LayersAboveAWhiteoutShowAgain) {
-    const auto tree = convert(
-        {TarWriter().file("a", "1").finish(), TarWriter().file(".wh.a", "").finish(), TarWriter().file("a", "3").finish()});
+    const auto tree = convert({TarWriter().file("a", "1").finish(), TarWriter().file(".wh.a", "").finish(),
+                               TarWriter().file("a", "3").finish()});
     EXPECT_EQ(tree.at("a").content, "3");
 }
 
 TEST(Merge, OtherReservedNamesAreIgnored) {
-    const auto tree = convert(
-        {TarWriter().directory(".wh..wh.plnk").file(".wh..wh.plnk/1.2", "x").file(".wh..wh.aufs", "").file("a", "").finish()});
+    const auto tree = convert({TarWriter()
+                                   .directory(".wh..wh.plnk")
+                                   .file(".wh..wh.plnk/1.2", "x")
+                                   .file(".wh..wh.aufs", "")
+                                   .file("a", "")
+                                   .finish()});
     EXPECT_THAT(namesOf(tree), ElementsAre("a"));
 }
 
 TEST(Merge, WhiteoutsOfImpossibleNamesAreErrors) {
     for (const std::string name : {".wh.", ".wh..", ".wh..."}) {
-        EXPECT_THAT(errorOf({TarWriter().file("d/" + name, "").finish()}), HasSubstr("whiteout of the impossible name"));
+        EXPECT_THAT(errorOf({TarWriter().file("d/" + name, "").finish()}),
+                    HasSubstr("whiteout of the impossible name"));
     }
 }
 
@@ -106,7 +120,8 @@ TEST(Merge, ADirectoryOverADirectoryMergesAndTakesTheNewMetadata) {
 }
 
 TEST(Merge, ADirectoryThatIsOnlyImpliedKeepsTheLowerMetadata) {
-    const auto tree = convert({TarWriter().directory("d", 0700, 100).finish(), TarWriter().file("d/b", "").finish()});
+    const auto tree =
+        convert({TarWriter().directory("d", 0700, 100).finish(), TarWriter().file("d/b", "").finish()});
     EXPECT_EQ(tree.at("d").mode, 0040700U);
     EXPECT_EQ(tree.at("d").mtime, 100U);
 }
@@ -118,8 +133,9 @@ TEST(Merge, ADirectoryThatNoLayerDescribesHasFixedMetadata) {
 }
 
 TEST(Merge, TheRootsMetadataComeFromTheTopmostLayerThatHasThem) {
-    const auto tree = convert({TarWriter().directory("./", 0700, 5).finish(), TarWriter().directory("/", 0711, 7).finish(),
-                               TarWriter().file("a", "").finish()});
+    const auto tree =
+        convert({TarWriter().directory("./", 0700, 5).finish(), TarWriter().directory("/", 0711, 7).finish(),
+                 TarWriter().file("a", "").finish()});
     EXPECT_EQ(tree.at("/").mode, 0040711U);
     EXPECT_EQ(tree.at("/").mtime, 7U);
 }
@@ -138,7 +154,8 @@ TEST(Merge, TypeChangesReplaceRecursively) {
 TEST(Merge, AFileAmongTheParentsGivesWayToADirectory) {
     const auto tree = convert({TarWriter().file("p", "f").finish(), TarWriter().file("p/a", "1").finish()});
     EXPECT_THAT(namesOf(tree), ElementsAre("p", "p/a"));
-    EXPECT_THAT(namesOf(convert({TarWriter().file("p", "f").file("p/a", "1").finish()})), ElementsAre("p", "p/a"));
+    EXPECT_THAT(namesOf(convert({TarWriter().file("p", "f").file("p/a", "1").finish()})),
+                ElementsAre("p", "p/a"));
 }
 
 TEST(Merge, TheLastOfSeveralEntriesOfANameWins) {
@@ -147,14 +164,16 @@ TEST(Merge, TheLastOfSeveralEntriesOfANameWins) {
 }
 
 TEST(Merge, AHardLinkKeepsTheInodeOfAnEntryThatIsRepeatedLater) {
-    const auto tree = convert({TarWriter().file("a", "first").hardLink("b", "a").file("a", "second").finish()});
+    const auto tree =
+        convert({TarWriter().file("a", "first").hardLink("b", "a").file("a", "second").finish()});
     EXPECT_EQ(tree.at("a").content, "second");
     EXPECT_EQ(tree.at("b").content, "first");
     EXPECT_NE(tree.at("a").inode, tree.at("b").inode);
 }
 
 TEST(Merge, HardLinksShareOneInode) {
-    const auto tree = convert({TarWriter().file("a", "x", 0640).hardLink("d/b", "a").hardLink("c", "./d/b").finish()});
+    const auto tree =
+        convert({TarWriter().file("a", "x", 0640).hardLink("d/b", "a").hardLink("c", "./d/b").finish()});
     EXPECT_EQ(tree.at("a").inode, tree.at("d/b").inode);
     EXPECT_EQ(tree.at("a").inode, tree.at("c").inode);
     EXPECT_EQ(tree.at("c").links, 3U);
@@ -177,8 +196,8 @@ TEST(Merge, AHardLinkShowsAFileWhoseNameAnUpperLayerHides) {
     const auto replaced = convert({base, link, TarWriter().file("a", "new").finish()});
     EXPECT_EQ(replaced.at("b").content, "x");
     EXPECT_EQ(replaced.at("a").content, "new");
-    const auto sameLayer = convert(
-        {TarWriter().file("a", "x").file("n", "noise").hardLink("b", "a").finish(), TarWriter().file("a", "new").finish()});
+    const auto sameLayer = convert({TarWriter().file("a", "x").file("n", "noise").hardLink("b", "a").finish(),
+                                    TarWriter().file("a", "new").finish()});
     EXPECT_EQ(sameLayer.at("b").content, "x");
 }
 
@@ -190,28 +209,38 @@ TEST(Merge, AHardLinkMeansTheFileOfItsOwnLayersTime) {
 }
 
 TEST(Merge, DanglingHardLinksAreErrors) {
-    EXPECT_THAT(errorOf({TarWriter().hardLink("b", "a").finish()}), HasSubstr("hard link /b to /a, which does not exist"));
-    EXPECT_THAT(errorOf({TarWriter().hardLink("b", "a").file("a", "later").finish()}), HasSubstr("does not exist"));
-    EXPECT_THAT(errorOf({TarWriter().hardLink("b", "b").finish()}), HasSubstr("does not exist"));
-    EXPECT_THAT(errorOf({TarWriter().file("a", "").finish(), TarWriter().file(".wh.a", "").hardLink("b", "a").finish()}),
+    EXPECT_THAT(errorOf({TarWriter().hardLink("b", "a").finish()}),
+                HasSubstr("hard link /b to /a, which does not exist"));
+    EXPECT_THAT(errorOf({TarWriter().hardLink("b", "a").file("a", "later").finish()}),
                 HasSubstr("does not exist"));
-    EXPECT_THAT(errorOf({TarWriter().file("a", "").finish(), TarWriter().hardLink("b", "a").file(".wh.a", "").finish()}),
+    EXPECT_THAT(errorOf({TarWriter().hardLink("b", "b").finish()}), HasSubstr("does not exist"));
+    EXPECT_THAT(errorOf({TarWriter().file("a", "").finish(),
+                         TarWriter().file(".wh.a", "").hardLink("b", "a").finish()}),
+                HasSubstr("does not exist"));
+    EXPECT_THAT(errorOf({TarWriter().file("a", "").finish(),
+                         TarWriter().hardLink("b", "a").file(".wh.a", "").finish()}),
                 HasSubstr("does not exist"));
 }
 
 TEST(Merge, AHardLinkToADirectoryIsAnError) {
-    EXPECT_THAT(errorOf({TarWriter().directory("d").hardLink("b", "d").finish()}), HasSubstr("to the directory /d"));
+    EXPECT_THAT(errorOf({TarWriter().directory("d").hardLink("b", "d").finish()}),
+                HasSubstr("to the directory /d"));
     EXPECT_THAT(errorOf({TarWriter().hardLink("b", "/").finish()}), HasSubstr("to the directory /"));
 }
 
 TEST(Merge, AHardLinkOutsideMeansTheSameNameInside) {
-    const auto tree = convert({TarWriter().file("etc/passwd", "inside").hardLink("b", "../../etc/passwd").finish()});
+    const auto tree =
+        convert({TarWriter().file("etc/passwd", "inside").hardLink("b", "../../etc/passwd").finish()});
     EXPECT_EQ(tree.at("b").content, "inside");
 }
 
 TEST(Merge, ASymlinkAmongTheParentsIsFollowedInsideOfTheImage) {
-    const auto base =
-        TarWriter().directory("usr").directory("usr/lib").symlink("lib", "usr/lib").file("usr/lib/old", "1").finish();
+    const auto base = TarWriter()
+                          .directory("usr")
+                          .directory("usr/lib")
+                          .symlink("lib", "usr/lib")
+                          .file("usr/lib/old", "1")
+                          .finish();
     const auto tree = convert({base, TarWriter().file("lib/x", "2").file("lib/.wh.old", "").finish()});
     EXPECT_THAT(namesOf(tree), ElementsAre("lib", "usr", "usr/lib", "usr/lib/x"));
     EXPECT_EQ(tree.at("lib").content, "usr/lib");
@@ -232,8 +261,10 @@ TEST(Merge, LinksThatLeadOutStayInside) {
 }
 
 TEST(Merge, AnExplicitDirectoryReplacesASymlink) {
-    const auto base = TarWriter().directory("usr/lib").symlink("lib", "usr/lib").file("usr/lib/old", "").finish();
-    const auto tree = convert({base, TarWriter().directory("lib").file("lib/x", "").file("lib/.wh.old", "").finish()});
+    const auto base =
+        TarWriter().directory("usr/lib").symlink("lib", "usr/lib").file("usr/lib/old", "").finish();
+    const auto tree =
+        convert({base, TarWriter().directory("lib").file("lib/x", "").file("lib/.wh.old", "").finish()});
     EXPECT_THAT(namesOf(tree), ElementsAre("lib", "lib/x", "usr", "usr/lib", "usr/lib/old"));
 }
 
@@ -245,16 +276,23 @@ TEST(Merge, AWayThatChangesWithinALayerIsFollowedAsItIsAtThatMoment) {
                               .file("d/sub/b", "2")
                               .file("d", "3")
                               .file("d/sub/c", "4");
-    EXPECT_THAT(namesOf(convert({TarWriter(replaced).finish()})), ElementsAre("d", "d/sub", "d/sub/c", "e", "e/sub", "e/sub/b"));
-    const auto turned =
-        TarWriter().directory("e").directory("f").symlink("l", "e").file("l/a", "1").symlink("l", "f").file("l/b", "2");
+    EXPECT_THAT(namesOf(convert({TarWriter(replaced).finish()})),
+                ElementsAre("d", "d/sub", "d/sub/c", "e", "e/sub", "e/sub/b"));
+    const auto turned = TarWriter()
+                            .directory("e")
+                            .directory("f")
+                            .symlink("l", "e")
+                            .file("l/a", "1")
+                            .symlink("l", "f")
+                            .file("l/b", "2");
     EXPECT_THAT(namesOf(convert({TarWriter(turned).finish()})), ElementsAre("e", "e/a", "f", "f/b", "l"));
 }
 
 TEST(Merge, SymlinkLoopsAreErrors) {
     EXPECT_THAT(errorOf({TarWriter().symlink("a", "b").symlink("b", "a").file("a/f", "").finish()}),
                 HasSubstr("Too many symbolic links"));
-    EXPECT_THAT(errorOf({TarWriter().symlink("a", "a").file("a/f", "").finish()}), HasSubstr("Too many symbolic links"));
+    EXPECT_THAT(errorOf({TarWriter().symlink("a", "a").file("a/f", "").finish()}),
+                HasSubstr("Too many symbolic links"));
 }
 
 TEST(Merge, AHardLinkThroughASymlinkedDirectory) {
@@ -270,14 +308,19 @@ TEST(Merge, AHardLinkToASymlinkSharesTheSymlink) {
 }
 
 TEST(Merge, NamesCannotLeaveTheRoot) {
-    const auto tree =
-        convert({TarWriter().file("../../a", "1").file("/b", "2").file("x/../../c", "3").file("./d//e/.", "4").finish()});
+    const auto tree = convert({TarWriter()
+                                   .file("../../a", "1")
+                                   .file("/b", "2")
+                                   .file("x/../../c", "3")
+                                   .file("./d//e/.", "4")
+                                   .finish()});
     EXPECT_THAT(namesOf(tree), ElementsAre("a", "b", "c", "d", "d/e"));
 }
 
 TEST(Merge, ARootThatIsNoDirectoryIsAnError) {
     for (const std::string name : {".", "/.", "a/.."}) {
-        EXPECT_THAT(errorOf({TarWriter().symlink(name, "/etc").finish()}), HasSubstr("replaces the root directory"));
+        EXPECT_THAT(errorOf({TarWriter().symlink(name, "/etc").finish()}),
+                    HasSubstr("replaces the root directory"));
     }
 }
 
@@ -303,7 +346,8 @@ TEST(Merge, TreesThatGrowThroughLinksAreLimited) {
         tar.symlink(cat('l', i), i == 1 ? path : cat("l", i - 1, '/', path));
         tar.directory(cat('l', i, '/', path));
     }
-    EXPECT_THAT(errorOf({tar.finish()}), testing::AnyOf(HasSubstr("4096 levels"), HasSubstr("Too many symbolic links")));
+    EXPECT_THAT(errorOf({tar.finish()}),
+                testing::AnyOf(HasSubstr("4096 levels"), HasSubstr("Too many symbolic links")));
 }
 
 TEST(Merge, NamesMayHaveAnyBytes) {
@@ -312,11 +356,12 @@ TEST(Merge, NamesMayHaveAnyBytes) {
 }
 
 TEST(Merge, DevicesAndFifosAreRecorded) {
-    const auto tree = convert({TarWriter()
-                                   .add({.name = "null", .type = '3', .mode = 0666, .major = 1, .minor = 3})
-                                   .add({.name = "disk", .type = '4', .mode = 0660, .major = 259, .minor = 70000})
-                                   .add({.name = "pipe", .type = '6', .mode = 0600})
-                                   .finish()});
+    const auto tree =
+        convert({TarWriter()
+                     .add({.name = "null", .type = '3', .mode = 0666, .major = 1, .minor = 3})
+                     .add({.name = "disk", .type = '4', .mode = 0660, .major = 259, .minor = 70000})
+                     .add({.name = "pipe", .type = '6', .mode = 0600})
+                     .finish()});
     EXPECT_EQ(tree.at("null").mode, 0020666U);
     EXPECT_EQ(tree.at("null").device, 0x103U);
     EXPECT_EQ(tree.at("disk").mode, 0060660U);
@@ -325,8 +370,12 @@ TEST(Merge, DevicesAndFifosAreRecorded) {
 }
 
 TEST(Merge, SetIdBitsAndOddModesAreKept) {
-    const auto tree = convert(
-        {TarWriter().file("su", "x", 04755).file("sg", "x", 02711).directory("tmp", 01777).file("closed", "x", 0).finish()});
+    const auto tree = convert({TarWriter()
+                                   .file("su", "x", 04755)
+                                   .file("sg", "x", 02711)
+                                   .directory("tmp", 01777)
+                                   .file("closed", "x", 0)
+                                   .finish()});
     EXPECT_EQ(tree.at("su").mode, 0104755U);
     EXPECT_EQ(tree.at("sg").mode, 0102711U);
     EXPECT_EQ(tree.at("tmp").mode, 0041777U);
@@ -348,46 +397,65 @@ TEST(Merge, TimesBeyondTheFormatAreClamped) {
 
 TEST(Merge, UserAttributesAndCapabilitiesAreKeptOthersAreNot) {
     const std::string binary("\0\x01\xff", 3);
-    const auto tree = convert({TarWriter()
-                                   .add({.name = "f",
-                                         .content = "x",
-                                         .pax = {{"SCHILY.xattr.user.b", binary},
-                                                 {"SCHILY.xattr.user.a", "1"},
-                                                 {"SCHILY.xattr.security.capability", binary},
-                                                 {"SCHILY.xattr.security.selinux", "label"},
-                                                 {"SCHILY.xattr.trusted.overlay.opaque", "y"},
-                                                 {"SCHILY.xattr.user.overlay.opaque", "y"},
-                                                 {"SCHILY.xattr.system.posix_acl_access", "acl"}}})
-                                   .add({.name = "d", .type = '5', .pax = {{"SCHILY.xattr.user.d", "dir"}}})
-                                   .add({.name = "l", .type = '2', .link = "t", .pax = {{"SCHILY.xattr.user.l", "v"}}})
-                                   .finish()});
-    EXPECT_THAT(tree.at("f").xattrs,
-                testing::UnorderedElementsAre(std::pair<std::string, std::string>("security.capability", binary),
-                                              std::pair<std::string, std::string>("user.a", "1"),
-                                              std::pair<std::string, std::string>("user.b", binary)));
+    const auto tree =
+        convert({TarWriter()
+                     .add({.name = "f",
+                           .content = "x",
+                           .pax = {{"SCHILY.xattr.user.b", binary},
+                                   {"SCHILY.xattr.user.a", "1"},
+                                   {"SCHILY.xattr.security.capability", binary},
+                                   {"SCHILY.xattr.security.selinux", "label"},
+                                   {"SCHILY.xattr.trusted.overlay.opaque", "y"},
+                                   {"SCHILY.xattr.user.overlay.opaque", "y"},
+                                   {"SCHILY.xattr.system.posix_acl_access", "acl"}}})
+                     .add({.name = "d", .type = '5', .pax = {{"SCHILY.xattr.user.d", "dir"}}})
+                     .add({.name = "l", .type = '2', .link = "t", .pax = {{"SCHILY.xattr.user.l", "v"}}})
+                     .finish()});
+    EXPECT_THAT(tree.at("f").xattrs, testing::UnorderedElementsAre(
+                                         std::pair<std::string, std::string>("security.capability", binary),
+                                         std::pair<std::string, std::string>("user.a", "1"),
+                                         std::pair<std::string, std::string>("user.b", binary)));
     EXPECT_EQ(tree.at("d").xattrs.at(0).second, "dir");
 }
 
 TEST(Merge, AnUpperDirectorysAttributesReplaceTheLowerOnes) {
-    const auto lower = TarWriter().add({.name = "d", .type = '5', .pax = {{"SCHILY.xattr.user.x", "1"}}}).finish();
+    const auto lower =
+        TarWriter().add({.name = "d", .type = '5', .pax = {{"SCHILY.xattr.user.x", "1"}}}).finish();
     EXPECT_THAT(convert({lower, TarWriter().directory("d").finish()}).at("d").xattrs, IsEmpty());
     EXPECT_THAT(convert({lower, TarWriter().file("d/f", "").finish()}).at("d").xattrs, testing::SizeIs(1));
 }
 
 TEST(Merge, AttributesThatNoFilesystemHoldsAreErrors) {
-    EXPECT_THAT(errorOf({TarWriter().add({.name = "f", .pax = {{"SCHILY.xattr.user.x", std::string(65537, 'v')}}}).finish()}),
+    EXPECT_THAT(errorOf({TarWriter()
+                             .add({.name = "f", .pax = {{"SCHILY.xattr.user.x", std::string(65537, 'v')}}})
+                             .finish()}),
                 HasSubstr("extended attribute"));
-    EXPECT_THAT(errorOf({TarWriter().add({.name = "f", .pax = {{"SCHILY.xattr.user." + std::string(251, 'k'), "v"}}}).finish()}),
+    EXPECT_THAT(errorOf({TarWriter()
+                             .add({.name = "f", .pax = {{"SCHILY.xattr.user." + std::string(251, 'k'), "v"}}})
+                             .finish()}),
                 HasSubstr("extended attribute"));
-    EXPECT_EQ(errorOf({TarWriter().add({.name = "f", .pax = {{"SCHILY.xattr.user.x", std::string(65536, 'v')}}}).finish()}),
+    EXPECT_EQ(errorOf({TarWriter()
+                           .add({.name = "f", .pax = {{"SCHILY.xattr.user.x", std::string(65536, 'v')}}})
+                           .finish()}),
               "no error");
+}
+
+TEST(Merge, MoreAttributesThanLinuxListsAreErrors) {
+    TarWriter::Member file{.name = "f"};
+    for (int i = 0; i < 6000; ++i) {
+        file.pax.emplace_back(cat("SCHILY.xattr.user.", 10000 + i), "v");
+    }
+    EXPECT_THAT(errorOf({TarWriter().add(file).finish()}),
+                HasSubstr("more extended attributes than Linux can list"));
+    file.pax.resize(5000);
+    EXPECT_EQ(errorOf({TarWriter().add(file).finish()}), "no error");
 }
 
 TEST(Merge, EverythingBelongsToTheOwnerOfTheConversion) {
     test::LayoutWriter layout;
     layout.writeIndex(layout.addImage({TarWriter().file("a", "x").directory("d").finish()}));
     buildImage(test::requestFor(layout, layout.scratch("out")));
-    SquashfsReader reader(layout.scratch("out"));
+    squashfs::Reader reader(layout.scratch("out"));
     EXPECT_EQ(reader.superblock().id_count, 2U) << "one user id and one group id";
 }
 

@@ -56,15 +56,16 @@ protected:
     std::string hostileImage(std::string_view name, Inode::Type type) {
         const std::string path = layout.scratch("hostile");
         const UniqueFd file = openFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-        SquashfsWriter writer(file.get(), path, SquashfsOptions(), 1);
+        HashPool hashes;
+        SquashfsWriter writer(file.get(), path, SquashfsOptions(), 1, hashes);
         const PathTable paths;
         Inodes inodes;
         ImageTree tree(paths, inodes);
-        Inode& inode = inodes.add();
+        Inode& inode = inodes.emplace_back();
         inode.type = type;
         inode.target = "/tmp";
         tree.root().children.emplace(name, std::make_unique<Node>(&inode, &tree.root(), 1));
-        writer.finishContent();
+        writer.contents().finish();
         writer.writeTree(tree, {{}}, {0, 0});
         return path;
     }
@@ -94,7 +95,8 @@ TEST_F(Unpack, MakesFilesDirectoriesAndLinks) {
 }
 
 TEST_F(Unpack, TheOwnerCanAlwaysReadAndEnter) {
-    unpackSquashfs(makeImage(TarWriter().directory("d", 0).file("d/f", "x", 0).finish()), layout.scratch("out"));
+    unpackSquashfs(makeImage(TarWriter().directory("d", 0).file("d/f", "x", 0).finish()),
+                   layout.scratch("out"));
     EXPECT_EQ(statusOf("d").st_mode, 0040500U);
     EXPECT_EQ(statusOf("d/f").st_mode, 0100400U);
 }
@@ -115,7 +117,8 @@ TEST_F(Unpack, SetsUserAttributesOnly) {
     unpackSquashfs(makeImage(TarWriter()
                                  .add({.name = "f",
                                        .content = "x",
-                                       .pax = {{"SCHILY.xattr.user.x", "v"}, {"SCHILY.xattr.security.capability", "cap"}}})
+                                       .pax = {{"SCHILY.xattr.user.x", "v"},
+                                               {"SCHILY.xattr.security.capability", "cap"}}})
                                  .finish()),
                    layout.scratch("out"));
     char value[16];
@@ -128,7 +131,8 @@ TEST_F(Unpack, SetsUserAttributesOnly) {
 }
 
 TEST_F(Unpack, HolesStayHoles) {
-    unpackSquashfs(makeImage(TarWriter().file("zeros", std::string(10U << 20U, '\0')).finish()), layout.scratch("out"));
+    unpackSquashfs(makeImage(TarWriter().file("zeros", std::string(10U << 20U, '\0')).finish()),
+                   layout.scratch("out"));
     EXPECT_EQ(statusOf("zeros").st_size, 10 << 20);
     EXPECT_LT(statusOf("zeros").st_blocks, 1000);
 }
@@ -183,8 +187,8 @@ TEST_F(Unpack, WhatIsNoSquashfsIsAnError) {
 }
 
 TEST_F(Unpack, DamagedImagesNeverCrashOrEscape) {
-    const auto good =
-        readFile(makeImage(TarWriter().file("d/f", std::string(5000, 'x')).symlink("l", "t").hardLink("h", "d/f").finish()));
+    const auto good = readFile(makeImage(
+        TarWriter().file("d/f", std::string(5000, 'x')).symlink("l", "t").hardLink("h", "d/f").finish()));
     for (std::size_t i = 0; i < good.size(); ++i) {
         if (good[i] == 0 && i % 16 != 0) {
             continue;

@@ -1,0 +1,241 @@
+#include "image/store/import_session.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+constexpr std::string_view workPrefix = "sarus-import-";
+constexpr std::time_t oneDay = std::time_t{24} * 3600;
+constexpr std::time_t oneWeek = 7 * oneDay;
+
+/// The suffixes S for which `directory` has an entry prefix + S + ending; empty if it cannot be listed.
+std::vector<std::string> suffixesIn(const std::string& directory, std::string_view prefix,
+                                    std::string_view ending) {
+    std::vector<std::string> suffixes;
+    Directory entries(directory);
+    while (const char* entry = entries.next()) {
+        std::string_view name = entry;
+        if (name.size() > prefix.size() + ending.size() && name.starts_with(prefix) &&
+            name.ends_with(ending)) {
+            name.remove_prefix(prefix.size());
+            name.remove_suffix(ending.size());
+            if (isSuffix(name)) {
+                suffixes.emplace_back(name);
+            }
+        }
+    }
+    return suffixes;
+}
+
+enum class ImportState { unknown, alive, dead };
+
+ImportState stateOf(const RepositoryPaths& paths, const std::string& suffix) {
+    // The lock file gets its name only once it is locked: an unlocked file has lost its owner.
+    const auto lock = cat(paths.layout(suffix), "/lock");
+    UniqueFd fd(::open(lock.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd) {
+        return ImportState::unknown;
+    }
+    try {
+        return tryLock(fd.get(), LockMode::exclusive) ? ImportState::dead : ImportState::alive;
+    } catch (const Error&) {
+        return ImportState::unknown;  // no locks here: age decides
+    }
+}
+
+bool isAbandonedPath(const RepositoryPaths& paths, const std::string& suffix, const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid() &&
+           isAbandoned(paths, suffix, status.st_mtime);
+}
+
+std::string workLink(const std::string& marker) {
+    return cat(marker, "/work");
+}
+
+std::string absolutePath(const std::string& path) {
+    if (path.starts_with('/')) {
+        return path;
+    }
+    const std::unique_ptr<char, decltype(&::free)> directory(::getcwd(nullptr, 0), &::free);
+    if (!directory) {
+        throwErrno("Failed to find the working directory");
+    }
+    return cat(directory.get(), '/', path);
+}
+
+void removeQuietly(const std::string& path) noexcept {
+    try {
+        removeTree(path);
+    } catch (const std::exception& error) {
+        logInfo("ImageStore", error.what());  // only leftovers stay; the next command tries again
+    }
+}
+
+}  // namespace
+
+void checkTemporaryDirectory(const std::string& tempDir) {
+    if (!isDirectory(tempDir)) {
+        throw Error(cat("Invalid temporary directory \"", printable(tempDir), "\""));
+    }
+}
+
+ImportSession::ImportSession(const RepositoryPaths& paths, const std::string& tempDir,
+                             const LockTimings& timings)
+    : letters(randomLetters()), marker(paths.layout(letters)), work(cat(tempDir, '/', workPrefix, letters)) {
+    checkTemporaryDirectory(tempDir);
+    try {
+        create(paths, tempDir, timings);
+    } catch (...) {
+        removeAll();
+        throw;
+    }
+}
+
+void ImportSession::create(const RepositoryPaths& paths, const std::string& tempDir,
+                           const LockTimings& timings) {
+    const auto cacheLock = paths.cacheLock();
+    openFile(cacheLock, O_RDWR | O_CREAT, 0644);
+    cacheInUse = lockFile(cacheLock, LockMode::shared, timings);
+    checkErrno(::mkdir(marker.c_str(), 0700), cat("Failed to create directory ", printable(marker)));
+    const auto lock = cat(marker, "/lock");
+    const auto lockDraft = cat(lock, "-new");
+    markerLock = openFile(lockDraft, O_RDWR | O_CREAT | O_EXCL, 0600);
+    try {
+        tryLock(markerLock.get(), LockMode::exclusive);
+        checkErrno(::rename(lockDraft.c_str(), lock.c_str()), cat("Failed to create ", printable(lock)));
+    } catch (const Error& error) {
+        if (!isLockUnsupported(error.errnum())) {
+            throw;
+        }
+    }
+    checkErrno(::symlink("../../blobs", cat(marker, "/blobs").c_str()),
+               cat("Failed to create a link in ", printable(marker)));
+    // Link first, directory second: the command that cleans up may use another temporary directory.
+    checkErrno(::symlink(absolutePath(work).c_str(), workLink(marker).c_str()),
+               cat("Failed to create a link in ", printable(marker)));
+    checkErrno(::mkdir(work.c_str(), 0700),
+               cat("Failed to create a directory in the temporary directory \"", printable(tempDir), "\""));
+}
+
+ImportSession::~ImportSession() {
+    removeAll();
+}
+
+void ImportSession::removeAll() noexcept {
+    if (!work.empty()) {
+        removeQuietly(work);
+    }
+    if (!marker.empty()) {
+        removeQuietly(marker);
+    }
+}
+
+std::string ImportSession::privateLayout() const {
+    return cat(work, "/layout");
+}
+
+std::vector<std::string> deadImports(const RepositoryPaths& paths) {
+    std::vector<std::string> dead;
+    for (const auto& suffix : suffixesIn(paths.layouts(), "image-", "")) {
+        if (isAbandonedPath(paths, suffix, paths.layout(suffix))) {
+            dead.push_back(suffix);
+        }
+    }
+    return dead;
+}
+
+bool isAbandoned(const RepositoryPaths& paths, const std::string& suffix, std::time_t modified) {
+    const auto state = stateOf(paths, suffix);
+    return state == ImportState::dead ||
+           (state == ImportState::unknown && modified < std::time(nullptr) - oneDay);
+}
+
+void leaveDeadImport(const RepositoryPaths& paths) noexcept {
+    try {
+        const auto marker = paths.layout(randomLetters());
+        createDirectories(marker, 0700);
+        openFile(cat(marker, "/lock"), O_RDWR | O_CREAT | O_EXCL, 0600);
+    } catch (const std::exception& error) {
+        logInfo("ImageStore", error.what());
+    }
+}
+
+namespace {
+
+/// The directory for an import's temporary files, wherever it is.
+void removeWorkDirectory(const RepositoryPaths& paths, const std::string& suffix) {
+    std::string path(PATH_MAX, '\0');
+    const auto size = ::readlink(workLink(paths.layout(suffix)).c_str(), path.data(), path.size());
+    path.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    struct stat status {};
+    if (path.starts_with('/') && path.ends_with(cat('/', workPrefix, suffix)) &&
+        ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid()) {
+        removeQuietly(path);
+    }
+}
+
+void removeOldDamagedIndices(const RepositoryPaths& paths) {
+    Directory entries(paths.root);
+    while (const char* entry = entries.next()) {
+        const auto path = cat(paths.root, '/', entry);
+        struct stat status {};
+        if (path.starts_with(paths.damagedIndex()) && ::lstat(path.c_str(), &status) == 0 &&
+            S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
+            status.st_mtime < std::time(nullptr) - oneWeek) {
+            removeQuietly(path);
+        }
+    }
+}
+
+}  // namespace
+
+void removeAbandonedImports(const RepositoryPaths& paths, const std::string& tempDir) {
+    const auto removeIfAbandoned = [&](const std::string& directory, std::string_view prefix,
+                                       std::string_view ending) {
+        for (const auto& suffix : suffixesIn(directory, prefix, ending)) {
+            const auto path = cat(directory, '/', prefix, suffix, ending);
+            if (isAbandonedPath(paths, suffix, path)) {
+                removeQuietly(path);
+            }
+        }
+    };
+    for (const auto& suffix : deadImports(paths)) {
+        removeWorkDirectory(paths, suffix);
+    }
+    removeOldDamagedIndices(paths);
+    removeIfAbandoned(tempDir, workPrefix, "");
+    removeIfAbandoned(paths.root, "metadata.json-", "");
+    removeIfAbandoned(paths.root, "sarus-auth-", ".json");
+    if (const auto directory = authenticationDirectory(paths); directory != paths.root) {
+        removeIfAbandoned(directory, "sarus-auth-", ".json");
+    }
+    // Last: as long as a layout exists, it marks its import as dead.
+    removeIfAbandoned(paths.layouts(), "image-", "");
+}
+
+std::string authenticationDirectory(const RepositoryPaths& paths) {
+    const char* runtimeDirectory = ::getenv("XDG_RUNTIME_DIR");
+    if (runtimeDirectory != nullptr && runtimeDirectory[0] == '/' && isDirectory(runtimeDirectory)) {
+        return cat(runtimeDirectory, "/sarus");
+    }
+    return paths.root;
+}
+
+}  // namespace sarus::image

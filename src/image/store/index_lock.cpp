@@ -1,0 +1,135 @@
+#include "image/store/index_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/interrupt.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+constexpr std::uint64_t attemptIntervalMs = 100;
+
+UniqueFd openReadableOrWritable(const std::string& path) {
+    try {
+        return openFile(
+            path, O_RDWR | O_NONBLOCK | O_NOCTTY);  // NFS grants exclusive locks only on writable descriptors
+    } catch (const Error& error) {
+        if (error.errnum() != EACCES && error.errnum() != EROFS) {
+            throw;
+        }
+        return openFile(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    }
+}
+
+/// After locking it, reading a FIFO or device would never end.
+UniqueFd openToLock(const std::string& path) {
+    auto fd = openReadableOrWritable(path);
+    struct stat status {};
+    checkErrno(::fstat(fd.get(), &status), cat("Failed to examine ", printable(path)));
+    if (!S_ISREG(status.st_mode)) {
+        throw Error(cat("\"", printable(path), "\" is not a regular file"),
+                    "Remove it; it is made anew from the images");
+    }
+    return fd;
+}
+
+void warnOfMissingLocks(const std::string& path, std::string_view consequence) {
+    logWarn("Flock", cat("The filesystem of \"", printable(path), "\" has no file locks: ", consequence,
+                         " (on Lustre, mount with the option flock)"));
+}
+
+constexpr std::string_view indexConsequence =
+    "commands that change the repository at the same time may lose entries of its index";
+
+void sleepMs(std::uint64_t milliseconds) {
+    timespec duration{static_cast<time_t>(milliseconds / 1000),
+                      static_cast<long>(milliseconds % 1000) * 1000000};
+    ::nanosleep(&duration, nullptr);
+}
+
+}  // namespace
+
+bool isStillNamed(const std::string& path, int fd) {
+    struct stat named {};
+    struct stat opened {};
+    return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
+           named.st_ino == opened.st_ino;
+}
+
+bool isLockUnsupported(int errnum) noexcept {
+    return errnum == ENOSYS || errnum == EOPNOTSUPP || errnum == ENOLCK;
+}
+
+bool tryLock(int fd, LockMode mode) {
+    while (::flock(fd, (mode == LockMode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK) {
+            return false;
+        }
+        if (errno != EINTR) {
+            throwErrno("Failed to lock a file");
+        }
+    }
+    return true;
+}
+
+bool tryLockOrWarn(int fd, LockMode mode, const std::string& path, std::string_view consequence) {
+    try {
+        return tryLock(fd, mode);
+    } catch (const Error& error) {
+        if (!isLockUnsupported(error.errnum())) {
+            throw;
+        }
+        warnOfMissingLocks(path, consequence);
+        return true;
+    }
+}
+
+std::optional<UniqueFd> tryLockFile(const std::string& path, LockMode mode) {
+    auto fd = openToLock(path);
+    const bool locked = tryLockOrWarn(fd.get(), mode, path, indexConsequence) && isStillNamed(path, fd.get());
+    return locked ? std::optional(std::move(fd))
+                  : std::nullopt;  // a file that was just replaced belongs to a concurrent writer
+}
+
+UniqueFd lockFile(const std::string& path, LockMode mode, const LockTimings& timings) {
+    auto fd = openToLock(path);
+    auto nextWarning = timings.warningMs;
+    for (std::uint64_t elapsed = 0;;) {
+        if (tryLockOrWarn(fd.get(), mode, path, indexConsequence)) {
+            if (isStillNamed(path, fd.get())) {
+                return fd;
+            }
+            fd = openToLock(path);  // replaced while we waited for its predecessor
+            continue;
+        }
+        if (elapsed >= timings.timeoutMs) {
+            throw Error(cat("Failed to acquire lock on file \"", printable(path), "\" (expired timeout of ",
+                            timings.timeoutMs, " milliseconds)"),
+                        "Another command is using the repository; if there is none, look for a hanging "
+                        "process with 'lsof' or 'fuser'");
+        }
+        if (elapsed > 0 && elapsed >= nextWarning) {
+            logWarn("Flock",
+                    cat("Still attempting to acquire lock on file \"", printable(path), "\" after ", elapsed,
+                        " ms (will timeout after ", timings.timeoutMs, " milliseconds)..."));
+            nextWarning += timings.warningMs;
+        }
+        const auto pause = std::min(attemptIntervalMs, timings.timeoutMs - elapsed);
+        sleepMs(pause);
+        throwIfInterrupted();
+        elapsed += pause;
+    }
+}
+
+}  // namespace sarus::image

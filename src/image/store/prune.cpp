@@ -1,0 +1,152 @@
+#include "image/store/prune.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <string_view>
+
+#include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "image/store/import_session.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+/// Keeps imports from starting; nullopt if one is running.
+std::optional<UniqueFd> lockCache(const RepositoryPaths& paths) {
+    auto lock = openFile(paths.cacheLock(), O_RDWR | O_CREAT, 0644);
+    const bool held =
+        tryLockOrWarn(lock.get(), LockMode::exclusive, paths.cacheLock(),
+                      "a 'sarus pull' at the same time may lose what it has downloaded, and fail");
+    return held ? std::optional(std::move(lock)) : std::nullopt;
+}
+
+void removeLeftovers(Repository& repository, const std::string& tempDir) {
+    repository.recover();
+    removeAbandonedImports(repository.paths(), tempDir);
+    removeTree(repository.paths().pullLocks());
+}
+
+void removeBlob(const BlobUsage& blob) {
+    if (::unlink(blob.path.c_str()) != 0 && errno != ENOENT) {
+        throwErrno(cat("Failed to remove ", printable(blob.path)));
+    }
+}
+
+}  // namespace
+
+Error cacheInUse() {
+    return Error("The cache is in use by 'sarus pull' or 'sarus load'", "Try again when that has ended");
+}
+
+PruneResult pruneCache(Repository& repository, const std::string& tempDir, bool dryRun) {
+    const auto lock = dryRun ? std::nullopt : lockCache(repository.paths());
+    if (!dryRun && !lock) {
+        throw cacheInUse();
+    }
+    if (!dryRun) {
+        removeLeftovers(repository, tempDir);
+    }
+    PruneResult result;
+    for (const auto& blob : blobUsage(repository.paths())) {
+        if (!dryRun) {
+            removeBlob(blob);
+        }
+        ++result.files;
+        result.bytes += blob.bytes;
+    }
+    return result;
+}
+
+std::optional<PrunePlan> pruneToLimits(Repository& repository, const std::string& tempDir,
+                                       const PruneLimits& limits, const std::set<std::string>& kept,
+                                       bool dryRun) {
+    const auto& paths = repository.paths();
+    const auto lock = dryRun ? std::nullopt : lockCache(paths);
+    if (!dryRun && !lock) {
+        return std::nullopt;
+    }
+    if (!dryRun) {
+        removeLeftovers(repository, tempDir);
+    }
+    auto plan =
+        planPrune(imageUsage(paths, repository.list()), blobUsage(paths), limits, kept, std::time(nullptr));
+    if (!dryRun) {
+        std::for_each(plan.blobs.begin(), plan.blobs.end(), removeBlob);
+        std::vector<ImageUsage> removed;
+        for (auto& image : plan.images) {
+            const bool isUnused = recordedUse(paths, image.reference) == image.lastUse;
+            if (isUnused && repository.remove(image.reference)) {
+                removed.push_back(std::move(image));
+            }
+        }
+        plan.images = std::move(removed);
+    }
+    return plan;
+}
+
+std::optional<std::string> unpackedImagesDirectory(const std::string& tempDir) {
+    const auto owned = cat(tempDir, "/sarus-", ::geteuid());
+    auto cache = cat(owned, "/unpacked");
+    for (const auto& directory : {owned, cache}) {
+        struct stat status {};
+        if (::lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+            status.st_uid != ::geteuid()) {
+            return std::nullopt;
+        }
+    }
+    return cache;
+}
+
+std::uint64_t pruneUnpackedImages(const std::string& tempDir, bool dryRun) {
+    const auto directory = unpackedImagesDirectory(tempDir);
+    if (!directory) {
+        return 0;
+    }
+    const auto& cache = *directory;
+    constexpr std::string_view ending = ".lock";
+    std::uint64_t count = 0;
+    Directory entries(cache);
+    while (const char* entry = entries.next()) {
+        const std::string name = entry;
+        if (!name.ends_with(ending)) {
+            continue;
+        }
+        const auto lockPath = cat(cache, '/', name);
+        const auto copy = lockPath.substr(0, lockPath.size() - ending.size());
+        const auto lock = openFile(lockPath, O_RDWR | O_NOFOLLOW);
+        try {
+            if (!tryLock(lock.get(), LockMode::exclusive)) {
+                continue;
+            }
+        } catch (const Error& error) {
+            if (!isLockUnsupported(error.errnum())) {
+                throw;
+            }
+            logWarn(
+                "Flock",
+                cat("The filesystem of \"", printable(lockPath),
+                    "\" has no file locks: the unpacked image stays, because a container may be using it"));
+            continue;
+        }
+        count += pathExists(copy) ? 1 : 0;
+        if (!dryRun) {
+            removeTree(copy);
+            removeTree(cat(copy, ".partial"));
+            removeTree(cat(copy, ".unpacking"));
+            // Last: a process that waits for the lock looks up the name again once it has it.
+            removeTree(lockPath);
+        }
+    }
+    return count;
+}
+
+}  // namespace sarus::image

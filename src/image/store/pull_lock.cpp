@@ -1,0 +1,58 @@
+#include "image/store/pull_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/interrupt.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "image/store/index_lock.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+bool lockUnlessUnsupported(int fd) {
+    try {
+        return tryLock(fd, LockMode::exclusive);
+    } catch (const Error& error) {
+        if (!isLockUnsupported(error.errnum())) {
+            throw;
+        }
+        return true;
+    }
+}
+
+}  // namespace
+
+PullLock::PullLock(const RepositoryPaths& paths, const std::string& content,
+                   const std::function<void()>& onWait)
+    : path(cat(paths.pullLocks(), '/', sha256Hex(content))) {
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 100'000'000};
+    createDirectories(paths.pullLocks());
+    for (bool waits = false;;) {
+        fd = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
+        if (lockUnlessUnsupported(fd.get())) {
+            if (isStillNamed(path, fd.get())) {
+                return;
+            }
+            continue;  // its holder has removed it
+        }
+        if (!waits) {
+            waits = true;
+            onWait();
+        }
+        ::nanosleep(&pause, nullptr);
+        throwIfInterrupted();
+    }
+}
+
+PullLock::~PullLock() {
+    ::unlink(path.c_str());  // while it is locked: waiting processes notice
+}
+
+}  // namespace sarus::image

@@ -1,0 +1,179 @@
+#include "image/store/repository_location.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+bool isPathComponent(std::string_view name) {
+    return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
+}
+
+std::optional<std::string> userNameOfSystem(uid_t uid) {
+    std::vector<char> buffer(16384);
+    passwd entry{};
+    passwd* found = nullptr;
+    int error = 0;
+    while ((error = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found)) == ERANGE &&
+           buffer.size() < (16U << 20U)) {
+        buffer.resize(buffer.size() * 2);
+    }
+    return error == 0 && found != nullptr ? std::optional<std::string>(found->pw_name) : std::nullopt;
+}
+
+std::string directoryAbove(const std::string& path) {
+    return path.substr(0, std::max<std::size_t>(path.find_last_of('/'), 1));
+}
+
+void refuseOtherOwner(const std::string& path, uid_t owner, std::string_view cure) {
+    if (owner != ::geteuid() && owner != 0) {
+        throw Error(
+            cat("The image repository \"", printable(path), "\" belongs to another user (uid ", owner, ")"),
+            cat("Images from there could be anybody's: ", cure));
+    }
+}
+
+void checkOwner(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) {
+        refuseOtherOwner(path, status.st_uid, "remove or rename it, and a new repository is created");
+    }  // missing: we will create it; unreachable: the first use reports it
+}
+
+/// Whoever owns a link decides where it leads, and whoever may rename a directory decides what has its name.
+/// Returns whether everybody may create something in this directory.
+bool checkChosenPart(const std::string& path, bool mustBeOwn, const std::string& chosenBy) {
+    struct stat link {};
+    struct stat status {};
+    const auto cure = cat("change ", chosenBy);
+    if (::lstat(path.c_str(), &link) != 0) {
+        return false;  // as in checkOwner()
+    }
+    if (mustBeOwn || S_ISLNK(link.st_mode)) {
+        refuseOtherOwner(path, link.st_uid, cure);
+    }
+    if (::stat(path.c_str(), &status) != 0) {
+        return false;
+    }
+    if (mustBeOwn) {
+        refuseOtherOwner(path, status.st_uid, cure);
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        throw Error(cat("The image repository cannot be in \"", printable(path), "\": it is not a directory"),
+                    cat("Change ", chosenBy));
+    }
+    const bool isOpen = (status.st_mode & S_IWOTH) != 0;
+    if (isOpen && (status.st_mode & S_ISVTX) == 0) {
+        throw Error(cat("The image repository cannot be in \"", printable(path),
+                        "\": every user can change that directory"),
+                    cat("Run 'chmod o-w ", printable(path), "', or change ", chosenBy));
+    }
+    return isOpen;
+}
+
+bool isPlainPath(const std::string& path) {
+    const auto components = split(path, '/');
+    return path.starts_with('/') && path.find_first_not_of('/') != std::string::npos &&
+           std::none_of(components.begin(), components.end(),
+                        [](const auto& part) { return part == "." || part == ".."; }) &&
+           std::none_of(path.begin(), path.end(),
+                        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
+}  // namespace
+
+std::optional<std::string> userNameIn(std::string_view passwd, uid_t uid) {
+    for (const auto& line : split(passwd, '\n')) {
+        const auto fields = split(line, ':');
+        if (fields.size() >= 3 && parseNumber(fields[2]) == std::optional<std::uint64_t>(uid)) {
+            return fields[0];
+        }
+    }
+    return std::nullopt;
+}
+
+std::string userName(const std::string& prefixDir, uid_t uid) {
+    const auto file = cat(prefixDir, "/etc/passwd");
+    std::optional<std::string> name;
+    try {
+        name = userNameIn(readFile(file, 256U << 20U), uid);
+    } catch (const Error& error) {
+        if (error.errnum() == 0) {
+            throw;
+        }
+        // No such cache, as in a user's own installation: the system knows.
+    }
+    if (!name) {
+        name = userNameOfSystem(uid);
+    }
+    if (!name || !isPathComponent(*name)) {
+        throw Error(
+            cat("No user name found for uid ", uid, ": it determines the path of the image repository"),
+            cat("Neither ", printable(file), " nor the system's user database has a valid entry"));
+    }
+    return *name;
+}
+
+std::string usualRepositoryDirectory(const RepositorySettings& settings) {
+    return cat(settings.localRepositoryBaseDir, '/', userName(settings.prefixDir, ::geteuid()), "/.sarus");
+}
+
+std::string localRepositoryDirectory(const RepositorySettings& settings) {
+    auto repository = usualRepositoryDirectory(settings);
+    checkOwner(directoryAbove(repository));
+    checkOwner(repository);
+    return repository;
+}
+
+std::string chosenRepositoryDirectory(std::string directory, const std::string& chosenBy) {
+    if (!isPlainPath(directory)) {
+        throw Error(cat("Invalid place of the image repository in ", chosenBy, ": '", printable(directory),
+                        "' is not an absolute path without '.', '..' and control characters"));
+    }
+    directory.resize(directory.find_last_not_of('/') + 1);
+    const auto above = directoryAbove(directory).size();
+    bool isAboveOpen = false;
+    for (auto end = directory.find('/', 1);; end = directory.find('/', end + 1)) {
+        const auto size = std::min(end, directory.size());
+        isAboveOpen = checkChosenPart(directory.substr(0, size), isAboveOpen || size >= above, chosenBy);
+        if (size == directory.size()) {
+            return directory;
+        }
+    }
+}
+
+bool createUserDirectory(const std::string& repository) {
+    try {
+        createDirectories(directoryAbove(repository));
+        return true;
+    } catch (const Error& error) {
+        if (error.errnum() != EACCES && error.errnum() != EPERM) {
+            throw;
+        }
+        return false;
+    }
+}
+
+std::string centralizedRepositoryDirectory(const RepositorySettings& settings) {
+    if (!settings.centralizedRepositoryDir) {
+        throw Error("There is no centralized repository on this system",
+                    "The system administrator can set centralizedRepositoryDir in sarus.json");
+    }
+    return *settings.centralizedRepositoryDir;
+}
+
+}  // namespace sarus::image

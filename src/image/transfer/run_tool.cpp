@@ -1,0 +1,90 @@
+#include "image/transfer/run_tool.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/interrupt.hpp"
+#include "base/log.hpp"
+#include "base/pipe.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+
+namespace sarus::image {
+
+namespace {
+
+void checkProgram(const std::string& path, std::string_view package) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        throw Error(cat("The program \"", printable(path), "\" does not exist"),
+                    cat("It comes with the Debian package ", package, "; its path is set in sarus.json"))
+            .setId("program-missing");
+    }
+}
+
+constexpr std::size_t outputLimit = 8U << 20U;
+
+/// While it lives, "/" is the working directory. skopeo starts a credential helper whose name has slashes
+/// from below its working directory, and when root runs it both the name and the directory may be a user's.
+class InRootDirectory {
+public:
+    InRootDirectory() : before(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+        checkErrno(::chdir("/"), "Failed to change to the root directory");
+    }
+    InRootDirectory(const InRootDirectory&) = delete;
+    InRootDirectory& operator=(const InRootDirectory&) = delete;
+    ~InRootDirectory() { [[maybe_unused]] const auto back = ::fchdir(before.get()); }
+
+private:
+    UniqueFd before;
+};
+
+Child startInRootDirectory(const Command& command) {
+    const InRootDirectory here;
+    return start(command);
+}
+
+}  // namespace
+
+ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package,
+                   const std::optional<ToolWatch>& watch) {
+    checkProgram(command.path, package);
+    logDebug("ImageManager", cat("Executing ", printable(join(command.args, " "))));
+    throwIfInterrupted();
+    auto connected = command;
+    connected.ownGroup = true;  // includes processes of the program, such as skopeo's credential helpers
+    Pipe out;
+    if (streams == ToolStreams::captureBoth) {
+        out = makePipe();
+        connected.stdoutFd = out.writer.get();
+    }
+    auto err = makePipe();
+    connected.stderrFd = err.writer.get();
+    ToolResult result;
+    auto child = startInRootDirectory(connected);
+    {
+        const SignalForwarding forwarding(child);
+        out.writer.reset();
+        err.writer.reset();
+        const auto keepError = appendTo(result.err, outputLimit);
+        const auto takeError = [&](std::string_view piece) {
+            if (logLevel() == LogLevel::debug) {
+                [[maybe_unused]] const auto shown = ::write(STDERR_FILENO, piece.data(), piece.size());
+            }
+            keepError(piece);
+        };
+        const auto tick =
+            watch ? std::optional<Tick>({watch->interval, [&] { watch->look(child.pid()); }}) : std::nullopt;
+        readToEnd({{out.reader.get(), appendTo(result.out, outputLimit)}, {err.reader.get(), takeError}}, {},
+                  tick);
+        result.status = child.wait();
+    }
+    throwIfInterrupted();
+    return result;
+}
+
+}  // namespace sarus::image

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/subprocess.hpp"
+
+namespace sarus::image {
+
+/// Where a tool's standard streams go.
+enum class ToolStreams { captureBoth, captureErrors };
+
+struct ToolResult {
+    ExitStatus status;
+    std::string out;  ///< captured output, at most 8 MiB of each stream
+    std::string err;
+};
+
+/// Periodically calls `look` while a program runs. An exception from `look` ends the program (SIGKILL).
+struct ToolWatch {
+    std::chrono::milliseconds interval;
+    std::function<void(pid_t program)> look;
+};
+
+/// Runs a program to its end with the caller's environment, in a process group that ends with it. At log
+/// level debug its standard error is shown while it runs. Signals within an InterruptScope end it; then the
+/// function throws as throwIfInterrupted() does. `package` is the Debian package to name if the program is
+/// missing.
+ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package,
+                   const std::optional<ToolWatch>& watch = std::nullopt);
+
+}  // namespace sarus::image
