@@ -1,0 +1,29 @@
+#pragma once
+
+/// The protocol between the starter and its program sarus-hook, which runs in front of each hook. It is
+/// called as
+///   sarus-hook MODE INDEX TIMEOUT LOG|DESCRIPTION PROGRAM [ARGUMENT...]
+/// INDEX: of the hook in the plan. TIMEOUT: seconds, 0 for no limit. LOG: the FIFO to the starter; the hook's
+/// standard output goes to the FIFO with `outputSuffix`.
+namespace sarus::hook_contracts::wrapper {
+
+inline constexpr const char* become = "exec";   ///< reports to LOG that the hook begins, and becomes it
+inline constexpr const char* asChild = "fork";  ///< like `become`, but the hook is a child
+/// Has no PROGRAM: reports that all hooks before the command have begun.
+inline constexpr const char* mark = "mark";
+/// For stages after the start: reports a failure to LOG, and succeeds.
+inline constexpr const char* wait = "wait";
+/// In the container: describes a failure on standard error (DESCRIPTION).
+inline constexpr const char* inside = "inside";
+/// A hook itself, with a CGROUP and a file of RULES after TIMEOUT.
+inline constexpr const char* devices = "devices";
+
+inline constexpr const char* outputSuffix = ".stdout";
+
+/// A report to LOG is one line: this, then `begins` or `failed`, INDEX, and the wait status of the hook
+/// (wait(2)), or -1 if it was killed after its timeout.
+inline constexpr const char* reportMark = "\001sarus-hook ";
+inline constexpr const char* begins = "begins";
+inline constexpr const char* failed = "failed";
+
+}  // namespace sarus::hook_contracts::wrapper
