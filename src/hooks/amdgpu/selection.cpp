@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/hex.hpp"
 #include "base/text.hpp"
 #include "hooks/amdgpu/gpu.hpp"
 
@@ -10,7 +11,7 @@ namespace sarus::hooks::amdgpu {
 
 namespace {
 
-constexpr std::string_view kUuidPrefix = "GPU-";
+constexpr std::string_view uuidPrefix = "GPU-";
 
 bool startsWithIgnoringCase(const std::string& text, std::string_view start) {
     return text.size() >= start.size() && ::strncasecmp(text.c_str(), start.data(), start.size()) == 0;
@@ -24,10 +25,11 @@ std::string describe(const std::vector<Gpu>& gpus) {
     return join(names, ", ");
 }
 
-/// The GPUs that an entry of the list may mean.
+/// The GPUs that match an entry of the list.
 std::vector<Gpu> findMatches(const std::vector<Gpu>& gpus, std::string_view entry) {
     const auto index = parseNumber(entry);
-    const bool isUuid = entry.size() > kUuidPrefix.size() && startsWithIgnoringCase(std::string(entry), kUuidPrefix);
+    const bool isUuid =
+        entry.size() > uuidPrefix.size() && startsWithIgnoringCase(std::string(entry), uuidPrefix);
     std::vector<Gpu> matches;
     for (const auto& gpu : gpus) {
         if ((index && *index == gpu.index) || (isUuid && startsWithIgnoringCase(gpu.uuid(), entry))) {
@@ -43,10 +45,9 @@ std::string Gpu::uuid() const {
     if (!uniqueId) {
         return {};
     }
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text(kUuidPrefix);
+    std::string text(uuidPrefix);
     for (int shift = 60; shift >= 0; shift -= 4) {
-        text += digits[(*uniqueId >> static_cast<unsigned>(shift)) & 0xfU];
+        text += hexDigits[(*uniqueId >> static_cast<unsigned>(shift)) & 0xfU];
     }
     return text;
 }
@@ -60,9 +61,10 @@ std::vector<Gpu> selectGpus(const std::vector<Gpu>& gpus, std::string_view visib
         const auto entry = trim(part);
         const auto matches = findMatches(gpus, entry);
         if (matches.size() != 1) {
-            throw Error(cat("ROCR_VISIBLE_DEVICES holds '", printable(entry), "', which is ",
-                            matches.empty() ? "no AMD GPU of this node" : "more than one AMD GPU of this node"),
-                        cat("there are: ", describe(gpus)));
+            throw Error(
+                cat("ROCR_VISIBLE_DEVICES holds '", printable(entry), "', which is ",
+                    matches.empty() ? "no AMD GPU of this node" : "more than one AMD GPU of this node"),
+                cat("There are: ", describe(gpus)));
         }
         if (std::find(selected.begin(), selected.end(), matches.front()) == selected.end()) {
             selected.push_back(matches.front());

@@ -1,62 +1,77 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <span>
+#include <utility>
 
+#include "base/config_files.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/decorator.hpp"
+#include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/device_mount.hpp"
-#include "hooks/kit/linker_cache.hpp"
-#include "hooks/kit/namespaces.hpp"
+#include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/run_hook.hpp"
-#include "oci/inventory.hpp"
 
 namespace {
 
 using namespace sarus;
 using namespace sarus::hooks;
-using oci::Inventory;
-using oci::InventoryFeature;
+using hook_contracts::Decoration;
+using hook_contracts::DecoratorArguments;
+using hook_contracts::InventoryFeature;
+using hook_contracts::parseDecoratorArguments;
 
-constexpr std::string_view kUsage =
-    "Usage: decorator_hook [--config-dir=DIRECTORY] [--mode=bind|copy]\n"
+constexpr std::string_view usage =
+    "Usage: decorator_hook [OPTION]...                (an OCI hook: reads the container's state)\n"
+    "       decorator_hook [OPTION]... --check        (looks for mistakes in the inventories)\n"
+    "       decorator_hook [OPTION]... --explain [--root=DIRECTORY] [--env=NAME=VALUE]...  (shows what it "
+    "would do)\n"
     "\n"
-    "An OCI hook: it reads the container's state on standard input, and brings what the inventories in DIRECTORY\n"
-    "(default /etc/oci-decorator/oci-decorator.d) list into containers whose environment asks for it.\n"
-    "With --mode=copy files are copied instead of mounted, so that they get the container's SELinux label.\n";
+    "Brings what the inventories list into containers whose environment asks for it.\n"
+    "\n"
+    "--config-dir=DIRECTORY  directory of the inventories (default /etc/oci-decorator/oci-decorator.d)\n"
+    "--mode=bind|copy        copy: copy files, so that they get the container's SELinux label; bind: mount "
+    "them (default)\n"
+    "--env=NAME=VALUE        give the container of --explain a variable\n";
 
-struct Options {
-    std::string directory{oci::defaultInventoryDirectory};
-    bool isDefaultDirectory = true;
-    bool copy = false;
-};
-
-Options parseOptions(std::span<const char* const> arguments) {
-    constexpr std::string_view configDirectory = "--config-dir=";
-    Options options;
-    for (const std::string_view argument : arguments) {
-        if (argument.starts_with(configDirectory)) {
-            options.directory = argument.substr(configDirectory.size());
-            options.isDefaultDirectory = false;
-            if (!options.directory.starts_with('/')) {
-                throw Error(cat("--config-dir: not an absolute path: '", printable(options.directory), "'"));
-            }
-        } else if (argument == "--mode=bind" || argument == "--mode=copy") {
-            options.copy = argument == "--mode=copy";
-        } else {
-            throw Error(
-                cat("Unknown argument ", printable(argument)),
-                "\"args\" in the hook's JSON file are decorator_hook, --config-dir=DIRECTORY and --mode=bind or --mode=copy");
-        }
-    }
-    return options;
+/// A process without root's rights may read its user's own inventories: it can do nothing that the user
+/// cannot.
+bool mustBeRoots(const std::string& directory) {
+    struct stat status {};
+    const bool isOwn =
+        ::geteuid() != 0 && ::stat(directory.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+    return isInitialUserNamespace() && !isOwn;
 }
 
-std::vector<Inventory> readInventories(const Options& options, const HookLog& log) {
+hook_contracts::Inventories readInventories(const std::string& directory) {
+    return hook_contracts::parseInventories(
+        readTrustedFiles(directory, {".cfg", ".json"}, mustBeRoots(directory)));
+}
+
+/// Refuses a container that requests a broken inventory. Other containers are not affected.
+void refuseBroken(const std::vector<hook_contracts::BrokenInventory>& broken, const HookContext& context,
+                  const HookLogger& log) {
+    for (const auto& inventory : broken) {
+        if (inventory.activationFlag.empty()) {
+            log.warn(cat("Ignoring an inventory: ", inventory.problem));
+        } else if (const auto value = context.containerVariable(inventory.activationFlag);
+                   value && !hook_contracts::isSwitchedOff(*value)) {
+            throw Error(inventory.problem, cat("The container asks for it with the variable ",
+                                               printable(inventory.activationFlag)));
+        }
+    }
+}
+
+/// The edits for each vendor, after checking that all of them can provide what the container requests.
+std::vector<Decoration> planDecorations(const DecoratorArguments& options, const HookContext& context,
+                                        const HookLogger& log) {
+    hook_contracts::Inventories inventories;
     try {
-        return oci::readInventories(options.directory, isInitialUserNamespace());
+        inventories = readInventories(options.directory);
     } catch (const Error& error) {
         if (!options.isDefaultDirectory || error.errnum() != ENOENT || pathExists(options.directory)) {
             throw;
@@ -64,46 +79,40 @@ std::vector<Inventory> readInventories(const Options& options, const HookLog& lo
         log.info(cat("There is no ", options.directory, " on this node: nothing to do"));
         return {};
     }
-}
-
-/// What one vendor brings, after all vendors have been found to be able to do what the container asks of them.
-struct Decoration {
-    const Inventory* inventory;
-    InventoryFeature edits;
-};
-
-std::vector<Decoration> planDecorations(const std::vector<Inventory>& inventories, const HookContext& context,
-                                        const HookLog& log) {
-    std::vector<Decoration> decorations;
-    for (const auto& inventory : inventories) {
-        if (const auto value = context.containerVariable(inventory.activationFlag)) {
-            const auto features = oci::selectFeatures(inventory, *value);
-            log.info(cat(inventory.activationFlag, ": ", features.empty() ? "off" : join(features, ", ")));
-            if (!features.empty()) {
-                decorations.push_back({&inventory, oci::mergeFeatures(inventory, features)});
-            }
-        }
+    refuseBroken(inventories.broken, context, log);
+    auto decorations = hook_contracts::selectDecorations(
+        std::move(inventories.usable),
+        [&](const std::string& name) { return context.containerVariable(name); });
+    for (const auto& decoration : decorations) {
+        const auto& features = decoration.features;
+        log.info(
+            cat(decoration.inventory.activationFlag, ": ", features.empty() ? "off" : join(features, ", ")));
     }
+    std::erase_if(decorations, [](const Decoration& decoration) { return decoration.features.empty(); });
     return decorations;
 }
 
+constexpr std::array fileLists{&InventoryFeature::binaries, &InventoryFeature::libraries,
+                               &InventoryFeature::miscellaneous};
+
 class Decorator {
 public:
-    Decorator(HookContext& hookContext, bool copyFiles, const HookLog& hookLog)
+    Decorator(HookContext& hookContext, bool copyFiles, const HookLogger& hookLog)
         : context(hookContext), log(hookLog), root(context.rootfs()), editor(root), copies(copyFiles) {}
 
     void apply(const InventoryFeature& edits) {
         for (const auto& device : edits.devices) {
             if (!pathExists(device)) {
-                throw Error(cat("There is no device ", printable(device), " on this node, which the container asks for"));
+                throw Error(cat("There is no device ", printable(device),
+                                " on this node, which the container asks for"));
             }
             mountDevice(editor, context, device, device, "rw", log);
         }
         for (const auto& directory : edits.directories) {
             editor.makeDirectory(directory);
         }
-        for (const auto* files : {&edits.binaries, &edits.libraries, &edits.miscellaneous}) {
-            for (const auto& file : *files) {
+        for (const auto list : fileLists) {
+            for (const auto& file : edits.*list) {
                 bring(file);
             }
         }
@@ -130,26 +139,68 @@ private:
     }
 
     HookContext& context;
-    const HookLog& log;
+    const HookLogger& log;
     int root;
     RootEditor editor;
     bool copies;
     bool needsCache = false;
 };
 
-void runAsHook(std::span<const char* const> arguments, HookContext& context, const HookLog& log) {
-    const auto options = parseOptions(arguments);
-    const auto inventories = readInventories(options, log);
-    const auto decorations = planDecorations(inventories, context, log);
+void check(const HookSetup& setup, Findings& findings) {
+    const auto options = parseDecoratorArguments(setup.arguments);
+    if (options.isDefaultDirectory && !pathExists(options.directory)) {
+        findings.note(cat("there is no ", options.directory, " on this node, so the hook does nothing"));
+        return;
+    }
+    const auto inventories = readInventories(options.directory);
+    for (const auto& broken : inventories.broken) {
+        findings.problem(broken.problem);
+    }
+    for (const auto& inventory : inventories.usable) {
+        const auto all = hook_contracts::mergeFeatures(inventory, inventory.features);
+        for (const auto list : {&InventoryFeature::devices, fileLists[0], fileLists[1], fileLists[2]}) {
+            for (const auto& path : all.*list) {
+                findings.requireFile(printable(inventory.file), path);
+            }
+        }
+    }
+}
+
+void explain(const HookSetup& setup, const ExplainRequest& request) {
+    const auto options = parseDecoratorArguments(setup.arguments);
+    const auto decorations = planDecorations(options, request.container(), HookLogger("Decorator hook"));
+    if (decorations.empty()) {
+        printLine("nothing: the container asks for no inventory");
+    }
+    for (const auto& [inventory, features, edits] : decorations) {
+        printLine(cat("inventory ", printable(inventory.file), " (", inventory.activationFlag, ')'));
+        for (const auto& device : edits.devices) {
+            printLine(cat("device ", printable(device), " (rw)"));
+        }
+        for (const auto& directory : edits.directories) {
+            printLine(cat("directory ", printable(directory)));
+        }
+        for (const auto list : fileLists) {
+            for (const auto& file : edits.*list) {
+                printLine(cat(options.copy ? "copy " : "mount ", printable(file),
+                              pathExists(file) ? "" : " (not on this node)"));
+            }
+        }
+    }
+}
+
+void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& log) {
+    const auto options = parseDecoratorArguments(setup.arguments);
+    const auto decorations = planDecorations(options, context, log);
     if (decorations.empty()) {
         return;
     }
     Decorator decorator(context, options.copy, log);
     const auto usualLevel = logLevel();
-    const bool isLevelGiven = context.annotation(kLogLevelAnnotation).has_value();
-    for (const auto& [inventory, edits] : decorations) {
-        setLogLevel(isLevelGiven ? usualLevel : inventory->logLevel.value_or(usualLevel));
-        log.debug(cat(printable(inventory->file), ": version ", printable(inventory->version)));
+    const bool isLevelGiven = context.annotation(logLevelAnnotation).has_value();
+    for (const auto& [inventory, features, edits] : decorations) {
+        setLogLevel(isLevelGiven ? usualLevel : inventory.logLevel.value_or(usualLevel));
+        log.debug(cat(printable(inventory.file), ": version ", printable(inventory.version)));
         decorator.apply(edits);
     }
     setLogLevel(usualLevel);
@@ -159,11 +210,12 @@ void runAsHook(std::span<const char* const> arguments, HookContext& context, con
 }  // namespace
 
 int main(int argc, char** argv) {
-    const auto arguments = std::span<const char* const>(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
-    if (arguments.size() == 1 && std::string_view(arguments[0]) == "--help") {
-        return ::write(STDOUT_FILENO, kUsage.data(), kUsage.size()) == static_cast<ssize_t>(kUsage.size()) ? 0 : 1;
-    }
-    return runHook("Decorator hook", [arguments](HookContext& context, const HookEnvironment&, const HookLog& log) {
-        runAsHook(arguments, context, log);
-    });
+    return hookMain(argc, argv,
+                    {.program = "decorator_hook",
+                     .logName = "Decorator hook",
+                     .usage = usage,
+                     .takesArguments = true,
+                     .check = check,
+                     .explain = explain,
+                     .run = runAsHook});
 }

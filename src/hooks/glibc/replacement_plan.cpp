@@ -27,7 +27,8 @@ const HostLibrary& findCLibrary(const std::vector<HostLibrary>& libraries) {
             return library;
         }
     }
-    throw Error("GLIBC_LIBS names no C library (libc.so.6)", "add it to the environment in the hook's JSON file");
+    throw Error("GLIBC_LIBS names no C library (libc.so.6)",
+                "Add it to the environment in the hook's JSON file");
 }
 
 std::vector<std::string> pathsOf(const std::vector<ContainerFile>& files, const std::string& name) {
@@ -40,13 +41,13 @@ std::vector<std::string> pathsOf(const std::vector<ContainerFile>& files, const 
     return paths;
 }
 
-/// The container's parts of glibc that would remain, and would not work with another release's libc.
-std::string listRemainingParts(const ReplacementRequest& request) {
+/// The container's parts of glibc that would remain, but would not work with another release's libc.
+std::string listRemainingParts(const ReplacementRequest& request, const std::vector<ContainerFile>& files) {
     std::vector<std::string> names;
     for (const auto part : partsOfGlibc()) {
         const auto isThis = [&](const HostLibrary& library) { return library.soname() == part; };
         const auto isPresent = [&](const ContainerFile& file) { return file.name == part; };
-        if (std::any_of(request.containerFiles.begin(), request.containerFiles.end(), isPresent) &&
+        if (std::any_of(files.begin(), files.end(), isPresent) &&
             std::none_of(request.hostLibraries.begin(), request.hostLibraries.end(), isThis)) {
             names.emplace_back(part);
         }
@@ -71,7 +72,7 @@ std::optional<Version> versionOf(const ElfFile& libc) {
         if (!name.starts_with(prefix)) {
             continue;
         }
-        // GLIBC_PRIVATE and GLIBC_ABI_... are no numbers.
+        // GLIBC_PRIVATE and GLIBC_ABI_... are not numbers.
         const auto version = parseVersion(std::string_view(name).substr(prefix.size()));
         if (version && (!newest || *newest < *version)) {
             newest = version;
@@ -91,7 +92,11 @@ std::optional<Version> releaseIn(std::string_view libc) {
             continue;
         }
         const auto rest = line.substr(start + before.size());
-        auto number = rest.substr(0, rest.find_first_not_of("0123456789."));
+        const auto end = rest.find_first_not_of("0123456789.");
+        if (end == std::string_view::npos) {
+            continue;  // cut off
+        }
+        auto number = rest.substr(0, end);
         while (number.ends_with('.')) {
             number.remove_suffix(1);
         }
@@ -145,11 +150,13 @@ ReplacementPlan planReplacement(const ReplacementRequest& request) {
     const auto& host = findCLibrary(request.hostLibraries);
     const auto hostVersion = versionOf(host.elf);
     if (!hostVersion) {
-        throw Error(cat("The host's C library ", printable(host.path), " is not a glibc: it defines no version GLIBC_2.x"));
+        throw Error(cat("The host's C library ", printable(host.path),
+                        " is not a glibc: it defines no version GLIBC_2.x"));
     }
     ReplacementPlan plan;
     if (!request.containerCLibrary) {
-        plan.reason = "the container has no glibc for this machine";
+        plan.reason = request.isMusl ? "the container's C library is musl"
+                                     : "the container has no glibc for this machine";
         return plan;
     }
     const auto containerVersion = versionOf(*request.containerCLibrary);
@@ -161,29 +168,34 @@ ReplacementPlan planReplacement(const ReplacementRequest& request) {
     const Version& ours = areReleasesKnown ? *request.hostRelease : *hostVersion;
     const Version& theirs = areReleasesKnown ? *request.containerRelease : *containerVersion;
     if (theirs >= ours) {
-        plan.reason = cat("the container's glibc ", theirs.text(), " is not older than the host's ", ours.text());
+        plan.reason =
+            cat("the container's glibc ", theirs.text(), " is not older than the host's ", ours.text());
         return plan;
     }
     const auto containerSoname = request.containerCLibrary->soname.value_or("");
     if (host.soname() != containerSoname) {
-        throw Error(cat("The host's glibc (", printable(host.soname()), ") is not ABI compatible with the container's (",
-                        printable(containerSoname), "): their SONAMEs differ"));
+        throw Error(cat("The host's glibc (", printable(host.soname()),
+                        ") is not ABI compatible with the container's (", printable(containerSoname),
+                        "): their SONAMEs differ"));
     }
-    plan.announcement = cat("The container's glibc ", theirs.text(), " is older than the host's glibc ", ours.text(),
-                            " and is replaced by it. Consider an image with a newer glibc.");
+    plan.announcement = cat("Detected glibc ", theirs.text(), " (< ", ours.text(),
+                            ") in the container. Replacing it with glibc ", ours.text(),
+                            " from the host. Consider an image with a newer glibc.");
+    const auto files = request.findFiles();
     for (const auto& library : request.hostLibraries) {
-        Replacement replacement{library.path, pathsOf(request.containerFiles, library.soname()), false};
+        Replacement replacement{library.path, pathsOf(files, library.soname()), false};
         if (replacement.destinations.empty()) {
             replacement.isAdded = true;
             replacement.destinations.push_back(cat(request.directoryOfAdded, '/', library.fileName()));
-            plan.warnings.push_back(cat("The container has no ", printable(library.soname()), ": the host's is added as ",
+            plan.warnings.push_back(cat("The container has no ", printable(library.soname()),
+                                        ": the host's is added as ",
                                         printable(replacement.destinations.front())));
         }
         plan.replacements.push_back(std::move(replacement));
     }
-    if (const auto remaining = listRemainingParts(request); !remaining.empty()) {
-        plan.warnings.push_back(cat("GLIBC_LIBS lacks parts of glibc which the container has: ", remaining,
-                                    ". Programs which use them will fail with the host's C library"));
+    if (const auto remaining = listRemainingParts(request, files); !remaining.empty()) {
+        plan.warnings.push_back(cat("GLIBC_LIBS lacks parts of glibc that the container has: ", remaining,
+                                    ". Programs that use them will fail with the host's C library"));
     }
     return plan;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,30 +18,34 @@ struct Version {
     auto operator<=>(const Version&) const = default;
 };
 
-/// The newest GLIBC_<numbers> that a libc.so defines; nullopt for other C libraries. It may be older than the release: some
-/// releases added no symbol.
+/// The newest GLIBC_<numbers> that a libc.so defines; nullopt for other C libraries. It may be older than the
+/// release: some releases added no symbol.
 std::optional<Version> versionOf(const ElfFile& libc);
 
-/// The release that a libc.so names in its banner ("GNU C Library ... release version 2.31."); nullopt if there is none.
+/// The release that a libc.so names in its banner ("GNU C Library ... release version 2.31."); nullopt if
+/// there is none.
 std::optional<Version> releaseIn(std::string_view libc);
 
-/// Whether a name is that of the C library itself: libc.so.<number> or libc-<version>.so.
+/// Whether the name is the C library's: libc.so.<number> or libc-<version>.so.
 bool isCLibraryName(std::string_view fileName) noexcept;
 
-/// A file of the container which bears the name of one of the host's libraries.
+/// A file of the container with the name of one of the host's libraries.
 struct ContainerFile {
     std::string path;  ///< absolute, as seen inside
     std::string name;  ///< last component
 };
 
-/// What the plan is made from.
+/// The input of planReplacement().
 struct ReplacementRequest {
     std::vector<HostLibrary> hostLibraries;
-    std::optional<ElfFile> containerCLibrary;  ///< what programs of the container get as libc.so.6
-    std::optional<Version> hostRelease;        ///< of the banner, if it was found; else the symbol versions count
+    std::optional<ElfFile> containerCLibrary;  ///< the file that programs of the container load as libc.so.6
+    bool isMusl = false;                       ///< the container has musl's dynamic linker and none of glibc
+    std::optional<Version> hostRelease;  ///< from the banner, if found; otherwise the symbol versions count
     std::optional<Version> containerRelease;
-    std::vector<ContainerFile> containerFiles;  ///< all whose names are SONAMEs of host libraries or of parts of glibc
-    std::string directoryOfAdded = "/lib64";    ///< where libraries go that the container has not
+    /// Finds all files with the SONAME of a host library or of a part of glibc. Called only to replace
+    /// something.
+    std::function<std::vector<ContainerFile>()> findFiles;
+    std::string directoryOfAdded = "/lib64";  ///< where to add libraries that the container lacks
 };
 
 /// One host library and the paths of the container over which it is mounted.
@@ -57,11 +62,12 @@ struct ReplacementPlan {
     std::vector<std::string> warnings;
 };
 
-/// Decides whether the container's glibc is replaced, and by what (docs/hooks.md, "glibc hook"). A pure function.
-/// Throws Error if no C library is among the host's, if it is not glibc, or if the SONAMEs differ.
+/// Decides whether to replace the container's glibc, and by what (docs/reference/hooks.md, "glibc hook").
+/// Throws Error if the host's libraries include no C library, if it is not glibc, or if the SONAMEs
+/// differ.
 ReplacementPlan planReplacement(const ReplacementRequest& request);
 
-/// Names of libraries which are parts of glibc and work with the libc.so of their own release only.
+/// Names of libraries that are parts of glibc and work only with the libc.so of their own release.
 const std::vector<std::string_view>& partsOfGlibc();
 
 }  // namespace sarus::hooks::glibc

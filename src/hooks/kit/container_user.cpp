@@ -1,19 +1,22 @@
 #include "hooks/kit/container_user.hpp"
 
 #include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/namespaces.hpp"
+#include "hooks/kit/container_namespaces.hpp"
 
 namespace sarus::hooks {
 
 namespace {
 
-std::optional<std::uint32_t> mapId(std::uint32_t id, std::span<const oci::BundleIdMapping> mappings) {
+std::optional<std::uint32_t> mapId(std::uint32_t id, std::span<const oci::RuntimeIdMapping> mappings) {
     if (mappings.empty()) {
         return id;
     }
@@ -27,12 +30,14 @@ std::optional<std::uint32_t> mapId(std::uint32_t id, std::span<const oci::Bundle
 
 }  // namespace
 
-ContainerUser mapContainerUser(const oci::BundleUser& user, std::span<const oci::BundleIdMapping> uidMappings,
-                               std::span<const oci::BundleIdMapping> gidMappings) {
+ContainerUser mapContainerUser(const oci::RuntimeUser& user,
+                               std::span<const oci::RuntimeIdMapping> uidMappings,
+                               std::span<const oci::RuntimeIdMapping> gidMappings) {
     const auto uid = mapId(user.uid, uidMappings);
     const auto gid = mapId(user.gid, gidMappings);
     if (!uid || !gid) {
-        throw Error(cat("The container's user ", user.uid, ':', user.gid, " has no id outside of its user namespace"));
+        throw Error(cat("The container's user ", user.uid, ':', user.gid,
+                        " has no id outside of its user namespace"));
     }
     ContainerUser result{.uid = *uid, .gid = *gid, .groups = {}};
     for (const auto group : user.additionalGids) {
@@ -43,13 +48,65 @@ ContainerUser mapContainerUser(const oci::BundleUser& user, std::span<const oci:
     return result;
 }
 
+namespace {
+
+std::string ownUidMap() {
+    return readFile("/proc/self/uid_map", 64U << 10U);
+}
+
+std::optional<uid_t> findIn(std::string_view map, uid_t uid) {
+    for (const auto& line : split(map, '\n')) {
+        const auto words = splitWords(line);
+        if (words.size() != 3) {
+            continue;
+        }
+        const auto inside = parseNumber(words[0]);
+        const auto outside = parseNumber(words[1]);
+        const auto count = parseNumber(words[2]);
+        if (inside && outside && count && uid >= *inside && uid - *inside < *count) {
+            return static_cast<uid_t>(*outside + (uid - *inside));
+        }
+    }
+    return std::nullopt;
+}
+
+/// Than the container's user: the hook is root's on the node itself.
+bool hasMoreRights() {
+    return isInitialUserNamespace() && ::geteuid() == 0;
+}
+
+}  // namespace
+
+std::optional<uid_t> findNodeUid(uid_t uid) {
+    return findIn(ownUidMap(), uid);
+}
+
+uid_t nodeUid(uid_t uid, std::string_view map) {
+    if (const auto found = findIn(map, uid)) {
+        return *found;
+    }
+    throw Error(cat("The container's user ", uid, " has no id on the node"));
+}
+
+uid_t nodeUid(uid_t uid) {
+    return nodeUid(uid, ownUidMap());
+}
+
 void becomeContainerUser(const HookContext& context) {
-    if (!isInitialUserNamespace()) {
+    if (hasMoreRights()) {  // else there may be no config.json, which is not needed then
+        becomeContainerUser(context.config());
+    }
+}
+
+void becomeContainerUser(const oci::BundleConfig& config) {
+    if (!hasMoreRights()) {
         return;
     }
-    const auto& config = context.config();
     const auto user = mapContainerUser(config.user(), config.uidMappings(), config.gidMappings());
     const auto shown = cat("Failed to become the container's user ", user.uid, ':', user.gid);
+    int parentDeathSignal = 0;  // which the kernel forgets with the ids
+    checkErrno(::prctl(PR_GET_PDEATHSIG, &parentDeathSignal), shown);
+    const pid_t parent = ::getppid();
     checkErrno(::setgroups(user.groups.size(), user.groups.data()), shown);
     checkErrno(::setresgid(user.gid, user.gid, user.gid), shown);
     checkErrno(::setresuid(user.uid, user.uid, user.uid), shown);
@@ -61,6 +118,10 @@ void becomeContainerUser(const HookContext& context) {
         if (uids[i] != user.uid || gids[i] != user.gid) {
             throw Error(cat(shown, ": the ids are not what was set"));
         }
+    }
+    checkErrno(::prctl(PR_SET_PDEATHSIG, parentDeathSignal), shown);
+    if (parentDeathSignal != 0 && ::getppid() != parent) {
+        ::raise(parentDeathSignal);
     }
 }
 

@@ -4,13 +4,13 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/device_cgroup.hpp"
-#include "hooks/kit/namespaces.hpp"
+#include "hooks/kit/container_namespaces.hpp"
+#include "hooks/kit/device_access.hpp"
 
 namespace sarus::hooks {
 
-void mountDevice(const RootEditor& editor, const HookContext& context, const std::string& source, const std::string& destination,
-                 std::string_view access, const HookLog& log) {
+void mountDevice(const RootEditor& editor, const HookContext& context, const std::string& source,
+                 const std::string& destination, std::string_view access, const HookLogger& log) {
     struct stat status {};
     checkErrno(::stat(source.c_str(), &status),
                cat("Failed to check if file \"", printable(source), "\" is a device file. Stat failed"));

@@ -14,10 +14,10 @@ namespace sarus::hooks {
 
 namespace {
 
-constexpr std::size_t kMaxProgramHeaders = 1024;
-constexpr std::size_t kMaxDynamicEntries = 16384;
-constexpr std::size_t kMaxVersionRecords = 16384;
-constexpr std::size_t kMaxString = 4096;
+constexpr std::size_t maxProgramHeaders = 1024;
+constexpr std::size_t maxDynamicEntries = 16384;
+constexpr std::size_t maxVersionRecords = 16384;
+constexpr std::size_t maxStringLength = 4096;
 
 [[noreturn]] void damaged(std::string_view what) {
     throw Error(cat("damaged ELF file: ", what));
@@ -26,7 +26,8 @@ constexpr std::size_t kMaxString = 4096;
 /// Reads fields in the byte order of the file.
 class Fields {
 public:
-    Fields(const char* bytes, bool bigEndian) : data(bytes), swap(bigEndian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)) {}
+    Fields(const char* bytes, bool bigEndian)
+        : data(bytes), swap(bigEndian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)) {}
 
     std::uint16_t u16(std::size_t offset) const {
         const auto value = raw<std::uint16_t>(offset);
@@ -65,7 +66,7 @@ struct Segment {
 
 class Reader {
 public:
-    explicit Reader(ByteSource& bytes) : source(bytes) {}
+    explicit Reader(ElfBytes& bytes) : source(bytes) {}
 
     std::optional<ElfFile> read(ElfDetail detail) {
         if (!readHeader()) {
@@ -91,7 +92,8 @@ private:
         }
         const auto fileClass = header[EI_CLASS];
         const auto order = header[EI_DATA];
-        if ((fileClass != ELFCLASS32 && fileClass != ELFCLASS64) || (order != ELFDATA2LSB && order != ELFDATA2MSB)) {
+        if ((fileClass != ELFCLASS32 && fileClass != ELFCLASS64) ||
+            (order != ELFDATA2LSB && order != ELFDATA2MSB)) {
             damaged("unknown class or byte order");
         }
         file.is64Bit = fileClass == ELFCLASS64;
@@ -114,13 +116,14 @@ private:
         if (programHeaderCount == 0) {
             return;
         }
-        if (programHeaderSize != expected || programHeaderCount > kMaxProgramHeaders) {
+        if (programHeaderSize != expected || programHeaderCount > maxProgramHeaders) {
             damaged("unusable program header table");
         }
         loads.reserve(4);
         for (std::size_t i = 0; i < programHeaderCount; ++i) {
             char bytes[sizeof(Elf64_Phdr)];
-            if (programHeaders > UINT64_MAX - i * expected || !source.read(programHeaders + i * expected, bytes, expected)) {
+            if (programHeaders > UINT64_MAX - i * expected ||
+                !source.read(programHeaders + i * expected, bytes, expected)) {
                 damaged("the program header table is truncated");
             }
             const Fields fields(bytes, file.isBigEndian);
@@ -130,10 +133,14 @@ private:
             const auto type = fields.u32(0);
             if (type == PT_LOAD) {
                 loads.push_back(segment);
+                if (fields.u32(wide ? 4 : 24) == PF_R) {
+                    file.constants.push_back({segment.offset, segment.size});
+                }
             } else if (type == PT_DYNAMIC) {
                 dynamic = segment;
             } else if (type == PT_INTERP && detail == ElfDetail::everything) {
-                file.interpreter = source.readString(segment.offset, std::min<std::uint64_t>(segment.size, kMaxString));
+                file.interpreter =
+                    source.readString(segment.offset, std::min<std::uint64_t>(segment.size, maxStringLength));
                 if (!file.interpreter) {
                     damaged("the interpreter's name is not terminated");
                 }
@@ -141,7 +148,7 @@ private:
         }
     }
 
-    /// The place in the file of what is at this address when it is loaded.
+    /// The file offset of an address in the loaded file.
     std::uint64_t fileOffset(std::uint64_t address) const {
         for (const auto& load : loads) {
             if (address >= load.address && address - load.address < load.size) {
@@ -163,11 +170,12 @@ private:
     Tables readTables() {
         Tables tables;
         const std::size_t entrySize = file.is64Bit ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
-        const auto count = std::min<std::uint64_t>(dynamic.size / entrySize, kMaxDynamicEntries);
+        const auto count = std::min<std::uint64_t>(dynamic.size / entrySize, maxDynamicEntries);
         source.expect(dynamic.offset, dynamic.size);
         for (std::uint64_t i = 0; i < count; ++i) {
             char bytes[sizeof(Elf64_Dyn)];
-            if (dynamic.offset > UINT64_MAX - i * entrySize || !source.read(dynamic.offset + i * entrySize, bytes, entrySize)) {
+            if (dynamic.offset > UINT64_MAX - i * entrySize ||
+                !source.read(dynamic.offset + i * entrySize, bytes, entrySize)) {
                 damaged("the dynamic section is truncated");
             }
             const Fields fields(bytes, file.isBigEndian);
@@ -217,7 +225,8 @@ private:
         if (offset >= stringsSize) {
             damaged("a name is outside the string table");
         }
-        auto text = source.readString(stringsOffset + offset, std::min<std::uint64_t>(stringsSize - offset, kMaxString));
+        auto text = source.readString(stringsOffset + offset,
+                                      std::min<std::uint64_t>(stringsSize - offset, maxStringLength));
         if (!text) {
             damaged("a name is not terminated");
         }
@@ -255,11 +264,11 @@ private:
         }
     }
 
-    /// One record of a version chain. The links of a chain are unsigned distances, so it can only go forward; the number of
-    /// records is limited over all chains of the file.
+    /// One record of a version chain. The links of a chain are unsigned distances, so it can only go forward;
+    /// the total number of records of the file is limited.
     template <std::size_t size>
     std::array<char, size> record(std::uint64_t offset) {
-        if (++versionRecords > kMaxVersionRecords) {
+        if (++versionRecords > maxVersionRecords) {
             damaged("too many symbol versions");
         }
         std::array<char, size> bytes;
@@ -316,7 +325,7 @@ private:
         }
     }
 
-    ByteSource& source;
+    ElfBytes& source;
     ElfFile file;
     std::uint64_t programHeaders = 0;
     std::size_t programHeaderSize = 0;
@@ -330,7 +339,7 @@ private:
 
 }  // namespace
 
-std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t size, std::size_t enough) const {
+std::size_t ElfBytes::readSome(std::uint64_t offset, char* out, std::size_t size, std::size_t enough) const {
     if (descriptor < 0) {
         if (offset >= memory.size()) {
             return 0;
@@ -354,7 +363,7 @@ std::size_t ByteSource::readSome(std::uint64_t offset, char* out, std::size_t si
     return done;
 }
 
-std::string_view ByteSource::bytesFrom(std::uint64_t offset, std::size_t enough) {
+std::string_view ElfBytes::bytesFrom(std::uint64_t offset, std::size_t enough) {
     if (offset < headSize && headSize - offset >= enough) {
         return std::string_view(head.data(), headSize).substr(static_cast<std::size_t>(offset));
     }
@@ -362,22 +371,31 @@ std::string_view ByteSource::bytesFrom(std::uint64_t offset, std::size_t enough)
         headSize = readSome(0, head.data(), head.size(), enough);
         return {head.data(), headSize};
     }
-    const bool isInside = offset >= windowStart && offset - windowStart < windowSize;
-    if (!isInside || windowSize - (offset - windowStart) < enough) {
-        const auto expected = offset == expectedStart ? expectedSize : 0;
-        windowStart = offset;
-        windowSize = readSome(offset, window.data(), std::max({windowLimit, enough, expected}), enough);
+    const auto has = [&](const Window& window) {
+        return offset >= window.start && offset - window.start < window.size &&
+               window.size - (offset - window.start) >= enough;
+    };
+    if (!has(windows[lastUsed])) {
+        lastUsed = 1 - lastUsed;
     }
-    return std::string_view(window.data(), windowSize).substr(static_cast<std::size_t>(offset - windowStart));
+    auto& window = windows[lastUsed];
+    if (!has(window)) {
+        const auto expected = offset == expectedStart ? expectedSize : 0;
+        window.start = offset;
+        window.size =
+            readSome(offset, window.bytes.data(), std::max({windowLimit, enough, expected}), enough);
+    }
+    return std::string_view(window.bytes.data(), window.size)
+        .substr(static_cast<std::size_t>(offset - window.start));
 }
 
-void ByteSource::expect(std::uint64_t offset, std::uint64_t size) {
+void ElfBytes::expect(std::uint64_t offset, std::uint64_t size) {
     expectedStart = offset;
-    expectedSize = static_cast<std::size_t>(std::min<std::uint64_t>(size, kWindow));
+    expectedSize = static_cast<std::size_t>(std::min<std::uint64_t>(size, maxWindow));
 }
 
-bool ByteSource::read(std::uint64_t offset, void* out, std::size_t size) {
-    if (size > kWindow) {
+bool ElfBytes::read(std::uint64_t offset, void* out, std::size_t size) {
+    if (size > maxWindow) {
         return readSome(offset, static_cast<char*>(out), size, size) == size;
     }
     const auto bytes = bytesFrom(offset, size);
@@ -388,7 +406,7 @@ bool ByteSource::read(std::uint64_t offset, void* out, std::size_t size) {
     return true;
 }
 
-std::optional<std::string> ByteSource::readString(std::uint64_t offset, std::size_t limit) {
+std::optional<std::string> ElfBytes::readString(std::uint64_t offset, std::size_t limit) {
     std::string text;
     while (text.size() < limit && text.size() <= UINT64_MAX - offset) {
         auto bytes = bytesFrom(offset + text.size(), 1);
@@ -405,14 +423,14 @@ std::optional<std::string> ByteSource::readString(std::uint64_t offset, std::siz
     return std::nullopt;
 }
 
-std::optional<ElfFile> readElf(ByteSource& source, ElfDetail detail) {
+std::optional<ElfFile> readElf(ElfBytes& source, ElfDetail detail) {
     return Reader(source).read(detail);
 }
 
 std::optional<ElfFile> readElf(int fd, ElfDetail detail) {
-    // Of the strings, only one is needed.
+    // Only one of the strings is needed.
     constexpr std::size_t enoughForSoname = 64;
-    ByteSource source(fd, detail == ElfDetail::soname ? enoughForSoname : ByteSource::kWindow);
+    ElfBytes source(fd, detail == ElfDetail::soname ? enoughForSoname : ElfBytes::maxWindow);
     return readElf(source, detail);
 }
 

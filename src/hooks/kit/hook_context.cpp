@@ -2,20 +2,27 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/namespaces.hpp"
+#include "hooks/kit/container_namespaces.hpp"
+#include "hooks/kit/container_user.hpp"
+#include "hooks/kit/container_view.hpp"
+#include "hooks/kit/same_file.hpp"
+#include "oci/json/json_writer.hpp"
 
 namespace sarus::hooks {
 
 namespace {
 
-constexpr std::size_t kMaxState = 16U << 20U;
+constexpr std::size_t maxStateSize = 16U << 20U;
 
 std::string parentOf(const std::string& path) {
     const auto slash = path.find_last_of('/');
@@ -31,11 +38,33 @@ std::string podmanBundle(const oci::ContainerState& state) {
     return cat(driver, "-containers/", state.id, "/userdata");
 }
 
+/// `/` of the container's mount namespace, opened before anybody enters it. It must still be the host's: if
+/// the container has its own, the user decides where a path leads.
+UniqueFd topOfContainer(pid_t pid) {
+    auto own = openFile("/", O_PATH | O_DIRECTORY);
+    if (!isInOtherNamespace(pid, NamespaceKind::mount)) {
+        return own;
+    }
+    auto theirs = openFile(cat("/proc/", pid, "/root"), O_PATH | O_DIRECTORY);
+    if (!isSameFile(statusOf(own.get(), "/"), statusOf(theirs.get(), "the container's /"))) {
+        throw Error("The container has its own root directory already",
+                    "Hooks that change the root filesystem support the stages prestart, createRuntime and "
+                    "createContainer");
+    }
+    return theirs;
+}
+
 }  // namespace
+
+HookContext::HookContext() = default;
+HookContext::HookContext(HookContext&&) noexcept = default;
+HookContext& HookContext::operator=(HookContext&&) noexcept = default;
+HookContext::~HookContext() = default;
 
 HookContext HookContext::read(int stateFd) {
     HookContext context;
-    context.containerState = oci::parseContainerState(readAll(stateFd, kMaxState, "the container state on standard input"));
+    context.containerState =
+        oci::parseContainerState(readAll(stateFd, maxStateSize, "the container state on standard input"));
     context.findConfig();
     context.annotations = context.containerState.annotations;
     if (context.bundleConfig) {
@@ -44,11 +73,20 @@ HookContext HookContext::read(int stateFd) {
     return context;
 }
 
+HookContext HookContext::ofRoot(const std::string& path, const std::vector<std::string>& variables) {
+    HookContext context;
+    context.containerState.root = path;
+    oci::JsonWriter json;
+    json.beginObject().key("process").beginObject().member("env", variables).endObject().endObject();
+    context.bundleConfig = oci::BundleConfig::parse(json.text(), "--env");
+    return context;
+}
+
 void HookContext::findConfig() {
     const auto& state = containerState;
     bundlePath = state.bundle;
     std::vector<std::string> candidates;
-    // A runtime may take its own working directory for the bundle: config.json in `/` is nobody's.
+    // A runtime may use its own working directory as bundle: config.json in `/` belongs to no container.
     if (!state.bundle.empty() && state.bundle != "/") {
         candidates.push_back(state.bundle);
     }
@@ -58,27 +96,29 @@ void HookContext::findConfig() {
     int lastError = ENOENT;
     for (const auto& candidate : candidates) {
         const auto path = cat(candidate, "/config.json");
-        const UniqueFd file(candidate.empty() ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+        const UniqueFd file(
+            candidate.empty() ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
         if (!file) {
             lastError = candidate.empty() ? lastError : errno;
             continue;
         }
-        bundleConfig = oci::BundleConfig::parse(readAll(file.get(), kMaxState, printable(path)), path);
+        bundleConfig = oci::BundleConfig::parse(readAll(file.get(), maxStateSize, printable(path)), path);
         bundlePath = candidate;
         return;
     }
     if (state.root.empty()) {
-        throw Error::fromErrno(cat("Failed to open the configuration of container ", printable(state.id), " in the bundle '",
-                                   printable(state.bundle), "'"),
+        throw Error::fromErrno(cat("Failed to open the configuration of container ", printable(state.id),
+                                   " in the bundle '", printable(state.bundle), "'"),
                                lastError);
     }
 }
 
 const oci::BundleConfig& HookContext::config() const {
     if (!bundleConfig) {
-        throw Error(cat("The OCI runtime did not tell where the configuration of container ", printable(containerState.id),
-                        " is (bundle '", printable(containerState.bundle), "')"),
-                    "some versions of crun give a wrong bundle: update crun, or use runc");
+        throw Error(
+            cat("The OCI runtime did not report where the configuration of container ",
+                printable(containerState.id), " is (bundle '", printable(containerState.bundle), "')"),
+            "Some versions of crun give a wrong bundle: update crun, or use runc");
     }
     return *bundleConfig;
 }
@@ -98,7 +138,8 @@ std::string HookContext::rootfsPath() const {
     }
     const auto path = config().rootPath();
     if (path.empty()) {
-        throw Error(cat("The configuration in ", printable(bundlePath), " names no root filesystem (root.path)"));
+        throw Error(
+            cat("The configuration in ", printable(bundlePath), " names no root filesystem (root.path)"));
     }
     return path.front() == '/' ? path : cat(bundlePath, '/', path);
 }
@@ -107,16 +148,31 @@ int HookContext::rootfs() {
     if (root) {
         return root.get();
     }
+    if (const auto stage = oci::stageAfterStart(containerState)) {
+        throw Error(cat("A hook must not change the container's root filesystem at the stage ", *stage,
+                        ": the container has started"));
+    }
     const auto path = rootfsPath();
-    enterNamespace(containerState.pid, NamespaceKind::mount);
-    root = openFile(path, O_PATH | O_DIRECTORY);
-    struct stat inside {};
-    struct stat own {};
-    checkErrno(::fstat(root.get(), &inside), "Failed to examine the root filesystem");
-    checkErrno(::stat("/", &own), "Failed to examine /");
-    if (inside.st_dev == own.st_dev && inside.st_ino == own.st_ino) {
+    const auto top =
+        entersNamespace ? topOfContainer(containerState.pid) : openFile("/", O_PATH | O_DIRECTORY);
+    if (entersNamespace) {
+        enterNamespace(containerState.pid, NamespaceKind::mount);
+    }
+    root = openInRoot(top.get(), path);
+    const auto inside = statusOf(root.get(), "the container's root filesystem");
+    if (!S_ISDIR(inside.st_mode)) {
         root.reset();
-        throw Error(cat("The container's root filesystem ", printable(path), " is the root directory of the host"));
+        throw Error::fromErrno(cat("Failed to open the container's root filesystem ", printable(path)),
+                               ENOTDIR);
+    }
+    if (isSameFile(inside, statusOf(openFile("/", O_PATH | O_DIRECTORY).get(), "/"))) {
+        root.reset();
+        throw Error(
+            cat("The container's root filesystem ", printable(path), " is the root directory of the host"));
+    }
+    if (bundleConfig && ::geteuid() == 0 && isInitialUserNamespace()) {
+        viewer = std::make_unique<ContainerViewer>(
+            mapContainerUser(bundleConfig->user(), bundleConfig->uidMappings(), bundleConfig->gidMappings()));
     }
     return root.get();
 }

@@ -1,24 +1,33 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/unique_fd.hpp"
-#include "oci/bundle_config.hpp"
-#include "oci/container_state.hpp"
+#include "oci/runtime/bundle_config.hpp"
+#include "oci/runtime/container_state.hpp"
 
 namespace sarus::hooks {
 
-/// What a hook knows about the container that it was started for: the OCI state, the bundle's config.json and the root
-/// filesystem. Everything inside the root filesystem is reached through the descriptor `rootfs()`, never by a path of the host.
+class ContainerViewer;
+
+/// A hook's information about its container: the OCI state, the bundle's config.json and the root filesystem.
+/// Access to the root filesystem always goes through the descriptor `rootfs()`, never through a host path.
 class HookContext {
 public:
-    /// Reads the state from `stateFd` to its end (at most 16 MiB) and finds config.json: in the state's bundle or, where the
-    /// runtime does not give a usable one (crun may say "/"), in the place beside `root` where Podman keeps it. A state with a
-    /// `root` and without any config.json is accepted; then config() throws.
+    /// Reads the state from `stateFd` to its end (at most 16 MiB) and finds config.json: in the state's
+    /// bundle or, if that is unusable (crun may say "/"), at the place beside `root` where Podman keeps it.
+    /// Accepts a state with a `root` but no config.json; then config() throws.
     static HookContext read(int stateFd);
+    /// A fictitious container with this root filesystem and these variables NAME=VALUE, to explain a hook.
+    static HookContext ofRoot(const std::string& path, const std::vector<std::string>& variables);
+    HookContext(HookContext&&) noexcept;
+    HookContext& operator=(HookContext&&) noexcept;
+    ~HookContext();
 
     const oci::ContainerState& state() const noexcept { return containerState; }
     bool hasConfig() const noexcept { return bundleConfig.has_value(); }
@@ -29,17 +38,21 @@ public:
 
     /// A variable of the container's process.
     std::optional<std::string> containerVariable(std::string_view name) const;
-    /// The state's annotations, and below them those of config.json.
+    /// The state's annotations, which override those of config.json.
     std::optional<std::string> annotation(std::string_view key) const;
 
     /// The path of the root filesystem in the mount namespace where the container is prepared (not resolved).
     std::string rootfsPath() const;
-    /// Enters the container's mount namespace if necessary and opens the root filesystem (O_PATH), once; the descriptor stays the
-    /// context's. Throws Error, also if the root filesystem is this process's own `/`: then the hook would change the host.
+    /// Enters the container's mount namespace if necessary and opens the root filesystem (O_PATH), once; the
+    /// context keeps the descriptor. From then on the kit accesses the container's files as its user
+    /// (ContainerView). Throws Error if the root filesystem is this process's own `/`, because the hook would
+    /// change the host, and if the container has already started, because its user could redirect the path.
     int rootfs();
+    /// From now on, rootfs() looks for the root filesystem where this process is, and enters no namespace.
+    void stayOutside() noexcept { entersNamespace = false; }
 
 private:
-    HookContext() = default;
+    HookContext();
     void findConfig();
 
     oci::ContainerState containerState;
@@ -47,6 +60,8 @@ private:
     std::map<std::string, std::string> annotations;
     std::string bundlePath;
     UniqueFd root;
+    bool entersNamespace = true;
+    std::unique_ptr<ContainerViewer> viewer;
 };
 
 }  // namespace sarus::hooks

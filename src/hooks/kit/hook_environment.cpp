@@ -31,7 +31,8 @@ std::optional<std::string> HookEnvironment::find(std::string_view name) const {
 const std::string& HookEnvironment::require(std::string_view name) const {
     const auto found = values.find(name);
     if (found == values.end() || found->second.empty()) {
-        throw Error(cat("The environment variable ", name, " is not set"), "add it to \"env\" in the hook's JSON file");
+        throw Error(cat("The environment variable ", name, " is not set"),
+                    "Add it to \"env\" in the hook's JSON file");
     }
     return found->second;
 }
@@ -39,6 +40,14 @@ const std::string& HookEnvironment::require(std::string_view name) const {
 bool HookEnvironment::isTrue(std::string_view name) const {
     const auto found = values.find(name);
     return found != values.end() && ::strcasecmp(found->second.c_str(), "true") == 0;
+}
+
+std::vector<std::string> HookEnvironment::names() const {
+    std::vector<std::string> result;
+    for (const auto& [name, value] : values) {
+        result.push_back(name);
+    }
+    return result;
 }
 
 }  // namespace sarus::hooks

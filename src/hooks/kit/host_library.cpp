@@ -25,7 +25,7 @@ std::vector<std::string> parsePathList(std::string_view variable, std::string_vi
             continue;
         }
         if (path.front() != '/') {
-            throw Error(cat(variable, " holds a path which is not absolute: ", printable(path)));
+            throw Error(cat(variable, " contains a path that is not absolute: ", printable(path)));
         }
         paths.push_back(path);
     }
@@ -37,7 +37,8 @@ HostLibrary readHostLibrary(const std::string& path) {
     const auto file = openFile(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     auto elf = readElf(file.get());
     if (!elf || !elf->isDynamic) {
-        throw Error(cat("The host library ", shown, " is not a shared library"), "check the environment of the hook's JSON file");
+        throw Error(cat("The host library ", shown, " is not a shared library"),
+                    "Check the environment of the hook's JSON file");
     }
     const auto root = openFile("/", O_PATH | O_DIRECTORY);
     HostLibrary library{path, {}, std::move(*elf)};

@@ -15,32 +15,38 @@
 #include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "oci/runtime_devices.hpp"
+#include "hooks/kit/container_view.hpp"
+#include "hooks/kit/own_tmpfs.hpp"
+#include "hooks/kit/root_files.hpp"
+#include "hooks/kit/same_file.hpp"
+#include "oci/runtime/runtime_devices.hpp"
 
 namespace sarus::hooks {
 
 namespace {
 
-bool isSameFile(const struct stat& a, const struct stat& b) {
-    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+/// tryFindInRoot() for which only entries known to be absent count as missing.
+UniqueFd findOrThrow(int root, const std::string& path) {
+    auto place = tryFindInRoot(root, path);
+    if (!place && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
+        throwErrno(cat("Failed to look up the container's ", printable(path)));
+    }
+    return place;
 }
 
-/// The mount of the container's /dev, or the root's if /dev is no mount of the container's own.
+/// The mount of the container's /dev, or of the root if /dev is not a mount of the container's own.
 std::uint64_t ownDevMount(int root, std::uint64_t rootMount) {
-    const auto dev = tryOpenInRoot(root, "/dev");
+    const auto dev = findOrThrow(root, "/dev");
     struct stat inside {};
     struct stat host {};
-    const bool isOwn = dev && ::fstat(dev.get(), &inside) == 0 && ::stat("/dev", &host) == 0 && inside.st_dev != host.st_dev;
+    const bool isOwn =
+        dev && ::fstat(dev.get(), &inside) == 0 && ::stat("/dev", &host) == 0 && inside.st_dev != host.st_dev;
     return isOwn ? mountIdOf(dev.get()) : rootMount;
 }
 
 void requireNotTheKernels(int file) {
-    struct statfs filesystem {};
-    checkErrno(::fstatfs(file, &filesystem), "Failed to examine the destination's filesystem");
-    for (const long kernels : {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC}) {
-        if (filesystem.f_type == kernels) {
-            throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the kernel"), EXDEV);
-        }
+    if (isOfKernel(file)) {
+        throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the kernel"), EXDEV);
     }
 }
 
@@ -57,25 +63,36 @@ void copyContent(int from, int to) {
 
 }  // namespace
 
-RootEditor::RootEditor(int rootFd) : root(rootFd), rootMount(mountIdOf(rootFd)), devMount(ownDevMount(rootFd, rootMount)) {}
+RootEditor::RootEditor(int rootFd)
+    : root(rootFd),
+      writable(rootFd),
+      rootMount(mountIdOf(rootFd)),
+      devMount(ownDevMount(rootFd, rootMount)) {}
 
 void RootEditor::requireOwnMount(int directory) const {
     const auto mount = mountIdOf(directory);
-    if (mount != rootMount && mount != devMount) {
-        throw Error::fromErrno(
-            cat(printable(pathOfDescriptor(directory)), " is mounted from elsewhere, nothing may be created there"), EXDEV);
+    if (mount != rootMount && mount != devMount && !isOwnTmpfs(mount, rootMount)) {
+        throw Error::fromErrno(cat(printable(pathOfDescriptor(directory)),
+                                   " is mounted from elsewhere, nothing may be created there"),
+                               EXDEV);
     }
 }
 
 void RootEditor::requireNotTheRuntimes(int file) const {
-    struct stat status {};
+    const auto status = statusOf(file, "the destination");
     struct statfs filesystem {};
-    checkErrno(::fstat(file, &status), "Failed to examine the destination");
     checkErrno(::fstatfs(file, &filesystem), "Failed to examine the destination's filesystem");
+    const ContainerView view;  // once, instead of for each device
+    const auto dev = findOrThrow(root, "/dev");
     const auto isTheOne = [&](std::string_view name) {
-        const auto device = tryOpenInRoot(root, cat("/dev/", name), LastLink::keep);
         struct stat deviceStatus {};
-        return device && ::fstat(device.get(), &deviceStatus) == 0 && isSameFile(status, deviceStatus);
+        if (dev && ::fstatat(dev.get(), std::string(name).c_str(), &deviceStatus, AT_SYMLINK_NOFOLLOW) == 0) {
+            return isSameFile(status, deviceStatus);
+        }
+        if (dev && errno != ENOENT && errno != ENOTDIR) {
+            throwErrno(cat("Failed to look up the container's /dev/", name));
+        }
+        return false;
     };
     if (filesystem.f_type == DEVPTS_SUPER_MAGIC ||
         std::any_of(oci::runtimeDevices.begin(), oci::runtimeDevices.end(), isTheOne)) {
@@ -84,43 +101,43 @@ void RootEditor::requireNotTheRuntimes(int file) const {
 }
 
 void RootEditor::requireNotTheRuntimes(int directory, const std::string& name) const {
-    const auto dev = tryOpenInRoot(root, "/dev");
+    if (!oci::isRuntimeDevice(cat("/dev/", name))) {
+        return;
+    }
+    const auto dev = findOrThrow(root, "/dev");
     struct stat devStatus {};
     struct stat status {};
-    if (dev && ::fstat(dev.get(), &devStatus) == 0 && ::fstat(directory, &status) == 0 && isSameFile(devStatus, status) &&
-        oci::isRuntimeDevice(cat("/dev/", name))) {
+    if (dev && ::fstat(dev.get(), &devStatus) == 0 && ::fstat(directory, &status) == 0 &&
+        isSameFile(devStatus, status)) {
         throw Error::fromErrno(cat("/dev/", printable(name), " belongs to the OCI runtime"), EXDEV);
     }
 }
 
 UniqueFd RootEditor::openDestination(const std::string& destination, bool isDirectory) const {
-    if (auto present = tryOpenInRoot(root, destination)) {
-        struct stat status {};
-        checkErrno(::fstat(present.get(), &status), "Failed to examine the destination");
-        if (S_ISDIR(status.st_mode) != isDirectory) {
-            throw Error::fromErrno("the one is a directory, the other is none", isDirectory ? ENOTDIR : EISDIR);
+    if (auto present = tryFindInRoot(root, destination)) {
+        if (S_ISDIR(statusOf(present.get(), "the destination").st_mode) != isDirectory) {
+            throw isDirectory
+                ? Error::fromErrno("the destination is a file", ENOTDIR)
+                : Error::fromErrno("the destination is a directory and the source is not", EISDIR);
         }
         return present;
     }
+    // With root's rights, because root owns the directories; never in mounts from elsewhere.
     const Creation creation{.permit = [this](int parent) { requireOwnMount(parent); }};
     return createInRoot(root, destination, isDirectory ? EntryKind::directory : EntryKind::file, creation);
 }
 
-void RootEditor::bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
-                      Destination where) const {
+void RootEditor::bind(const std::string& source, const std::string& destination,
+                      const BindAttributes& attributes, Destination where) const {
     try {
         const auto from = openFile(source, O_PATH);
-        struct stat sourceStatus {};
-        checkErrno(::fstat(from.get(), &sourceStatus), "Failed to examine the source");
+        const auto sourceStatus = statusOf(from.get(), "the source");
         const auto to = openDestination(destination, S_ISDIR(sourceStatus.st_mode));
         if (where == Destination::notTheKernels) {
             requireNotTheKernels(to.get());
         }
-        struct stat targetStatus {};
-        struct stat rootStatus {};
-        checkErrno(::fstat(to.get(), &targetStatus), "Failed to examine the destination");
-        checkErrno(::fstat(root, &rootStatus), "Failed to examine the root filesystem");
-        if (isSameFile(targetStatus, rootStatus)) {
+        const auto targetStatus = statusOf(to.get(), "the destination");
+        if (isSameFile(targetStatus, statusOf(root, "the root filesystem"))) {
             throw Error("the root directory cannot be a mount destination");
         }
         if (!isSameFile(sourceStatus, targetStatus)) {
@@ -128,7 +145,8 @@ void RootEditor::bind(const std::string& source, const std::string& destination,
             bindMount(from.get(), to.get(), attributes);
         }
     } catch (Error& error) {
-        error.addContext(cat("Failed to bind mount ", printable(source), " on the container's ", printable(destination)));
+        error.addContext(
+            cat("Failed to bind mount ", printable(source), " on the container's ", printable(destination)));
         throw;
     }
 }
@@ -142,20 +160,34 @@ void RootEditor::makeDirectory(const std::string& path) const {
     }
 }
 
+void RootEditor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& path) const {
+    const Creation creation{
+        .directoryMode = 0700, .owner = owner, .group = group, .permit = [this](int parent) {
+            requireOwnMount(parent);
+        }};
+    try {
+        createInRoot(root, path, EntryKind::directory, creation);
+    } catch (Error& error) {
+        error.addContext(cat("Failed to make the container's directory ", printable(path)));
+        throw;
+    }
+}
+
 void RootEditor::copyFile(const std::string& source, const std::string& destination) const {
     try {
         const auto from = openFile(source, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-        struct stat status {};
-        checkErrno(::fstat(from.get(), &status), "Failed to examine the source");
+        const auto status = statusOf(from.get(), "the source");
         if (!S_ISREG(status.st_mode)) {
             throw Error("the source is not a regular file");
         }
         const auto slash = destination.rfind('/');
         const auto name = destination.substr(slash + 1);
         const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
-        replaceEntry(parent.get(), name, status.st_mode & 0755U, [&](int file) { copyContent(from.get(), file); });
+        replaceEntry(parent.get(), name, status.st_mode & 0755U,
+                     [&](int file) { copyContent(from.get(), file); });
     } catch (Error& error) {
-        error.addContext(cat("Failed to copy ", printable(source), " to the container's ", printable(destination)));
+        error.addContext(
+            cat("Failed to copy ", printable(source), " to the container's ", printable(destination)));
         throw;
     }
 }
@@ -163,7 +195,7 @@ void RootEditor::copyFile(const std::string& source, const std::string& destinat
 void RootEditor::replaceFile(std::string_view path, std::string_view content, mode_t mode) const {
     const auto slash = path.rfind('/');
     try {
-        const auto parent = tryOpenInRoot(root, slash == 0 ? "/" : path.substr(0, slash));
+        const auto parent = tryFindInRoot(root, slash == 0 ? "/" : path.substr(0, slash));
         if (!parent) {
             throwErrno("Failed to open its directory");
         }
@@ -175,7 +207,8 @@ void RootEditor::replaceFile(std::string_view path, std::string_view content, mo
     }
 }
 
-void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mode, const std::function<void(int)>& fill) const {
+void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mode,
+                              const std::function<void(int)>& fill) const {
     requireOwnMount(directory);
     requireNotTheRuntimes(directory, name);
     const auto temporary = cat('.', name, '-', randomLetters());
@@ -183,41 +216,82 @@ void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mod
         const auto file = openFileAt(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
         fill(file.get());
         checkErrno(::fchmod(file.get(), mode), "Failed to set the permissions");
-        checkErrno(::renameat(directory, temporary.c_str(), directory, name.c_str()), "Failed to replace the existing entry");
+        checkErrno(::renameat(directory, temporary.c_str(), directory, name.c_str()),
+                   "Failed to replace the existing entry");
     } catch (...) {
         ::unlinkat(directory, temporary.c_str(), 0);
         throw;
     }
 }
 
-RootEditor::LinkResult RootEditor::link(const std::string& directory, const std::string& name, const std::string& target) const {
-    const auto place = tryOpenInRoot(root, directory);
-    struct stat directoryStatus {};
-    if (!place || ::fstat(place.get(), &directoryStatus) != 0 || !S_ISDIR(directoryStatus.st_mode)) {
-        return LinkResult::noDirectory;
+void RootEditor::putLink(int directory, const std::string& name, const std::string& text) const {
+    requireNotTheRuntimes(directory, name);
+    if (::symlinkat(text.c_str(), directory, name.c_str()) == 0) {
+        return;
     }
-    const auto path = cat(directory, '/', name);
+    if (errno != EEXIST) {
+        throwErrno("Failed to create the link");
+    }
+    const auto temporary = cat('.', name, '-', randomLetters());
+    checkErrno(::symlinkat(text.c_str(), directory, temporary.c_str()), "Failed to create the link");
+    if (::renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
+        const int error = errno;
+        ::unlinkat(directory, temporary.c_str(), 0);
+        throw Error::fromErrno("Failed to replace the existing entry", error);
+    }
+}
+
+void RootEditor::replaceLink(const std::string& destination, const std::string& text) const {
+    const auto slash = destination.rfind('/');
     try {
-        const auto wanted = openInRoot(root, target);
-        const auto present = tryOpenInRoot(root, path);
-        struct stat wantedStatus {};
-        struct stat presentStatus {};
-        checkErrno(::fstat(wanted.get(), &wantedStatus), "Failed to examine the target");
-        if (present && ::fstat(present.get(), &presentStatus) == 0 && isSameFile(wantedStatus, presentStatus)) {
-            return LinkResult::leadsThereAlready;
-        }
-        requireOwnMount(place.get());
-        requireNotTheRuntimes(place.get(), name);
-        const auto temporary = cat('.', name, '-', randomLetters());
-        checkErrno(::symlinkat(target.c_str(), place.get(), temporary.c_str()), "Failed to create the link");
-        if (::renameat(place.get(), temporary.c_str(), place.get(), name.c_str()) != 0) {
-            const int error = errno;
-            ::unlinkat(place.get(), temporary.c_str(), 0);
-            throw Error::fromErrno("Failed to replace the existing entry", error);
-        }
-        return LinkResult::made;
+        const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
+        requireOwnMount(parent.get());
+        putLink(parent.get(), destination.substr(slash + 1), text);
     } catch (Error& error) {
-        error.addContext(cat("Failed to link the container's ", printable(path), " to ", printable(target)));
+        error.addContext(cat("Failed to link the container's ", printable(destination)));
+        throw;
+    }
+}
+
+/// The directory, without the names that lead to the target already; empty if it does not exist.
+UniqueFd RootEditor::findLinks(const std::string& directory, const std::string& target,
+                               std::vector<std::string>& names) const {
+    const ContainerView view;  // once for all names
+    auto place = tryFindInRoot(root, directory);
+    struct stat status {};
+    if (!place || ::fstat(place.get(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+        return {};
+    }
+    const auto wanted = tryFindInRoot(root, target);
+    struct stat wantedStatus {};
+    checkErrno(wanted ? ::fstat(wanted.get(), &wantedStatus) : -1, "Failed to find the target");
+    std::erase_if(names, [&](const std::string& name) {
+        const auto present = tryFindInRoot(root, cat(directory, '/', name));
+        return present && ::fstat(present.get(), &status) == 0 && isSameFile(wantedStatus, status);
+    });
+    return place;
+}
+
+std::vector<std::string> RootEditor::link(const std::string& directory, const std::vector<std::string>& names,
+                                          const std::string& target) const {
+    auto missing = names;
+    std::string_view current = names.empty() ? std::string_view() : names.front();
+    try {
+        const auto place = findLinks(directory, target, missing);
+        if (!place) {
+            return {};
+        }
+        if (!missing.empty()) {
+            requireOwnMount(place.get());
+        }
+        for (const auto& name : missing) {
+            current = name;
+            putLink(place.get(), name, target);
+        }
+        return missing;
+    } catch (Error& error) {
+        error.addContext(cat("Failed to link the container's ", printable(cat(directory, '/', current)),
+                             " to ", printable(target)));
         throw;
     }
 }

@@ -6,61 +6,79 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mounts.hpp"
 #include "base/unique_fd.hpp"
+#include "hooks/kit/writable_root.hpp"
 
 namespace sarus::hooks {
 
-/// Mounts files of the host into a container's root filesystem and makes links in it.
+/// Mounts files of the host into a container's root filesystem and creates links in it.
 ///
-/// Everything is reached by descriptor inside the root. Existing entries may lie on any mount, because a mount over them changes
-/// nothing there. New entries are made only on the root filesystem itself and on a /dev of the container's own: what else is
-/// mounted there belongs to the host or to the user. What the OCI runtime made in /dev (oci/runtime_devices.hpp) is neither
-/// covered nor replaced, whatever link leads there: the runtime still has to open some of it, with the rights of root.
+/// Accesses everything by descriptor inside the root. Existing entries may lie on any mount, because mounting
+/// over them changes nothing there. New entries are created only on the root filesystem itself (even if the
+/// runtime has already made it read-only), and on the container's own /dev and tmpfs mounts: other mounts
+/// belong to the host or the user. Never covers or replaces entries that the OCI runtime created in /dev
+/// (oci/runtime_devices.hpp), whatever link leads there: the runtime still has to open some of them with
+/// root's rights.
 class RootEditor {
 public:
-    /// Where a mount may go. A destination that the container's user or image had a part in must not be one of the kernel's
-    /// filesystems (proc, sysfs, cgroup), which programs with privileges trust.
+    /// Where a mount may go. If the container's user or image influenced the destination, it must not be on a
+    /// kernel filesystem (proc, sysfs, cgroup), which privileged programs trust.
     enum class Destination { any, notTheKernels };
 
     /// `rootFd` (O_PATH, not owned) is the root directory in this process's mount namespace.
     explicit RootEditor(int rootFd);
 
-    /// Mounts `source`, a path of the host whose symbolic links are followed, on `destination` with all that is mounted below it.
-    /// What is missing of the destination is created, owned by root. Nothing happens if the destination is the source already.
-    /// Throws Error.
+    /// Mounts `source`, a path of the host whose symbolic links are followed, with everything mounted below
+    /// it on `destination`. Creates missing parts of the destination, owned by root. Does nothing if the
+    /// destination already is the source. Throws Error.
     void bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
-              Destination kind = Destination::any) const;
+              Destination where = Destination::any) const;
 
-    /// Makes a directory, and those on its way, unless it is there. New ones belong to root, mode 0755. Throws Error.
+    /// Creates a directory and its parents unless it exists. New ones belong to root, mode 0755. Throws
+    /// Error.
     void makeDirectory(const std::string& path) const;
 
-    /// Puts a copy of the regular file `source`, a path of the host whose symbolic links are followed, at `destination`: new,
-    /// owned by root, with the permissions of the source but without special bits or rights to write for others. What is there is
-    /// replaced atomically, a symbolic link itself too; a directory or a mount point is not: Error. Also throws where new entries
-    /// are not allowed (errno EXDEV).
+    /// The same for a directory of the container's user, mode 0700. Throws Error.
+    void makeDirectoryOf(uid_t owner, gid_t group, const std::string& path) const;
+
+    /// Puts a copy of the regular file `source`, a path of the host whose symbolic links are followed, at
+    /// `destination`: new, owned by root, with the permissions of the source but without special bits or
+    /// write access for others. Replaces an existing file or symbolic link atomically; throws Error for a
+    /// directory or mount point, and where new entries are not allowed (errno EXDEV).
     void copyFile(const std::string& source, const std::string& destination) const;
 
-    /// Replaces a file atomically, or makes it; what is at the last component is replaced itself, also if it is a symbolic link.
-    /// The directory must exist. The file is not flushed to the disk, because a container's file which a crash loses is made
-    /// again at the next start. Throws Error, also where new entries are not allowed (errno EXDEV).
+    /// Makes `destination` a symbolic link with this text, which may lead nowhere. Replaces an existing file
+    /// or link atomically; throws Error as copyFile() does.
+    void replaceLink(const std::string& destination, const std::string& text) const;
+
+    /// Creates a file or replaces it atomically; replaces a symbolic link itself. The directory must exist.
+    /// Does not flush the file to disk: if a crash loses it, the next start creates it again. Throws Error,
+    /// also where new entries are not allowed (errno EXDEV).
     void replaceFile(std::string_view path, std::string_view content, mode_t mode) const;
 
-    enum class LinkResult { made, leadsThereAlready, noDirectory };
-    /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) unless it leads to the same file already. An
-    /// existing file is replaced, atomically; a directory or a mount point is not: Error. Also throws where new entries are
-    /// not allowed (errno EXDEV).
-    LinkResult link(const std::string& directory, const std::string& name, const std::string& target) const;
+    /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) for each name that does not
+    /// lead to the same file yet, and returns these names; none if there is no such directory. Replaces
+    /// existing files atomically; throws Error for a directory or mount point, and where new entries are not
+    /// allowed (errno EXDEV).
+    std::vector<std::string> link(const std::string& directory, const std::vector<std::string>& names,
+                                  const std::string& target) const;
 
 private:
     void requireOwnMount(int directory) const;
     void requireNotTheRuntimes(int file) const;
     void requireNotTheRuntimes(int directory, const std::string& name) const;
-    void replaceEntry(int directory, const std::string& name, mode_t mode, const std::function<void(int)>& fill) const;
+    void replaceEntry(int directory, const std::string& name, mode_t mode,
+                      const std::function<void(int)>& fill) const;
+    UniqueFd findLinks(const std::string& directory, const std::string& target,
+                       std::vector<std::string>& names) const;
+    void putLink(int directory, const std::string& name, const std::string& text) const;
     UniqueFd openDestination(const std::string& destination, bool isDirectory) const;
 
     int root;
+    WritableRoot writable;
     std::uint64_t rootMount;
     std::uint64_t devMount;
 };

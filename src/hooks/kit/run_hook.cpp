@@ -2,47 +2,107 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <memory>
+#include <optional>
 
-#include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/standard_streams.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/shipped_hooks.hpp"
 
 namespace sarus::hooks {
 
 namespace {
+
+constexpr std::size_t largestInput = 16U << 20U;
 
 void normalizeProcess() {
     openMissingStandardStreams();
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    // An inherited SIG_IGN would make waitpid(2) fail. SIGPIPE is ignored: a reader that went away must not stop the work.
+    // An inherited SIG_IGN would make waitpid(2) fail. SIGPIPE is ignored: a reader that has gone must not
+    // stop the work.
     ::signal(SIGCHLD, SIG_DFL);
     ::signal(SIGPIPE, SIG_IGN);
     ::umask(022);
-    checkErrno(::chdir("/"), "Failed to change to the directory /");
 }
 
-/// Runs `work` and turns every exception into one or two lines and an exit status.
-template <typename Work>
-int guarded(const HookLog& log, Work work) noexcept {
+/// Waits for the child; nullopt if it has not ended in time. SIGCHLD must be blocked.
+std::optional<int> waitFor(pid_t child, std::chrono::steady_clock::time_point end,
+                           const sigset_t& childEnded) {
+    int status = 0;
+    while (::waitpid(child, &status, WNOHANG) != child) {
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now())
+                .count();
+        if (left <= 0) {
+            return std::nullopt;
+        }
+        const timespec patience{.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1'000'000};
+        ::sigtimedwait(&childEnded, nullptr, &patience);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Forks: the child goes on with nullopt, its parent gets the exit status. A process that waits for a user's
+/// file server cannot even be killed, so no time limit would help whoever waits for its end. Without root's
+/// rights there is no child.
+std::optional<int> runInChild(std::chrono::seconds longest) {
+    if (::geteuid() != 0) {
+        return std::nullopt;
+    }
+    const auto end = std::chrono::steady_clock::now() + longest;
+    sigset_t childEnded;
+    ::sigemptyset(&childEnded);
+    ::sigaddset(&childEnded, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &childEnded, nullptr);
+    const pid_t self = ::getpid();
+    const pid_t child = ::fork();
+    checkErrno(child, "Failed to start a process");
+    if (child == 0) {
+        ::sigprocmask(SIG_UNBLOCK, &childEnded, nullptr);
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        if (::getppid() != self) {
+            ::_exit(1);
+        }
+        return std::nullopt;
+    }
+    const auto status = waitFor(child, end, childEnded);
+    if (!status) {
+        ::kill(child, SIGKILL);
+        throw Error(cat("The hook was stopped after ", longest.count(), " s"),
+                    "A file system that is mounted in the container may have stopped answering");
+    }
+    return status;
+}
+
+/// Runs `work` and turns every exception into one or two lines for `report` and an exit status.
+template <typename Report, typename Work>
+int guarded(Report report, Work work) noexcept {
     try {
         try {
-            work();
-            return 0;
+            return work();
         } catch (const Error& error) {
-            log.error(error.what());
+            report(error.what());
             if (!error.hint().empty()) {
-                log.error(cat("hint: ", error.hint()));
+                report(cat("hint: ", error.hint()));
             }
             return error.exitStatus();
         } catch (const std::exception& error) {
-            log.error(cat("internal error: ", printable(error.what())));
+            report(cat("internal error: ", printable(error.what())));
         }
     } catch (...) {
         printError("hook: out of memory");
@@ -50,25 +110,241 @@ int guarded(const HookLog& log, Work work) noexcept {
     return 1;
 }
 
+void requireSupportedStage(const HookProgram& program, const oci::ContainerState& state) {
+    const auto stage = oci::stageAfterStart(state);
+    if (const auto problem =
+            stage ? hook_contracts::explainUnsupportedStage(program.program, *stage) : std::nullopt) {
+        throw Error(*problem, "Change \"stages\" in the hook's JSON file");
+    }
+}
+
+/// Lets standard input be read once more.
+void restoreInput(const std::string& text) {
+    const auto file = makeMemoryFile("container-state", text);
+    checkErrno(::dup2(file.get(), STDIN_FILENO), "Failed to replace standard input");
+}
+
+enum class Mode { work, check, explain, suggest, help };
+
+struct CommandLine {
+    Mode mode = Mode::work;
+    bool isJson = false;
+    std::string root;
+    std::vector<std::string> containerVariables;
+    std::vector<std::string> arguments;  ///< the hook's own
+};
+
+/// Handles the --explain options common to all hooks; false for the hook's own arguments.
+bool takeExplainOption(std::span<char* const> argv, std::size_t& at, CommandLine& line) {
+    const std::string_view argument = argv[at];
+    const auto valueOf = [&](std::string_view name) -> std::optional<std::string> {
+        if (argument.starts_with(name) && argument[name.size()] == '=') {
+            return std::string(argument.substr(name.size() + 1));
+        }
+        if (argument == name && at + 1 < argv.size()) {
+            return std::string(argv[++at]);
+        }
+        return std::nullopt;
+    };
+    if (argument == "--json") {
+        line.isJson = true;
+    } else if (auto root = valueOf("--root")) {
+        line.root = std::move(*root);
+    } else if (auto variable = valueOf("--env")) {
+        line.containerVariables.push_back(std::move(*variable));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/// A JSON file whose "args" begin with an option would lose it.
+void requireProgramName(std::span<char* const> argv, const HookProgram& program) {
+    if (!argv.empty() && argv[0][0] == '-') {
+        throw Error(
+            cat("args[0] in the hook's JSON file is ", printable(argv[0]), ", which would be ignored"),
+            cat("args[0] is the program's name: \"args\": [\"", program.program, "\", \"", printable(argv[0]),
+                "\", ...]"));
+    }
+}
+
+CommandLine parseCommandLine(std::span<char* const> argv, const HookProgram& program) {
+    CommandLine line;
+    const auto arguments = argv.subspan(argv.empty() ? 0 : 1);
+    const auto has = [&](std::string_view option) {
+        return std::find(arguments.begin(), arguments.end(), option) != arguments.end();
+    };
+    line.mode = has("--help")                                    ? Mode::help
+                : has("--check")                                 ? Mode::check
+                : has("--explain")                               ? Mode::explain
+                : program.suggest != nullptr && has("--suggest") ? Mode::suggest
+                                                                 : Mode::work;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const std::string_view argument = arguments[i];
+        const bool isMode = argument == "--check" || argument == "--explain" ||
+                            (line.mode == Mode::suggest && argument == "--suggest");
+        if (!isMode && !(line.mode == Mode::explain && takeExplainOption(arguments, i, line))) {
+            line.arguments.emplace_back(arguments[i]);
+        }
+    }
+    return line;
+}
+
+/// Reports variables that look like misspelt ones of the hook; others, such as PATH, are harmless.
+void checkVariables(const HookProgram& program, const HookEnvironment& environment, Findings& findings) {
+    auto known = program.variables;
+    known.push_back(logVariable);
+    for (const auto& name : environment.names()) {
+        const auto family = std::string_view(name).substr(0, name.find('_') + 1);
+        const auto isRelated = [&](std::string_view variable) {
+            return !family.empty() && variable.starts_with(family);
+        };
+        if (std::find(known.begin(), known.end(), name) == known.end() &&
+            std::any_of(known.begin(), known.end(), isRelated)) {
+            findings.problem(cat("env: ", program.program, " does not know the variable ", printable(name),
+                                 " (it knows ",
+                                 join(std::vector<std::string>(known.begin(), known.end()), ", "), ")"));
+        }
+    }
+}
+
+int check(const HookProgram& program, const HookSetup& setup) {
+    Findings findings;
+    checkVariables(program, setup.environment, findings);
+    if (!program.takesArguments && !setup.arguments.empty()) {
+        findings.problem(cat("args: ", program.program, " ignores ", printable(setup.arguments.front())));
+    }
+    findings.attempt([&] { checkLogVariable(setup.environment); });
+    for (const auto name : program.containerVariables) {
+        if (setup.environment.find(name)) {
+            findings.problem(cat("env: ", name, " counts in the container's environment, not here"));
+        }
+    }
+    if (program.check != nullptr) {
+        findings.attempt([&] { program.check(setup, findings); });
+    }
+    writeAll(STDOUT_FILENO, cat(findings.text(), findings.hasProblems() ? "" : "no problem found\n"),
+             "standard output");
+    return findings.hasProblems() ? 1 : 0;
+}
+
+std::string absolutePath(const std::string& path) {
+    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), std::free);
+    if (!resolved) {
+        throwErrno(cat("--root: ", printable(path)));
+    }
+    return resolved.get();
+}
+
+void explain(const HookProgram& program, const HookSetup& setup, const CommandLine& line) {
+    std::optional<HookContext> context;
+    const auto container = [&]() -> HookContext& {
+        if (!context) {
+            if (line.root.empty() && ::isatty(STDIN_FILENO) == 1) {
+                throw Error("There is no container to explain",
+                            "Name a root filesystem (--root=DIRECTORY), or give a container's state on "
+                            "standard input");
+            }
+            context.emplace(line.root.empty()
+                                ? HookContext::read(STDIN_FILENO)
+                                : HookContext::ofRoot(absolutePath(line.root), line.containerVariables));
+        }
+        return *context;
+    };
+    if (line.isJson && !program.explainsAsJson) {
+        throw Error(cat(program.program, " has no option --json"));
+    }
+    if (!program.takesArguments && !setup.arguments.empty()) {
+        throw Error(cat("Unknown argument ", printable(setup.arguments.front())),
+                    cat(program.program, " --help lists what there is"));
+    }
+    program.explain(setup, {container, line.isJson});
+}
+
 }  // namespace
 
-int runHookProgram(std::string_view hookName, ProgramBody body) noexcept {
-    const HookLog log{std::string(hookName)};
-    return guarded(log, [&] {
-        normalizeProcess();
-        const auto environment = HookEnvironment::take();
-        body(environment, log);
+void Findings::problem(std::string_view text) {
+    if (!hasProblems()) {
+        firstProblem = text;
+    }
+    lines += cat(text, '\n');
+}
+
+void Findings::requireNone() const {
+    if (hasProblems()) {
+        throw Error(firstProblem);
+    }
+}
+
+void Findings::note(std::string_view text) {
+    lines += cat("note: ", text, '\n');
+}
+
+void Findings::attempt(const std::function<void()>& part) {
+    try {
+        part();
+    } catch (const Error& error) {
+        if (error.errnum() == EACCES || error.errnum() == EPERM) {
+            note(cat("not checked: ", error.what()));
+        } else {
+            problem(error.hint().empty() ? error.what() : cat(error.what(), " (", error.hint(), ")"));
+        }
+    }
+}
+
+void Findings::requireFile(std::string_view where, const std::string& path) {
+    attempt([&] {
+        struct stat status {};
+        checkErrno(::stat(path.c_str(), &status), cat(where, ": ", printable(path)));
     });
 }
 
-int runHook(std::string_view hookName, const HookBody& body) noexcept {
-    const HookLog log{std::string(hookName)};
-    return guarded(log, [&] {
+int hookMain(int argc, char** argv, const HookProgram& program) noexcept {
+    const HookLogger log{std::string(program.logName)};
+    bool isHook = true;
+    const auto report = [&](const std::string& text) {
+        isHook ? log.error(text) : printError(cat(program.program, ": ", text));
+    };
+    return guarded(report, [&] {
         normalizeProcess();
-        const auto environment = HookEnvironment::take();
+        const std::span<char* const> words(argv, static_cast<std::size_t>(argc));
+        const auto line = parseCommandLine(words, program);
+        isHook = line.mode == Mode::work;
+        if (line.mode == Mode::help) {
+            writeAll(STDOUT_FILENO, program.usage, "standard output");
+            return 0;
+        }
+        const HookSetup setup{line.arguments, HookEnvironment::take()};
+        if (line.mode == Mode::check) {
+            return check(program, setup);
+        }
+        if (line.mode == Mode::explain) {
+            explain(program, setup, line);
+            return 0;
+        }
+        if (line.mode == Mode::suggest) {
+            program.suggest(setup);
+            return 0;
+        }
+        requireProgramName(words, program);
+        checkErrno(::chdir("/"), "Failed to change to the directory /");
+        openLog(setup.environment, log);
+        if (program.filter != nullptr) {
+            const auto input = readAll(STDIN_FILENO, largestInput, "standard input");
+            if (program.run == nullptr || !oci::isContainerState(input)) {
+                program.filter(setup, input, log);
+                return 0;
+            }
+            restoreInput(input);
+        }
+        if (const auto statusOfChild = runInChild(program.longest)) {
+            return *statusOfChild;
+        }
         auto context = HookContext::read(STDIN_FILENO);
-        configureLogging(context, log);
-        body(context, environment, log);
+        configureLogging(context, setup.environment, log);
+        requireSupportedStage(program, context.state());
+        program.run(setup, context, log);
+        return 0;
     });
 }
 

@@ -14,13 +14,14 @@ namespace sarus::hooks {
 
 namespace {
 
-/// Whether one of the versions is the beginning of the other.
+/// Whether one version is a prefix of the other.
 bool agree(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
     const auto common = std::min(a.size(), b.size());
     return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(common), b.begin());
 }
 
-/// Where the link in the last component of `path` leads, as a path inside the root; nullopt if it is no link.
+/// The target of the link in the last component of `path`, as a path inside the root; nullopt if it is not a
+/// link.
 std::optional<std::string> linkTarget(int root, const std::string& path) {
     const auto place = tryOpenInRoot(root, path, LastLink::keep);
     char target[PATH_MAX];
@@ -57,7 +58,7 @@ std::vector<std::string> LibraryName::linkNames() const {
 std::optional<LibraryName> parseLibraryName(std::string_view path) {
     constexpr std::string_view suffix = ".so";
     const auto name = path.substr(path.rfind('/') + 1);
-    // "libx.so.1" and "libx.so.so": the last ".so" which is followed by a full stop or by nothing counts.
+    // "libx.so.1" and "libx.so.so": the last ".so" at the end or before a full stop counts.
     auto position = name.rfind(suffix);
     while (position != std::string_view::npos && position > 0) {
         const auto rest = name.substr(position + suffix.size());
@@ -103,7 +104,8 @@ std::optional<LibraryName> resolveLibraryName(int root, std::string_view path) {
 }
 
 AbiMatch compareAbi(const LibraryName& host, const LibraryName& container, AbiPolicy policy) {
-    if (host.linkerName != container.linkerName || !host.majorNumber() || host.majorNumber() != container.majorNumber()) {
+    if (host.linkerName != container.linkerName || !host.majorNumber() ||
+        host.majorNumber() != container.majorNumber()) {
         return AbiMatch::incompatible;
     }
     if (policy == AbiPolicy::strict) {

@@ -1,32 +1,35 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <span>
 #include <string>
 
-#include "base/error.hpp"
-#include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/mount.hpp"
 #include "hooks/kit/device_mount.hpp"
-#include "hooks/kit/linker_cache.hpp"
+#include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/run_hook.hpp"
 #include "hooks/mount/provider_path.hpp"
-#include "hooks/mount/requests.hpp"
 
 namespace {
 
 using namespace sarus;
 using namespace sarus::hooks;
+using hook_contracts::MountRequests;
 
-constexpr std::string_view kUsage =
-    "Usage: mount_hook [--mount=type=bind,source=PATH,destination=PATH[,readonly]]... [--device=PATH[:PATH][:ACCESS]]...\n"
+constexpr std::string_view usage =
+    "Usage: mount_hook REQUEST...                    (an OCI hook: reads the container's state)\n"
+    "       mount_hook REQUEST... --check            (looks for mistakes in its configuration)\n"
+    "       mount_hook REQUEST... --explain [--root=DIRECTORY] [--env=NAME=VALUE]...  (shows what it would "
+    "do)\n"
     "\n"
-    "An OCI hook: it reads the container's state on standard input. <FI_PROVIDER_PATH> in a destination stands for\n"
-    "the directory of the container's libfabric providers. With the variable LDCONFIG_PATH, it updates the linker cache.\n";
+    "REQUEST is --mount=type=bind,source=PATH,destination=PATH[,readonly] or --device=PATH[:PATH][:ACCESS].\n"
+    "<FI_PROVIDER_PATH> in a destination stands for the directory of the container's libfabric providers.\n"
+    "With the variable LDCONFIG_PATH, the hook updates the linker cache.\n"
+    "--env gives the container of --explain a variable.\n";
 
-/// The documented order: the container's variable, the place of its libfabric (which only counts with LDCONFIG_PATH), /usr/lib.
-std::string providerPath(HookContext& context, bool mayUseLinkerCache, const HookLog& log) {
+/// The documented order: the container's variable, the directory of its libfabric (only with LDCONFIG_PATH),
+/// /usr/lib.
+std::string providerPath(HookContext& context, bool mayUseLinkerCache, const HookLogger& log) {
     const auto variable = [&](std::string_view name) {
         return context.hasConfig() ? context.containerVariable(name).value_or("") : std::string();
     };
@@ -36,30 +39,82 @@ std::string providerPath(HookContext& context, bool mayUseLinkerCache, const Hoo
         }
         log.warn(cat("The container's FI_PROVIDER_PATH names no directory: ", printable(value)));
     }
-    const auto found =
-        mayUseLinkerCache ? mount::findProviderDirectory(context.rootfs(), variable("LD_LIBRARY_PATH")) : std::nullopt;
+    const auto found = mayUseLinkerCache
+                           ? mount::findProviderDirectory(context.rootfs(), variable("LD_LIBRARY_PATH"))
+                           : std::nullopt;
     return found.value_or("/usr/lib");
 }
 
-void runAsHook(std::span<const char* const> arguments, HookContext& context, const HookEnvironment& environment,
-               const HookLog& log) {
-    const auto requests = mount::parseRequests(arguments);
-    const bool usesLinkerCache = !environment.find("LDCONFIG_PATH").value_or("").empty();
-    const int root = context.rootfs();
-    const RootEditor editor(root);
-    const bool hasWildcard =
-        std::any_of(requests.mounts.begin(), requests.mounts.end(), [](const mount::Mount& mount) { return mount.hasWildcard; });
-    const auto provider = hasWildcard ? providerPath(context, usesLinkerCache, log) : std::string();
+/// The requests, with the provider's directory in place of the wildcard.
+struct Plan {
+    MountRequests requests;
+    std::string provider;
+    bool updatesLinkerCache = false;
+};
+
+Plan makePlan(const HookSetup& setup, HookContext& context, const HookLogger& log) {
+    Plan plan{hook_contracts::parseMountRequests(setup.arguments),
+              {},
+              !setup.environment.find("LDCONFIG_PATH").value_or("").empty()};
+    const auto& mounts = plan.requests.mounts;
+    if (std::any_of(mounts.begin(), mounts.end(), [](const auto& mount) { return mount.hasWildcard; })) {
+        plan.provider = providerPath(context, plan.updatesLinkerCache, log);
+    }
+    return plan;
+}
+
+void requireSources(const MountRequests& requests, Findings& findings) {
     for (const auto& mount : requests.mounts) {
-        const auto destination = mount.destination(provider);
-        editor.bind(mount.request.source, destination, {.readonly = mount.request.readonly},
-                    mount.hasWildcard ? RootEditor::Destination::notTheKernels : RootEditor::Destination::any);
-        log.info(cat("Mounted ", printable(mount.request.source), " on the container's ", printable(destination)));
+        findings.requireFile("--mount", mount.request.source);
     }
     for (const auto& device : requests.devices) {
+        findings.requireFile("--device", device.source);
+    }
+}
+
+void check(const HookSetup& setup, Findings& findings) {
+    const auto requests = hook_contracts::parseMountRequests(setup.arguments);
+    if (requests.mounts.empty() && requests.devices.empty()) {
+        findings.problem("args: there is no --mount and no --device, so the hook does nothing");
+    }
+    requireSources(requests, findings);
+}
+
+void explain(const HookSetup& setup, const ExplainRequest& request) {
+    const auto plan = makePlan(setup, request.container(), HookLogger("Mount hook"));
+    for (const auto& mount : plan.requests.mounts) {
+        printLine(cat("mount ", printable(mount.request.source), " on ",
+                      printable(mount.destination(plan.provider)),
+                      mount.request.readonly ? " (read-only)" : ""));
+    }
+    for (const auto& device : plan.requests.devices) {
+        printLine(cat("device ", printable(device.source), " on ", printable(device.destination), " (",
+                      device.access, ')'));
+    }
+    if (plan.updatesLinkerCache) {
+        printLine("update the linker cache");
+    }
+    Findings findings;
+    requireSources(plan.requests, findings);
+    findings.requireNone();
+}
+
+void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& log) {
+    const auto plan = makePlan(setup, context, log);
+    const int root = context.rootfs();
+    const RootEditor editor(root);
+    for (const auto& mount : plan.requests.mounts) {
+        const auto destination = mount.destination(plan.provider);
+        editor.bind(
+            mount.request.source, destination, {.readonly = mount.request.readonly},
+            mount.hasWildcard ? RootEditor::Destination::notTheKernels : RootEditor::Destination::any);
+        log.info(
+            cat("Mounted ", printable(mount.request.source), " on the container's ", printable(destination)));
+    }
+    for (const auto& device : plan.requests.devices) {
         mountDevice(editor, context, device.source, device.destination, device.access, log);
     }
-    if (usesLinkerCache) {
+    if (plan.updatesLinkerCache) {
         updateLinkerCacheIfPossible(root, log);
     }
 }
@@ -67,11 +122,13 @@ void runAsHook(std::span<const char* const> arguments, HookContext& context, con
 }  // namespace
 
 int main(int argc, char** argv) {
-    const auto arguments = std::span<const char* const>(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
-    if (arguments.size() == 1 && std::string_view(arguments[0]) == "--help") {
-        return ::write(STDOUT_FILENO, kUsage.data(), kUsage.size()) == static_cast<ssize_t>(kUsage.size()) ? 0 : 1;
-    }
-    return runHook("Mount hook", [arguments](HookContext& context, const HookEnvironment& environment, const HookLog& log) {
-        runAsHook(arguments, context, environment, log);
-    });
+    return hookMain(argc, argv,
+                    {.program = "mount_hook",
+                     .logName = "Mount hook",
+                     .usage = usage,
+                     .variables = {"LDCONFIG_PATH"},
+                     .takesArguments = true,
+                     .check = check,
+                     .explain = explain,
+                     .run = runAsHook});
 }

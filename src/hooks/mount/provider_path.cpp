@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/library_search.hpp"
+#include "hooks/kit/linker_cache/library_search.hpp"
 
 namespace sarus::hooks::mount {
 

@@ -4,24 +4,26 @@
 #include <vector>
 
 #include "hooks/kit/hook_environment.hpp"
+#include "hooks/kit/host_library.hpp"
 #include "hooks/kit/soname_version.hpp"
 
 namespace sarus::hooks::mpi {
 
-/// What the hook's JSON file asks for, in its `env` (docs/hooks.md, "MPI hook").
+/// The settings in the `env` of the hook's JSON file (docs/reference/hooks.md, "MPI hook").
 struct Configuration {
-    std::vector<std::string> mpiLibraries;  ///< MPI_LIBS
-    std::vector<std::string> dependencies;  ///< MPI_DEPENDENCY_LIBS
+    std::vector<HostLibrary> mpiLibraries;  ///< MPI_LIBS
+    std::vector<HostLibrary> dependencies;  ///< MPI_DEPENDENCY_LIBS
     std::vector<std::string> bindMounts;    ///< BIND_MOUNTS
     AbiPolicy policy = AbiPolicy::major;    ///< MPI_COMPATIBILITY_TYPE
     bool isRootless = false;                ///< HOOK_ROOTLESS
     bool isMissingVersionFatal = true;      ///< MPI_VERSION_CHECK is not "warn"
 };
 
-/// Throws Error for a missing MPI_LIBS and for paths which are not absolute.
-Configuration readConfiguration(const HookEnvironment& environment);
+/// Every mistake of the configuration, one message each; empty if there is none. Reads the configured
+/// libraries.
+std::vector<std::string> checkConfiguration(const HookEnvironment& environment);
 
-/// As documented: whatever is neither "full" nor "strict" is the default, `major`.
-AbiPolicy parsePolicy(std::string_view text) noexcept;
+/// Throws Error with all mistakes found by checkConfiguration().
+Configuration readConfiguration(const HookEnvironment& environment);
 
 }  // namespace sarus::hooks::mpi

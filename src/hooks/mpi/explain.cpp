@@ -4,14 +4,14 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "oci/json_writer.hpp"
+#include "oci/json/json_writer.hpp"
 
 namespace sarus::hooks::mpi {
 
 namespace {
 
-constexpr std::size_t kColumns = 4;
-using Row = std::array<std::string, kColumns>;
+constexpr std::size_t columnCount = 4;
+using Row = std::array<std::string, columnCount>;
 
 std::string_view textOf(Role role) {
     return role == Role::mpi ? "mpi" : "dependency";
@@ -22,16 +22,16 @@ std::string_view textOf(Method method) {
 }
 
 std::string formatTable(const std::vector<Row>& rows) {
-    std::array<std::size_t, kColumns> widths{};
+    std::array<std::size_t, columnCount> widths{};
     for (const auto& row : rows) {
-        for (std::size_t i = 0; i < kColumns; ++i) {
+        for (std::size_t i = 0; i < columnCount; ++i) {
             widths[i] = std::max(widths[i], row[i].size());
         }
     }
     std::string text;
     for (const auto& row : rows) {
         std::string line;
-        for (std::size_t i = 0; i < kColumns; ++i) {
+        for (std::size_t i = 0; i < columnCount; ++i) {
             line += row[i];
             line.append(widths[i] - row[i].size() + 2, ' ');
         }
@@ -72,7 +72,7 @@ std::string explainAsTable(const Survey& survey, const Configuration& configurat
 
 std::string explainAsJson(const Survey& survey, const Configuration& configuration) {
     oci::JsonWriter json;
-    json.beginObject().key("injections").beginArray();
+    json.beginObject().member("program", survey.program).key("injections").beginArray();
     for (const auto& injection : survey.plan.injections) {
         json.beginObject();
         json.member("kind", textOf(injection.role)).member("action", textOf(injection.method));

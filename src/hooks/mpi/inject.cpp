@@ -8,39 +8,37 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/device_mount.hpp"
-#include "hooks/kit/library_directories.hpp"
+#include "hooks/kit/linker_cache/cache_amendment.hpp"
+#include "hooks/kit/linker_cache/library_directories.hpp"
 #include "hooks/kit/root_editor.hpp"
-#include "hooks/mpi/cache_amendment.hpp"
 
 namespace sarus::hooks::mpi {
 
 namespace {
 
-/// Errors which say that the place cannot be written; the container may work nevertheless.
+/// Whether the destination is not writable; the container may work nevertheless.
 bool isNotWritable(const Error& error) {
     return error.errnum() == EROFS || error.errnum() == EXDEV;
 }
 
-void makeLinks(const RootEditor& editor, const Injection& injection, const HookLog& log) {
+void makeLinks(const RootEditor& editor, const Injection& injection, const HookLogger& log) {
     const auto& target = injection.destinations.front();
     for (const std::string directory : {"/lib", "/lib64"}) {
-        for (const auto& name : injection.links) {
-            try {
-                if (editor.link(directory, name, target) == RootEditor::LinkResult::made) {
-                    log.debug(cat("Linked ", directory, '/', printable(name), " to ", printable(target)));
-                }
-            } catch (const Error& error) {
-                if (!isNotWritable(error)) {
-                    throw;
-                }
-                log.warn(error.what());
+        try {
+            for (const auto& name : editor.link(directory, injection.links, target)) {
+                log.debug(cat("Linked ", directory, '/', printable(name), " to ", printable(target)));
             }
+        } catch (const Error& error) {
+            if (!isNotWritable(error)) {
+                throw;
+            }
+            log.warn(error.what());
         }
     }
 }
 
-void mountFile(const RootEditor& editor, const std::string& path, const Configuration& configuration, const HookContext& context,
-               const HookLog& log) {
+void mountFile(const RootEditor& editor, const std::string& path, const Configuration& configuration,
+               const HookContext& context, const HookLogger& log) {
     struct stat status {};
     checkErrno(::stat(path.c_str(), &status), cat("Failed to find ", printable(path), " of BIND_MOUNTS"));
     const bool isDevice = S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
@@ -52,16 +50,52 @@ void mountFile(const RootEditor& editor, const std::string& path, const Configur
     log.info(cat("Mounted ", printable(path)));
 }
 
-void updateSearch(int root, const std::vector<Injection>& injections, const HookLog& log) {
-    const bool isAdded = std::any_of(injections.begin(), injections.end(),
-                                     [](const Injection& injection) { return injection.method == Method::add; });
+void mountLibrary(const RootEditor& editor, const Injection& injection, const std::string& destination,
+                  const HookLogger& log) {
+    const bool isReplacing = injection.method == Method::replace;
+    const auto source = printable(injection.library.path);
+    try {
+        editor.bind(injection.library.path, destination, {.readonly = true, .nodev = true},
+                    RootEditor::Destination::notTheKernels);
+    } catch (const Error& error) {
+        if (!isReplacing || !isNotWritable(error)) {
+            throw;
+        }
+        // The file existed until its directory was covered.
+        log.warn(cat("BIND_MOUNTS hides the container's ", printable(destination), ", which ", source,
+                     " was to replace"));
+        return;
+    }
+    log.info(cat(isReplacing ? "Replaced the container's " : "Added ", printable(destination),
+                 isReplacing ? " by " : " from ", source));
+}
+
+/// The linker cache entries for the injected libraries: each name of each library, with its path.
+std::vector<LdCacheRecord> recordsOf(const std::vector<Injection>& injections) {
+    std::vector<LdCacheRecord> records;
+    for (const auto& injection : injections) {
+        const auto flags = ldCacheFlags(injection.library.elf);
+        for (const auto& name : injection.links) {
+            if (flags) {
+                records.push_back({name, injection.destinations.front(), *flags, {}});
+            }
+        }
+    }
+    return records;
+}
+
+void updateSearch(int root, const std::vector<Injection>& injections, const HookLogger& log) {
+    const bool isAdded = std::any_of(injections.begin(), injections.end(), [](const Injection& injection) {
+        return injection.method == Method::add;
+    });
     try {
         for (const auto& linker : findDynamicLinkers(root)) {
             if (isAdded && linker.library == CLibrary::musl) {
                 addMuslLibraryDirectories(root, linker.name, {"/lib", "/usr/lib"});
             }
         }
-        amendLinkerCache(root, injections);
+        const bool isBigEndian = !injections.empty() && injections.front().library.elf.isBigEndian;
+        amendLinkerCache(root, recordsOf(injections), isBigEndian);
     } catch (const Error& error) {
         if (!isNotWritable(error)) {
             throw;
@@ -72,20 +106,19 @@ void updateSearch(int root, const std::vector<Injection>& injections, const Hook
 
 }  // namespace
 
-void inject(const InjectionPlan& plan, const Configuration& configuration, HookContext& context, const HookLog& log) {
+void inject(const InjectionPlan& plan, const Configuration& configuration, HookContext& context,
+            const HookLogger& log) {
     const int root = context.rootfs();
     const RootEditor editor(root);
-    for (const auto& injection : plan.injections) {
-        for (const auto& destination : injection.destinations) {
-            editor.bind(injection.library.path, destination, {.readonly = true, .nodev = true},
-                        RootEditor::Destination::notTheKernels);
-            log.info(cat(injection.method == Method::replace ? "Replaced the container's " : "Added ", printable(destination),
-                         injection.method == Method::replace ? " by " : " from ", printable(injection.library.path)));
-        }
-        makeLinks(editor, injection, log);
-    }
+    // First, so that they do not hide a library.
     for (const auto& path : configuration.bindMounts) {
         mountFile(editor, path, configuration, context, log);
+    }
+    for (const auto& injection : plan.injections) {
+        for (const auto& destination : injection.destinations) {
+            mountLibrary(editor, injection, destination, log);
+        }
+        makeLinks(editor, injection, log);
     }
     updateSearch(root, plan.injections, log);
 }

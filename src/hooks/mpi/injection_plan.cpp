@@ -9,7 +9,7 @@ namespace sarus::hooks::mpi {
 
 namespace {
 
-constexpr std::string_view kDirectoryOfAddedLibraries = "/usr/lib/";
+constexpr std::string_view directoryOfAddedLibraries = "/usr/lib/";
 
 void appendOnce(std::vector<std::string>& list, std::string element) {
     if (std::find(list.begin(), list.end(), element) == list.end()) {
@@ -17,10 +17,11 @@ void appendOnce(std::vector<std::string>& list, std::string element) {
     }
 }
 
-/// The path with the version that was found through its links: "/usr/lib/libmpi.so (libmpi.so.12.1.8)".
+/// The path with the version found through its links: "/usr/lib/libmpi.so (libmpi.so.12.1.8)".
 std::string describe(const std::string& path, const LibraryName& name) {
     const auto full = name.text();
-    return path.ends_with(cat('/', full)) ? printable(path) : cat(printable(path), " (", printable(full), ')');
+    return path.ends_with(cat('/', full)) ? printable(path)
+                                          : cat(printable(path), " (", printable(full), ')');
 }
 
 AbiMatch compare(const HostLibrary& host, const ContainerLibrary& container, AbiPolicy policy) {
@@ -29,11 +30,14 @@ AbiMatch compare(const HostLibrary& host, const ContainerLibrary& container, Abi
     return compareAbi(name, container.name, policy);
 }
 
-/// Programs of the container may need symbol versions that the host's library does not have, whatever the numbers say.
+/// Programs of the container may need symbol versions that the host's library lacks, whatever the version
+/// numbers are.
 bool lacksDefinitions(const HostLibrary& host, const ContainerLibrary& container) {
     const auto& present = host.elf.versionDefinitions;
     return std::any_of(container.versionDefinitions.begin(), container.versionDefinitions.end(),
-                       [&](const auto& version) { return std::find(present.begin(), present.end(), version) == present.end(); });
+                       [&](const auto& version) {
+                           return std::find(present.begin(), present.end(), version) == present.end();
+                       });
 }
 
 class Planner {
@@ -41,20 +45,20 @@ public:
     explicit Planner(const InjectionRequest& theRequest) : request(theRequest) {}
 
     InjectionPlan make() {
-        bool isAnyMapped = false;
         for (const auto& library : request.mpiLibraries) {
-            isAnyMapped = planMpiLibrary(library) || isAnyMapped;
+            planMpiLibrary(library);
         }
-        if (!isAnyMapped) {
+        if (!plan.isMpiFound) {
             plan.problems.insert(plan.problems.begin(), "No MPI libraries found in the container");
         }
-        settleIncompatibilities();
+        settleConflicts();
+        warnOfOlderHost();
         for (const auto& library : request.dependencies) {
-            const auto isPlanned = [&](const Injection& other) { return other.library.path == library.path; };
-            if (std::none_of(plan.injections.begin(), plan.injections.end(), isPlanned)) {
+            if (!isPlanned(library)) {
                 planDependency(library);
             }
         }
+        addNeeded();
         return std::move(plan);
     }
 
@@ -69,81 +73,55 @@ private:
         return result;
     }
 
-    /// Counterparts under other names of the family, which no other host library stands for.
+    bool isReplaced(const ContainerLibrary& library) const {
+        return std::any_of(plan.injections.begin(), plan.injections.end(), [&](const Injection& other) {
+            const auto& paths = other.destinations;
+            return std::find(paths.begin(), paths.end(), library.path) != paths.end();
+        });
+    }
+
+    /// Counterparts under other names of the family that match no other host library.
     std::vector<const ContainerLibrary*> relatives(const HostLibrary& host) const {
         std::vector<const ContainerLibrary*> result;
         for (const auto& library : request.containerLibraries) {
             const auto& name = library.name.linkerName;
-            const auto isNamedByHost = [&](const HostLibrary& other) { return other.name.linkerName == name; };
-            const auto isReplaced = [&](const Injection& other) {
-                const auto& paths = other.destinations;
-                return std::find(paths.begin(), paths.end(), library.path) != paths.end();
+            const auto isNamedByHost = [&](const HostLibrary& other) {
+                return other.name.linkerName == name;
             };
-            if (isSameLibrary(host.name.linkerName, name) &&
-                std::none_of(request.mpiLibraries.begin(), request.mpiLibraries.end(), isNamedByHost) &&
-                std::none_of(plan.injections.begin(), plan.injections.end(), isReplaced)) {
+            if (isSameLibrary(host.name.linkerName, name) && !isReplaced(library) &&
+                std::none_of(request.mpiLibraries.begin(), request.mpiLibraries.end(), isNamedByHost)) {
                 result.push_back(&library);
             }
         }
         return result;
     }
 
-    /// Returns whether the container has the library at all.
-    bool planMpiLibrary(const HostLibrary& host) {
-        if (!host.name.majorNumber()) {
-            plan.problems.push_back(
-                cat("The host's MPI library ", printable(host.path), " has no version number in its file names and SONAME"));
-        }
+    void planMpiLibrary(const HostLibrary& host) {
         Injection injection{.library = host, .destinations = {}, .links = linksOf(host)};
         const auto same = counterparts(host.name.linkerName);
         const auto others = relatives(host);
-        const bool isReplacingSame = matchAll(host, same, injection);
-        std::vector<std::string> incompatible;
-        std::swap(incompatible, conflicts);
-        const bool isReplacingOther = matchAll(host, others, injection);
-        // What another distribution's name stands for counts only where it decides something.
-        if (same.empty() && !isReplacingOther) {
-            incompatible.insert(incompatible.end(), conflicts.begin(), conflicts.end());
+        plan.isMpiFound = plan.isMpiFound || !same.empty() || !others.empty();
+        const bool isReplacingSame = matchAll(host, same, true, injection);
+        // If the host's own name decides, counterparts with another distribution's name are no obstacle.
+        const bool isReplacing = matchAll(host, others, !isReplacingSame, injection) || isReplacingSame;
+        if (isReplacing) {
+            plan.injections.push_back(std::move(injection));
         }
-        conflicts.clear();
-        for (auto& conflict : incompatible) {
-            incompatibilities.push_back(std::move(conflict));
-        }
-        if (isReplacingSame || isReplacingOther) {
-            isStandardAbiReplaced = isStandardAbiReplaced || isStandardAbi(host.name.linkerName);
-        } else if (!incompatible.empty()) {
-            return true;  // left as it is; settleIncompatibilities decides whether that is a problem
-        } else if (!(same.empty() && others.empty())) {
-            plan.problems.push_back(cat("The container's MPI library ",
-                                        printable(same.empty() ? others.front()->path : same.front()->path),
-                                        " has no version number in its file names and SONAME"));
-            return true;
-        } else {
-            injection.method = Method::add;
-            injection.destinations.push_back(cat(kDirectoryOfAddedLibraries, host.fileName()));
-        }
-        plan.injections.push_back(std::move(injection));
-        return !(same.empty() && others.empty());
     }
 
-    /// Adds the libraries that can be replaced to the injection, and the others to `conflicts`.
-    bool matchAll(const HostLibrary& host, const std::vector<const ContainerLibrary*>& libraries, Injection& injection) {
+    /// Adds the replaceable libraries to the injection, and the others to `conflicts`.
+    bool matchAll(const HostLibrary& host, const std::vector<const ContainerLibrary*>& libraries,
+                  bool isDecisive, Injection& injection) {
         bool isReplacing = false;
         for (const auto* library : libraries) {
-            if (!library->name.majorNumber() || !host.name.majorNumber()) {
-                continue;
-            }
             const auto match = compare(host, *library, request.policy);
             if (match == AbiMatch::incompatible) {
-                conflicts.push_back(cat("Host's MPI library ", describe(host.path, host.name), " is not ",
-                                        request.policy == AbiPolicy::strict ? "strictly " : "",
-                                        "ABI compatible with container's MPI library ", describe(library->path, library->name)));
+                addConflict(host, *library, isDecisive);
                 continue;
             }
             if (match == AbiMatch::hostMinorOlder) {
-                plan.warnings.push_back(cat("Partial ABI compatibility: host's MPI library ", describe(host.path, host.name),
-                                            " is older than container's MPI library ", describe(library->path, library->name),
-                                            ". Programs which use the newer functions will fail"));
+                older.push_back(cat(describe(host.path, host.name), " is older than container's MPI library ",
+                                    describe(library->path, library->name)));
             }
             isReplacing = true;
             injection.destinations.push_back(library->path);
@@ -158,12 +136,93 @@ private:
         return isReplacing;
     }
 
-    /// Programs for the standard ABI do not care which other MPI libraries the container has.
-    void settleIncompatibilities() {
-        auto& list = isStandardAbiReplaced ? plan.warnings : plan.problems;
-        for (const auto& text : incompatibilities) {
-            list.push_back(isStandardAbiReplaced ? cat(text, ": only programs for the standard ABI of MPI 5 use the host's MPI")
-                                                 : text);
+    void addConflict(const HostLibrary& host, const ContainerLibrary& library, bool isDecisive) {
+        const auto shown = cat(describe(library.path, library.name),
+                               library.isUsed ? cat(", which ", printable(request.program), " uses") : "");
+        if (!library.name.majorNumber()) {
+            conflicts.push_back(
+                {&library, library.isUsed, isDecisive,
+                 cat("The container's MPI library has no version number in its file names and SONAME: ",
+                     shown)});
+            return;
+        }
+        const bool isSameAbi = library.name.majorNumber() == host.name.majorNumber();
+        conflicts.push_back({&library, library.isUsed || (isSameAbi && isDecisive), isDecisive,
+                             cat("Host's MPI library ", describe(host.path, host.name), " is not ",
+                                 request.policy == AbiPolicy::strict ? "strictly " : "",
+                                 "ABI compatible with container's MPI library ", shown)});
+    }
+
+    /// An image may contain another MPI beside the replaced one.
+    void settleConflicts() {
+        const bool isAnyReplaced = !plan.injections.empty();
+        std::vector<std::string> kept;
+        for (const auto& conflict : conflicts) {
+            if (isReplaced(*conflict.library)) {
+                continue;
+            }
+            if (conflict.isProblem || (!isAnyReplaced && conflict.isDecisive)) {
+                appendOnce(plan.problems, conflict.text);
+                continue;
+            }
+            // A name without version is a link for compilers, or a plugin.
+            if (conflict.library->name.majorNumber()) {
+                appendOnce(kept, describe(conflict.library->path, conflict.library->name));
+            }
+        }
+        if (isAnyReplaced && !kept.empty()) {
+            plan.warnings.push_back(cat(
+                "Another MPI in the container is not replaced, because the host's is not ABI compatible: ",
+                join(kept, ", "), ". Programs that use it run without the host's MPI"));
+        }
+    }
+
+    void warnOfOlderHost() {
+        if (!older.empty()) {
+            plan.warnings.push_back(cat("Partial ABI compatibility detected: host's MPI library ",
+                                        join(older, "; "),
+                                        ". Programs that use the newer functions will fail"));
+        }
+    }
+
+    bool isPlanned(const HostLibrary& library) const {
+        return std::any_of(plan.injections.begin(), plan.injections.end(),
+                           [&](const Injection& other) { return other.library.path == library.path; });
+    }
+
+    bool isNeeded(const HostLibrary& library) const {
+        return std::any_of(plan.injections.begin(), plan.injections.end(), [&](const Injection& other) {
+            const auto& needed = other.library.elf.needed;
+            return std::find(needed.begin(), needed.end(), library.soname()) != needed.end();
+        });
+    }
+
+    /// Adds MPI libraries without counterpart in the container, if other libraries need them.
+    void addNeeded() {
+        std::vector<const HostLibrary*> left;
+        for (const auto& library : request.mpiLibraries) {
+            if (!isPlanned(library)) {
+                left.push_back(&library);
+            }
+        }
+        for (auto found = left.begin(); found != left.end();) {
+            found = std::find_if(left.begin(), left.end(),
+                                 [&](const auto* library) { return isNeeded(*library); });
+            if (found != left.end()) {
+                plan.injections.push_back(
+                    {.library = **found,
+                     .method = Method::add,
+                     .destinations = {cat(directoryOfAddedLibraries, (*found)->fileName())},
+                     .links = linksOf(**found)});
+                left.erase(found);
+                found = left.begin();
+            }
+        }
+        for (const auto* library : left) {
+            if (counterparts(library->name.linkerName).empty() && relatives(*library).empty()) {
+                plan.notes.push_back(cat("The host's ", printable(library->path),
+                                         " is left out: the container has no such library"));
+            }
         }
     }
 
@@ -172,7 +231,8 @@ private:
         std::set<std::string, std::less<>> keptNames;
         for (const auto* library : counterparts(host.name.linkerName)) {
             const bool isUnversioned = host.name.version.empty() && library->name.version.empty();
-            const auto match = isUnversioned ? AbiMatch::compatible : compare(host, *library, AbiPolicy::full);
+            const auto match =
+                isUnversioned ? AbiMatch::compatible : compare(host, *library, AbiPolicy::full);
             if (match == AbiMatch::compatible && !lacksDefinitions(host, *library)) {
                 injection.destinations.push_back(library->path);
                 continue;
@@ -181,17 +241,18 @@ private:
             keptNames.insert(host.name.linkerName);
             if (match != AbiMatch::incompatible) {
                 keptNames.insert(host.soname());
-                plan.notes.push_back(cat("The container's ", describe(library->path, library->name), " is newer than the host's ",
-                                         describe(host.path, host.name), " and is kept"));
+                plan.notes.push_back(cat("The container's ", describe(library->path, library->name),
+                                         " is newer than the host's ", describe(host.path, host.name),
+                                         " and is kept"));
             } else {
                 plan.notes.push_back(cat("The container's ", describe(library->path, library->name),
-                                         " is another version than the host's ", describe(host.path, host.name),
-                                         ", which is added beside it"));
+                                         " is another version than the host's ",
+                                         describe(host.path, host.name), ", which is added beside it"));
             }
         }
         if (injection.destinations.empty()) {
             injection.method = Method::add;
-            injection.destinations.push_back(cat(kDirectoryOfAddedLibraries, host.fileName()));
+            injection.destinations.push_back(cat(directoryOfAddedLibraries, host.fileName()));
         }
         for (auto& name : linksOf(host)) {
             if (!keptNames.contains(name)) {
@@ -212,9 +273,15 @@ private:
 
     const InjectionRequest& request;
     InjectionPlan plan;
-    std::vector<std::string> conflicts;
-    std::vector<std::string> incompatibilities;
-    bool isStandardAbiReplaced = false;
+    /// A library of the container that the host's MPI does not fit.
+    struct Conflict {
+        const ContainerLibrary* library;
+        bool isProblem;   ///< whatever else is replaced
+        bool isDecisive;  ///< if nothing else is replaced
+        std::string text;
+    };
+    std::vector<Conflict> conflicts;
+    std::vector<std::string> older;  ///< host libraries and what they replace
 };
 
 }  // namespace

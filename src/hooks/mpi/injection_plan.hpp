@@ -12,49 +12,57 @@ namespace sarus::hooks::mpi {
 /// A library file of the container.
 struct ContainerLibrary {
     std::string path;                            ///< absolute, as seen inside; one of its names
-    std::set<std::string, std::less<>> names{};  ///< the names of the file and of all links that lead to it
+    std::set<std::string, std::less<>> names{};  ///< the names of the file and of all links to it
     LibraryName name;                            ///< the most complete one of them
     std::vector<std::string> versionDefinitions{};
+    bool isUsed = false;  ///< the program that the container starts loads it
 };
 
-/// What the plan is made from.
+/// The input of planInjection().
 struct InjectionRequest {
     std::vector<HostLibrary> mpiLibraries;
     std::vector<HostLibrary> dependencies;
     std::vector<ContainerLibrary> containerLibraries;
     AbiPolicy policy = AbiPolicy::major;
+    std::string program{};  ///< the program that the container starts, for messages
 };
 
 enum class Role { mpi, dependency };
 enum class Method {
     replace,  ///< mounted over files of the container
-    add       ///< the container has no counterpart that may be replaced
+    add       ///< the container has no replaceable counterpart
 };
 
-/// One host library and what becomes of it.
+/// One host library and how it is injected.
 struct Injection {
     HostLibrary library;
     Role role = Role::mpi;
     Method method = Method::replace;
     std::vector<std::string> destinations;  ///< paths in the container, at least one
-    /// Names in the directories /lib and /lib64 which must lead to the first destination.
+    /// Names in the directories /lib and /lib64 that must lead to the first destination.
     std::vector<std::string> links;
 };
 
 struct InjectionPlan {
     std::vector<Injection> injections;
-    std::vector<std::string> problems;  ///< why the container cannot be started; empty if it can
+    std::vector<std::string> problems;  ///< why the container cannot start; empty if it can
     std::vector<std::string> warnings;  ///< what the user should know
     std::vector<std::string> notes;     ///< for the verbose output
+    bool isMpiFound = false;            ///< otherwise that is the first problem
 };
 
-/// Decides which host library goes where (docs/hooks.md, "MPI hook"). A pure function.
+/// Decides which host library goes where (docs/reference/hooks.md, "MPI hook"). Pure.
 ///
-/// An MPI library replaces every counterpart in the container; a counterpart which is not compatible is a problem, one
-/// with a newer minor number a warning (not with AbiPolicy::strict, where it is a problem). Counterparts under another name
-/// of the family are used if the host has no library of that name. A dependency replaces counterparts that it is
-/// fully compatible with, i.e. whose major number it has, whose minor number is not newer and none of whose symbol versions
-/// it lacks; otherwise it is added beside them, and the container keeps its names.
+/// An MPI library replaces every compatible counterpart in the container; a newer minor number of the
+/// counterpart is a warning (with AbiPolicy::strict a problem). An incompatible counterpart is a problem if
+/// nothing else is replaced, if the program uses it, or if only the strict policy rejects it; otherwise it
+/// belongs to another MPI in the image: a warning. Counterparts under another name of the family are used if
+/// the host has no library of that name. An MPI library without counterpart is omitted, unless an injected
+/// library needs it.
+///
+/// A dependency replaces fully compatible counterparts: same major number, minor number not newer, and no
+/// symbol version that the dependency lacks. Otherwise it is added beside them, and the container keeps its
+/// names.
 InjectionPlan planInjection(const InjectionRequest& request);
 
 }  // namespace sarus::hooks::mpi

@@ -14,7 +14,7 @@ struct Member {
     Family family;
 };
 
-constexpr std::array kMembers{
+constexpr std::array familyMembers{
     Member{"libmpi", Family::c},
     Member{"libmpich", Family::c},
     Member{"libmpicxx", Family::cxx},
@@ -26,20 +26,22 @@ constexpr std::array kMembers{
     Member{"libmpif90", Family::fortran},
 };
 
-constexpr std::array<std::string_view, 8> kCompilers{"gnu", "cray", "intel", "nvidia", "pgi", "amd", "aocc", "clang"};
+constexpr std::array<std::string_view, 8> compilerNames{"gnu", "cray", "intel", "nvidia",
+                                                        "pgi", "amd",  "aocc",  "clang"};
 
-/// "_gnu", "_gnu_112": how Cray names the library for one compiler.
+/// "_gnu", "_gnu_112": Cray's suffix for a compiler.
 bool isCompilerSuffix(std::string_view suffix) noexcept {
     if (!suffix.starts_with('_')) {
         return false;
     }
     suffix.remove_prefix(1);
     const auto end = std::min(suffix.find('_'), suffix.size());
-    if (std::find(kCompilers.begin(), kCompilers.end(), suffix.substr(0, end)) == kCompilers.end()) {
+    if (std::find(compilerNames.begin(), compilerNames.end(), suffix.substr(0, end)) == compilerNames.end()) {
         return false;
     }
     const auto version = suffix.substr(end);
-    return version.empty() || (version.size() > 1 && version.substr(1).find_first_not_of("0123456789") == std::string_view::npos);
+    return version.empty() || (version.size() > 1 &&
+                               version.substr(1).find_first_not_of("0123456789") == std::string_view::npos);
 }
 
 Family familyOf(std::string_view linkerName) noexcept {
@@ -48,7 +50,7 @@ Family familyOf(std::string_view linkerName) noexcept {
         return Family::none;
     }
     const auto stem = linkerName.substr(0, linkerName.size() - suffix.size());
-    for (const auto& member : kMembers) {
+    for (const auto& member : familyMembers) {
         if (stem.starts_with(member.stem)) {
             const auto rest = stem.substr(member.stem.size());
             if (rest.empty() || isCompilerSuffix(rest)) {
@@ -64,10 +66,6 @@ Family familyOf(std::string_view linkerName) noexcept {
 bool isSameLibrary(std::string_view linkerName, std::string_view otherLinkerName) noexcept {
     const auto family = familyOf(linkerName);
     return linkerName == otherLinkerName || (family != Family::none && family == familyOf(otherLinkerName));
-}
-
-bool isStandardAbi(std::string_view linkerName) noexcept {
-    return linkerName == "libmpi_abi.so";
 }
 
 }  // namespace sarus::hooks::mpi

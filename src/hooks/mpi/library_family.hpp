@@ -4,13 +4,11 @@
 
 namespace sarus::hooks::mpi {
 
-/// Whether two linker names ("libmpi.so") are names under which one library of the MPICH family is distributed: the C interface
-/// is libmpi (MPICH, Intel MPI, MVAPICH), libmpich (Debian, older releases) or libmpi_gnu_112, libmpi_cray... (Cray, one for each
-/// compiler); likewise the C++ and Fortran interfaces. Every name is its own family. libmpi_abi, the standard ABI of MPI 5, and
-/// the libraries of Open MPI (libmpi_cxx, libmpi_mpifh) belong to no other name.
+/// Whether two linker names ("libmpi.so") denote the same library of the MPICH family, which is distributed
+/// under several names: the C interface is libmpi (MPICH, Intel MPI, MVAPICH), libmpich (Debian, older
+/// releases) or libmpi_gnu_112, libmpi_cray... (Cray, one for each compiler); likewise the C++ and Fortran
+/// interfaces. Any other name is a family of its own, including libmpi_abi, the standard ABI of MPI 5, and
+/// the libraries of Open MPI (libmpi_cxx, libmpi_mpifh).
 bool isSameLibrary(std::string_view linkerName, std::string_view otherLinkerName) noexcept;
-
-/// Whether this is the library of the standard ABI of MPI 5.
-bool isStandardAbi(std::string_view linkerName) noexcept;
 
 }  // namespace sarus::hooks::mpi

@@ -1,22 +1,23 @@
 #pragma once
 
-#include <string_view>
-
 #include "hooks/mpi/configuration.hpp"
 #include "hooks/mpi/injection_plan.hpp"
+#include "hooks/mpi/started_program.hpp"
 #include "hooks/mpi/version_check.hpp"
 
 namespace sarus::hooks::mpi {
 
-/// Everything that the hook decides before it changes anything.
+/// All decisions of the hook before it changes anything.
 struct Survey {
     InjectionPlan plan;
-    std::vector<MissingNeed> missing;
+    std::vector<MissingNeed> missing{};
+    std::string program{};  ///< the program whose libraries were examined; empty if unknown
 };
 
-/// Reads the host's libraries and looks at the container's, whose root directory is `root`; `libraryPath` is the value of its
-/// LD_LIBRARY_PATH. Changes nothing. Symbol versions that are missing have become problems or warnings of the plan.
-/// Throws Error if a host library cannot be read.
-Survey makeSurvey(const Configuration& configuration, int root, std::string_view libraryPath);
+/// Examines the container's libraries below the root directory `root`, as the command's program finds them.
+/// Changes nothing. Missing symbol versions become problems or warnings of the plan. `glibc`: the libraries
+/// with which a glibc hook will replace older ones of the container.
+Survey makeSurvey(const Configuration& configuration, int root, const StartedCommand& command,
+                  const std::vector<HostLibrary>& glibc = {});
 
 }  // namespace sarus::hooks::mpi

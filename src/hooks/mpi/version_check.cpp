@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "hooks/kit/ld_cache.hpp"
+#include "hooks/kit/linker_cache/ld_cache.hpp"
 
 namespace sarus::hooks::mpi {
 
@@ -68,7 +68,8 @@ private:
         const auto* injected = findInjected(name);
         if (injected != nullptr) {
             present = injected->elf.versionDefinitions;
-            if (present.empty() || std::all_of(versions.begin(), versions.end(), [&](auto& v) { return contains(present, v); })) {
+            if (present.empty() || std::all_of(versions.begin(), versions.end(),
+                                               [&](auto& v) { return contains(present, v); })) {
                 return;
             }
         }
@@ -95,7 +96,9 @@ private:
         const auto isSame = [&](const MissingNeed& need) { return need.provider == name; };
         auto entry = std::find_if(missing.begin(), missing.end(), isSame);
         if (entry == missing.end()) {
-            entry = missing.insert(missing.end(), MissingNeed{name, isFound, {}, {}, newestOfFamily(present, familyOf(version))});
+            entry = missing.insert(
+                missing.end(),
+                MissingNeed{name, isFound, {}, {}, newestOfFamily(present, familyOf(version))});
         }
         if (!version.empty() && !contains(entry->versions, version)) {
             entry->versions.push_back(version);
@@ -112,7 +115,8 @@ private:
 
 }  // namespace
 
-std::vector<MissingNeed> findMissingNeeds(const std::vector<Injection>& injections, const ProviderLookup& lookup) {
+std::vector<MissingNeed> findMissingNeeds(const std::vector<Injection>& injections,
+                                          const ProviderLookup& lookup) {
     return Checker(injections, lookup).check();
 }
 
@@ -121,8 +125,9 @@ bool isFatal(const MissingNeed& need) {
 }
 
 std::string describe(const MissingNeed& need) {
-    auto text = need.versions.empty() ? printable(need.provider)
-                                      : cat(printable(join(need.versions, ", ")), " of ", printable(need.provider));
+    auto text = need.versions.empty()
+                    ? printable(need.provider)
+                    : cat(printable(join(need.versions, ", ")), " of ", printable(need.provider));
     if (!need.isProviderFound) {
         text += " (there is no such library)";
     } else if (!need.newestPresent.empty()) {

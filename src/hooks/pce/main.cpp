@@ -3,45 +3,122 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/namespaces.hpp"
+#include "base/trusted_file.hpp"
+#include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/run_hook.hpp"
-#include "oci/bundle_config.hpp"
-#include "oci/precreate_edits.hpp"
+#include "hooks/pce/precreate_edits.hpp"
+#include "oci/runtime/bundle_config.hpp"
+#include "oci/runtime/container_state.hpp"
 
 namespace {
 
 using namespace sarus;
 using namespace sarus::hooks;
 
-constexpr std::size_t kMaxConfigSize = 16U << 20U;
+constexpr std::size_t maxEditsSize = 16U << 20U;
 
-std::vector<oci::ContainerEdits> readEdits(const std::string& path) {
+constexpr std::string_view usage =
+    "Usage: pce_hook              (a precreate hook: reads the container's config.json and writes the "
+    "changed one)\n"
+    "       pce_hook --check      (looks for mistakes in its configuration)\n"
+    "       pce_hook --explain    (shows the edits)\n"
+    "\n"
+    "Edits config.json as the file says that the variable PCE_INPUT names.\n";
+
+/// None without PCE_INPUT. Edits can make root mount, create and run anything.
+std::vector<oci::ContainerEdits> readEdits(const HookEnvironment& environment) {
+    const auto path = environment.find("PCE_INPUT");
+    if (!path) {
+        return {};
+    }
+    // A relative path would depend on the engine's working directory.
+    if (!path->starts_with('/')) {
+        throw Error(cat("PCE_INPUT: not an absolute path: '", printable(*path), "'"));
+    }
+    const bool mustBeRoots = ::geteuid() == 0 && isInitialUserNamespace();
+    const auto slash = path->rfind('/');
     try {
-        return oci::parsePrecreateEdits(readFile(path), path);
-    } catch (const Error& error) {
-        throw Error(cat("PCE_INPUT: ", error.what()), error.hint());
+        const auto directory = openTrustedDirectory(path->substr(0, slash + 1), mustBeRoots);
+        const auto text =
+            readTrustedFile(directory.get(), path->substr(slash + 1), *path, maxEditsSize, mustBeRoots);
+        return pce::parsePrecreateEdits(text, *path);
+    } catch (Error& error) {
+        error.addContext("PCE_INPUT");
+        throw;
     }
 }
 
-void run(const HookEnvironment& environment, const HookLog&) {
-    auto config = oci::BundleConfig::parse(readAll(STDIN_FILENO, kMaxConfigSize, "standard input"), "standard input");
-    if (const auto path = environment.find("PCE_INPUT")) {
-        // A relative path would depend on the engine's working directory.
-        if (!path->starts_with('/')) {
-            throw Error(cat("PCE_INPUT: not an absolute path: '", printable(*path), "'"));
-        }
-        oci::applyPrecreateEdits(readEdits(*path), !isInitialUserNamespace(), config);
+void check(const HookSetup& setup, Findings& findings) {
+    if (!setup.environment.find("PCE_INPUT")) {
+        findings.problem("env: PCE_INPUT is not set, so the hook changes nothing");
     }
-    // In one piece and only now: after a failure there is no output that an engine could take for a configuration.
+    for (const auto& edits : readEdits(setup.environment)) {
+        for (const auto& mount : edits.mounts) {
+            if (mount.source.starts_with('/')) {
+                findings.requireFile("PCE_INPUT: hostPath", mount.source);
+            }
+        }
+        for (const auto& node : edits.deviceNodes) {
+            findings.requireFile("PCE_INPUT: deviceNodes", node.hostPath.empty() ? node.path : node.hostPath);
+        }
+    }
+}
+
+void explainEdits(const oci::ContainerEdits& edits) {
+    for (const auto& node : edits.deviceNodes) {
+        printLine(cat("device ", printable(node.hostPath.empty() ? node.path : node.hostPath), " on ",
+                      printable(node.path), " (", oci::deviceAccess(node), ')'));
+    }
+    for (const auto& mount : edits.mounts) {
+        printLine(cat("mount ", printable(mount.source), " on ", printable(mount.destination), " (",
+                      printable(join(mount.options.value_or(std::vector<std::string>()), ",")), ')'));
+    }
+    for (const auto& [name, value] : edits.env) {
+        printLine(cat("variable ", printable(name), '=', printable(value)));
+    }
+    for (const auto& hook : edits.hooks) {
+        printLine(cat("hook ", printable(hook.hook.path), " (", hook.stage, ')'));
+    }
+    for (const auto gid : edits.additionalGids) {
+        printLine(cat("group ", gid));
+    }
+    if (edits.intelRdt) {
+        printLine("intelRdt");
+    }
+}
+
+void explain(const HookSetup& setup, const ExplainRequest&) {
+    for (const auto& edits : readEdits(setup.environment)) {
+        explainEdits(edits);
+    }
+}
+
+void filter(const HookSetup& setup, const std::string& input, const HookLogger&) {
+    auto config = oci::BundleConfig::parse(input, "standard input");
+    if (oci::isContainerState(input)) {
+        throw Error("pce_hook supports the stage precreate only: standard input is a container's state",
+                    "Change \"stages\" in the hook's JSON file");
+    }
+    if (const auto edits = readEdits(setup.environment); !edits.empty()) {
+        pce::applyPrecreateEdits(edits, !isInitialUserNamespace(), config);
+    }
+    // In one piece and only now: a failure leaves no output that an engine could take for a configuration.
     auto text = config.serialize();
     text += '\n';
     writeAll(STDOUT_FILENO, text, "standard output");
-    // To take the tree apart, value by value, would cost as much as to write it; the kernel frees it all at once.
+    // Destroying the tree value by value would cost as much as writing it; the kernel frees it at once.
     ::_exit(0);
 }
 
 }  // namespace
 
-int main() {
-    return runHookProgram("pce hook", run);
+int main(int argc, char** argv) {
+    return hookMain(argc, argv,
+                    {.program = "pce_hook",
+                     .logName = "pce hook",
+                     .usage = usage,
+                     .variables = {"PCE_INPUT"},
+                     .check = check,
+                     .explain = explain,
+                     .filter = filter});
 }

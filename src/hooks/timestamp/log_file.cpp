@@ -15,7 +15,7 @@ namespace sarus::hooks::timestamp {
 
 namespace {
 
-constexpr std::string_view kSubject = "] [hook] [INFO] Timestamp hook:";
+constexpr std::string_view lineSubject = "] [hook] [INFO] Timestamp hook:";
 
 std::string nineDigits(long nanoseconds) {
     auto digits = cat(nanoseconds);
@@ -25,18 +25,19 @@ std::string nineDigits(long nanoseconds) {
 }  // namespace
 
 std::string formatLine(const timespec& time, std::string_view host, int pid, std::string_view message) {
-    return cat('[', time.tv_sec, '.', nineDigits(time.tv_nsec), "] [", host, '-', pid, kSubject, message.empty() ? "" : " ",
-               printable(message), '\n');
+    return cat('[', time.tv_sec, '.', nineDigits(time.tv_nsec), "] [", host, '-', pid, lineSubject,
+               message.empty() ? "" : " ", printable(message), '\n');
 }
 
 bool isStartOfLog(std::string_view text) {
     const auto line = text.substr(0, text.find('\n'));
-    return text.empty() || (line.starts_with('[') && line.find(kSubject) != std::string_view::npos);
+    return text.empty() || (line.starts_with('[') && line.find(lineSubject) != std::string_view::npos);
 }
 
 void appendLine(const std::string& path, std::string_view line, bool withRootsRights) {
     const auto shown = cat("the log file ", printable(path), " of TIMESTAMP_HOOK_LOGFILE");
-    const int flags = O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | (withRootsRights ? O_RDWR | O_NOFOLLOW : O_WRONLY);
+    const int flags =
+        O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | (withRootsRights ? O_RDWR | O_NOFOLLOW : O_WRONLY);
     UniqueFd file;
     try {
         file = openFile(path, flags, 0644);
@@ -54,7 +55,8 @@ void appendLine(const std::string& path, std::string_view line, bool withRootsRi
         const auto size = ::pread(file.get(), start.data(), start.size(), 0);
         checkErrno(size, cat("Failed to read ", shown));
         if (!isStartOfLog({start.data(), static_cast<std::size_t>(size)})) {
-            throw Error(cat("Not appending to ", shown, " with the rights of root: it is not a log of this hook"));
+            throw Error(
+                cat("Not appending to ", shown, " with the rights of root: it is not a log of this hook"));
         }
     }
     writeAll(file.get(), line, shown);

@@ -26,7 +26,8 @@ void require(bool holds) {
 void checkName(const LibraryName& name) {
     require(parseLibraryName(name.text()) == name);
     const auto links = name.linkNames();
-    require(links.size() == name.version.size() + 1 && links.front() == name.linkerName && links.back() == name.text());
+    require(links.size() == name.version.size() + 1 && links.front() == name.linkerName &&
+            links.back() == name.text());
     for (const auto policy : {AbiPolicy::major, AbiPolicy::full, AbiPolicy::strict}) {
         require((compareAbi(name, name, policy) == AbiMatch::compatible) == name.majorNumber().has_value());
     }
@@ -34,9 +35,9 @@ void checkName(const LibraryName& name) {
 
 }  // namespace
 
-/// The input's two pieces around a NUL character are names of libraries, the first one's link has the second as its target. A
-/// name that was taken apart can be put together; a link never leads to another library or to a contradicting version; a match
-/// under a stricter policy is one under the others.
+/// The input's two pieces around a NUL character are names of libraries, the first one's link has the second
+/// as its target. A name that was taken apart can be put together; a link never leads to another library or
+/// to a contradicting version; a match under a stricter policy is one under the others.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static const auto root = openFile(test::fuzz::scratchDirectory(), O_PATH | O_DIRECTORY);
     const std::string_view bytes(reinterpret_cast<const char*>(data), size);
@@ -61,7 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto cString = std::string(second.c_str());
     if (::symlinkat(cString.c_str(), root.get(), first.c_str()) == 0) {
         const auto resolved = resolveLibraryName(root.get(), cat('/', first));
-        require(resolved && resolved->linkerName == name->linkerName && resolved->version.size() >= name->version.size());
+        require(resolved && resolved->linkerName == name->linkerName &&
+                resolved->version.size() >= name->version.size());
         require(std::equal(name->version.begin(), name->version.end(), resolved->version.begin()));
         ::unlinkat(root.get(), first.c_str(), 0);
     }

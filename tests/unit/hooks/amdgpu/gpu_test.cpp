@@ -35,7 +35,7 @@ public:
         replaceFile(directory + "/properties", properties, 0444);
     }
 
-    Inventory find() const { return findGpus(dev(), sys()); }
+    FoundGpus find() const { return findGpus(dev(), sys()); }
 
 private:
     test::TemporaryDirectory tree;
@@ -50,9 +50,9 @@ std::string errorOf(const std::vector<Gpu>& gpus, std::string_view value) {
     return "no error";
 }
 
-const std::vector<Gpu> kGpus{{0, "card0", "renderD128", 0x18f8a8b5b6c25f66},
-                             {1, "card1", "renderD129", 0x18f8a8b5b6c2ffff},
-                             {2, "card2", "renderD130", std::nullopt}};
+const std::vector<Gpu> nodeGpus{{0, "card0", "renderD128", 0x18f8a8b5b6c25f66},
+                                {1, "card1", "renderD129", 0x18f8a8b5b6c2ffff},
+                                {2, "card2", "renderD130", std::nullopt}};
 
 TEST(AmdGpuInventory, PairsCardsAndRenderNodesByTheirBus) {
     const Node node;
@@ -93,7 +93,8 @@ TEST(AmdGpuInventory, TopologyTellsOrderAndIdentity) {
     node.gpuByPath(4, 1, 128);
     node.gpuByPath(3, 7, 130);
     const auto found = node.find();
-    EXPECT_EQ(found.gpus, (std::vector<Gpu>{{0, "card7", "renderD130", {}}, {1, "card1", "renderD128", 1799411425373749094U}}));
+    EXPECT_EQ(found.gpus, (std::vector<Gpu>{{0, "card7", "renderD130", {}},
+                                            {1, "card1", "renderD128", 1799411425373749094U}}));
     EXPECT_TRUE(found.warnings.empty());
     EXPECT_EQ(found.gpus[1].uuid(), "GPU-18f8cb285e2e7f66");
 }
@@ -114,26 +115,28 @@ TEST(AmdGpuInventory, NodeWithoutGraphicsHasNone) {
 }
 
 TEST(AmdGpuSelection, AbsentOrEmptyVariableMeansAll) {
-    EXPECT_EQ(selectGpus(kGpus, ""), kGpus);
-    EXPECT_EQ(selectGpus(kGpus, " "), kGpus);
+    EXPECT_EQ(selectGpus(nodeGpus, ""), nodeGpus);
+    EXPECT_EQ(selectGpus(nodeGpus, " "), nodeGpus);
 }
 
 TEST(AmdGpuSelection, IndicesInTheGivenOrderEachOnce) {
-    EXPECT_EQ(selectGpus(kGpus, "2, 0,2"), (std::vector<Gpu>{kGpus[2], kGpus[0]}));
+    EXPECT_EQ(selectGpus(nodeGpus, "2, 0,2"), (std::vector<Gpu>{nodeGpus[2], nodeGpus[0]}));
 }
 
 TEST(AmdGpuSelection, UuidsMayBeCutShortWhileUnmistakable) {
-    EXPECT_EQ(selectGpus(kGpus, "GPU-18f8a8b5b6c25f66"), (std::vector<Gpu>{kGpus[0]}));
-    EXPECT_EQ(selectGpus(kGpus, "gpu-18F8A8B5B6C2FF"), (std::vector<Gpu>{kGpus[1]}));
-    EXPECT_EQ(selectGpus(kGpus, "GPU-18f8a8b5b6c25f66,1"), (std::vector<Gpu>{kGpus[0], kGpus[1]}));
-    EXPECT_EQ(errorOf(kGpus, "GPU-18f8"), "ROCR_VISIBLE_DEVICES holds 'GPU-18f8', which is more than one AMD GPU of this node");
+    EXPECT_EQ(selectGpus(nodeGpus, "GPU-18f8a8b5b6c25f66"), (std::vector<Gpu>{nodeGpus[0]}));
+    EXPECT_EQ(selectGpus(nodeGpus, "gpu-18F8A8B5B6C2FF"), (std::vector<Gpu>{nodeGpus[1]}));
+    EXPECT_EQ(selectGpus(nodeGpus, "GPU-18f8a8b5b6c25f66,1"), (std::vector<Gpu>{nodeGpus[0], nodeGpus[1]}));
+    EXPECT_EQ(errorOf(nodeGpus, "GPU-18f8"),
+              "ROCR_VISIBLE_DEVICES holds 'GPU-18f8', which is more than one AMD GPU of this node");
 }
 
 TEST(AmdGpuSelection, WhatIsNoGpuIsNamed) {
     for (const auto* value : {"3", "-1", "GPU-", "GPU-XX", "0x0", "card0", "0;1", "99999999999999999999"}) {
-        EXPECT_EQ(errorOf(kGpus, value), cat("ROCR_VISIBLE_DEVICES holds '", value, "', which is no AMD GPU of this node"));
+        EXPECT_EQ(errorOf(nodeGpus, value),
+                  cat("ROCR_VISIBLE_DEVICES holds '", value, "', which is no AMD GPU of this node"));
     }
-    EXPECT_EQ(errorOf(kGpus, "0,,1"), "ROCR_VISIBLE_DEVICES holds '', which is no AMD GPU of this node");
+    EXPECT_EQ(errorOf(nodeGpus, "0,,1"), "ROCR_VISIBLE_DEVICES holds '', which is no AMD GPU of this node");
 }
 
 }  // namespace

@@ -24,20 +24,24 @@ HostLibrary hostLibrary(const std::string& path, Strings versions = {}) {
     return {path, {}, libcOf(std::move(versions), path.substr(path.rfind('/') + 1))};
 }
 
+const std::vector<ContainerFile> filesOfContainer{{"/lib/x86_64-linux-gnu/libc.so.6", "libc.so.6"},
+                                                  {"/opt/libc.so.6", "libc.so.6"},
+                                                  {"/lib/libm.so.6", "libm.so.6"}};
+
 ReplacementRequest upgrade() {
-    return {
-        .hostLibraries = {hostLibrary("/lib64/libc.so.6", {"GLIBC_2.2.5", "GLIBC_2.36", "GLIBC_PRIVATE"}),
-                          hostLibrary("/lib64/libm.so.6")},
-        .containerCLibrary = libcOf({"GLIBC_2.2.5", "GLIBC_2.31"}),
-        .hostRelease = {},
-        .containerRelease = {},
-        .containerFiles = {
-            {"/lib/x86_64-linux-gnu/libc.so.6", "libc.so.6"}, {"/opt/libc.so.6", "libc.so.6"}, {"/lib/libm.so.6", "libm.so.6"}}};
+    return {.hostLibraries = {hostLibrary("/lib64/libc.so.6", {"GLIBC_2.2.5", "GLIBC_2.36", "GLIBC_PRIVATE"}),
+                              hostLibrary("/lib64/libm.so.6")},
+            .containerCLibrary = libcOf({"GLIBC_2.2.5", "GLIBC_2.31"}),
+            .hostRelease = {},
+            .containerRelease = {},
+            .findFiles = [] { return filesOfContainer; }};
 }
 
 TEST(GlibcVersion, isTheNewestDefinedOneByNumber) {
-    EXPECT_EQ(versionOf(libcOf({"GLIBC_2.9", "GLIBC_2.31", "GLIBC_PRIVATE", "GLIBC_ABI_DT_RELR", "GLIBC_2.2.5"}))->text(),
-              "2.31");
+    EXPECT_EQ(
+        versionOf(libcOf({"GLIBC_2.9", "GLIBC_2.31", "GLIBC_PRIVATE", "GLIBC_ABI_DT_RELR", "GLIBC_2.2.5"}))
+            ->text(),
+        "2.31");
     EXPECT_FALSE(versionOf(libcOf({"GLIBC_PRIVATE"})));
     EXPECT_FALSE(versionOf(libcOf({})));
 }
@@ -45,12 +49,16 @@ TEST(GlibcVersion, isTheNewestDefinedOneByNumber) {
 TEST(GlibcRelease, isThatOfTheBanner) {
     using namespace std::string_view_literals;
     EXPECT_EQ(
-        releaseIn("\0GNU C Library\0GNU C Library (Debian GLIBC 2.31-13) stable release version 2.31.\nCopyright\0"sv)->text(),
+        releaseIn(
+            "\0GNU C Library\0GNU C Library (Debian GLIBC 2.31-13) stable release version 2.31.\nCopyright\0"sv)
+            ->text(),
         "2.31");
-    EXPECT_EQ(releaseIn("GNU C Library (GNU libc) development release version 2.38.9000.\n")->text(), "2.38.9000");
+    EXPECT_EQ(releaseIn("GNU C Library (GNU libc) development release version 2.38.9000.\n")->text(),
+              "2.38.9000");
     EXPECT_FALSE(releaseIn("GNU C Library\0release version 2.31"sv));
     EXPECT_FALSE(releaseIn("GNU C Library (x) stable release version ."));
     EXPECT_FALSE(releaseIn("GNU C Library (x) stable release version 2..31"));
+    EXPECT_FALSE(releaseIn("GNU C Library (x) stable release version 2.3")) << "the part ends here";
     EXPECT_FALSE(releaseIn("GNU C Library"));
     EXPECT_FALSE(releaseIn(""));
 }
@@ -70,7 +78,8 @@ TEST(CLibraryName, isThatOfLibcOnly) {
 TEST(ReplacementPlan, replacesAllFilesOfTheSoname) {
     const auto plan = planReplacement(upgrade());
     ASSERT_EQ(plan.replacements.size(), 2U);
-    EXPECT_THAT(plan.replacements[0].destinations, ElementsAre("/lib/x86_64-linux-gnu/libc.so.6", "/opt/libc.so.6"));
+    EXPECT_THAT(plan.replacements[0].destinations,
+                ElementsAre("/lib/x86_64-linux-gnu/libc.so.6", "/opt/libc.so.6"));
     EXPECT_THAT(plan.replacements[1].destinations, ElementsAre("/lib/libm.so.6"));
     EXPECT_THAT(plan.announcement, ::testing::AllOf(HasSubstr("2.31"), HasSubstr("2.36")));
     EXPECT_THAT(plan.warnings, IsEmpty());
@@ -80,6 +89,10 @@ TEST(ReplacementPlan, doesNothingUnlessTheContainersIsOlder) {
     for (const auto* version : {"GLIBC_2.36", "GLIBC_2.41", "GLIBC_3.0"}) {
         auto request = upgrade();
         request.containerCLibrary = libcOf({version});
+        request.findFiles = [] {
+            ADD_FAILURE() << "reads the container for nothing";
+            return filesOfContainer;
+        };
         const auto plan = planReplacement(request);
         EXPECT_THAT(plan.replacements, IsEmpty()) << version;
         EXPECT_THAT(plan.reason, HasSubstr("not older")) << version;
@@ -89,9 +102,11 @@ TEST(ReplacementPlan, doesNothingUnlessTheContainersIsOlder) {
 TEST(ReplacementPlan, comparesReleasesWhereBothAreKnown) {
     auto request = upgrade();  // by their symbols, 2.36 and 2.31
     request.hostRelease = Version{{2, 37}};
-    EXPECT_THAT(planReplacement(request).announcement, ::testing::AllOf(HasSubstr("2.31"), HasSubstr("2.36")));
+    EXPECT_THAT(planReplacement(request).announcement,
+                ::testing::AllOf(HasSubstr("2.31"), HasSubstr("2.36")));
     request.containerRelease = Version{{2, 32}};
-    EXPECT_THAT(planReplacement(request).announcement, ::testing::AllOf(HasSubstr("2.32"), HasSubstr("2.37")));
+    EXPECT_THAT(planReplacement(request).announcement,
+                ::testing::AllOf(HasSubstr("2.32"), HasSubstr("2.37")));
     request.containerRelease = Version{{2, 37}};
     EXPECT_THAT(planReplacement(request).replacements, IsEmpty());
 }
@@ -127,7 +142,11 @@ TEST(ReplacementPlan, addsWhatTheContainerLacksWithAWarning) {
 
 TEST(ReplacementPlan, warnsAboutPartsThatRemainOfTheOldRelease) {
     auto request = upgrade();
-    request.containerFiles.push_back({"/lib/libpthread.so.0", "libpthread.so.0"});
+    request.findFiles = [] {
+        auto files = filesOfContainer;
+        files.push_back({"/lib/libpthread.so.0", "libpthread.so.0"});
+        return files;
+    };
     EXPECT_THAT(planReplacement(request).warnings, ElementsAre(HasSubstr("libpthread.so.0")));
 }
 

@@ -7,7 +7,8 @@
 
 namespace sarus::test {
 
-/// Writes small ELF shared objects for tests: one segment which maps the file at address 0x10000, with what readElf looks at.
+/// Writes small ELF shared objects for tests: one segment which maps the file at address 0x10000, with what
+/// readElf looks at.
 struct ElfBuilder {
     bool is64Bit = true;
     bool bigEndian = false;
@@ -15,6 +16,7 @@ struct ElfBuilder {
     std::uint32_t flags = 0;
     std::string soname{};
     std::vector<std::string> needed{};
+    std::string rpath{};
     std::string runpath{};
     std::string interpreter{};
     std::vector<std::pair<std::string, std::vector<std::string>>> versionNeeds{};
@@ -22,7 +24,7 @@ struct ElfBuilder {
     /// Links every record of the version needs to itself instead of the next one, with the largest counts.
     bool endlessVersions = false;
 
-    static constexpr std::uint64_t kBase = 0x10000;
+    static constexpr std::uint64_t baseAddress = 0x10000;
 
     std::string build() const {
         Texts texts;
@@ -35,6 +37,9 @@ struct ElfBuilder {
         if (!soname.empty()) {
             dynamic.emplace_back(14, texts.add(soname));
         }
+        if (!rpath.empty()) {
+            dynamic.emplace_back(15, texts.add(rpath));
+        }
         if (!runpath.empty()) {
             dynamic.emplace_back(29, texts.add(runpath));
         }
@@ -46,14 +51,14 @@ struct ElfBuilder {
         const auto needsAt = stringsAt + texts.bytes.size();
         const auto definitionsAt = needsAt + verneed.size();
         const auto dynamicAt = definitionsAt + verdef.size();
-        dynamic.emplace_back(5, kBase + stringsAt);
+        dynamic.emplace_back(5, baseAddress + stringsAt);
         dynamic.emplace_back(10, texts.bytes.size());
         if (!versionNeeds.empty()) {
-            dynamic.emplace_back(0x6ffffffe, kBase + needsAt);
+            dynamic.emplace_back(0x6ffffffe, baseAddress + needsAt);
             dynamic.emplace_back(0x6fffffff, endlessVersions ? 0xffffffffU : versionNeeds.size());
         }
         if (!versionDefinitions.empty()) {
-            dynamic.emplace_back(0x6ffffffc, kBase + definitionsAt);
+            dynamic.emplace_back(0x6ffffffc, baseAddress + definitionsAt);
             dynamic.emplace_back(0x6ffffffd, versionDefinitions.size() + 1);
         }
         dynamic.emplace_back(0, 0);
@@ -76,9 +81,10 @@ struct ElfBuilder {
         put(out, programHeader, 2);
         put(out, interpreter.empty() ? 2 : 3, 2);
         put(out, 0, 6);
-        putProgramHeader(out, 1, 0, kBase, end);
-        putProgramHeader(out, 2, dynamicAt, kBase + dynamicAt, end - dynamicAt);
-        putProgramHeader(out, interpreter.empty() ? 0 : 3, interpreterAt, kBase + interpreterAt, interpreter.size() + 1);
+        putProgramHeader(out, 1, 0, baseAddress, end);
+        putProgramHeader(out, 2, dynamicAt, baseAddress + dynamicAt, end - dynamicAt);
+        putProgramHeader(out, interpreter.empty() ? 0 : 3, interpreterAt, baseAddress + interpreterAt,
+                         interpreter.size() + 1);
         out += interpreter + '\0';
         out += texts.bytes + verneed + verdef;
         for (const auto& [tag, value] : dynamic) {

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::Not;
 
 std::optional<ElfFile> read(const std::string& bytes, ElfDetail detail = ElfDetail::everything) {
-    ByteSource source{std::string_view(bytes)};
+    ElfBytes source{std::string_view(bytes)};
     return readElf(source, detail);
 }
 
@@ -28,7 +28,8 @@ test::ElfBuilder completeLibrary() {
     builder.needed = {"libc.so.6", "libm.so.6"};
     builder.runpath = "$ORIGIN/../lib";
     builder.interpreter = "/lib64/ld-linux-x86-64.so.2";
-    builder.versionNeeds = {{"libc.so.6", {"GLIBC_2.2.5", "GLIBC_2.34"}}, {"libm.so.6", {"GLIBC_2.29", "weak:GLIBC_2.99"}}};
+    builder.versionNeeds = {{"libc.so.6", {"GLIBC_2.2.5", "GLIBC_2.34"}},
+                            {"libm.so.6", {"GLIBC_2.29", "weak:GLIBC_2.99"}}};
     builder.versionDefinitions = {"X_1.0", "X_1.1"};
     return builder;
 }
@@ -53,8 +54,9 @@ TEST(Elf, readsEveryClassAndByteOrder) {
             EXPECT_EQ(elf->runpath, "$ORIGIN/../lib");
             EXPECT_EQ(elf->rpath, std::nullopt);
             EXPECT_EQ(elf->interpreter, "/lib64/ld-linux-x86-64.so.2");
-            EXPECT_THAT(elf->versionNeeds, ElementsAre(VersionNeed{"libc.so.6", {"GLIBC_2.2.5", "GLIBC_2.34"}},
-                                                       VersionNeed{"libm.so.6", {"GLIBC_2.29"}}));
+            EXPECT_THAT(elf->versionNeeds,
+                        ElementsAre(VersionNeed{"libc.so.6", {"GLIBC_2.2.5", "GLIBC_2.34"}},
+                                    VersionNeed{"libm.so.6", {"GLIBC_2.29"}}));
             EXPECT_THAT(elf->versionDefinitions, ElementsAre("X_1.0", "X_1.1"));
         }
     }
@@ -72,7 +74,8 @@ TEST(Elf, readsProgramsAndLibrariesOfThisMachine) {
     EXPECT_FALSE(need->versions.empty());
 
     std::string libc;
-    for (const char* path : {"/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6"}) {
+    for (const char* path :
+         {"/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6"}) {
         libc = libc.empty() && pathExists(path) ? path : libc;
     }
     ASSERT_FALSE(libc.empty());
@@ -82,7 +85,8 @@ TEST(Elf, readsProgramsAndLibrariesOfThisMachine) {
     for (const auto& version : need->versions) {
         EXPECT_THAT(library->versionDefinitions, Contains(version));
     }
-    EXPECT_THAT(library->versionDefinitions, Not(Contains("libc.so.6"))) << "the base definition names the file, not a version";
+    EXPECT_THAT(library->versionDefinitions, Not(Contains("libc.so.6")))
+        << "the base definition names the file, not a version";
 }
 
 TEST(Elf, readsOnlyTheSonameIfThatIsAllThatIsAskedFor) {

@@ -1,5 +1,6 @@
 #include "hooks/kit/hook_context.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -7,10 +8,11 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
-#include "hooks/kit/device_cgroup.hpp"
+#include "hooks/kit/container_cgroups.hpp"
+#include "hooks/kit/container_namespaces.hpp"
+#include "hooks/kit/device_access.hpp"
 #include "hooks/kit/hook_environment.hpp"
-#include "hooks/kit/hook_log.hpp"
-#include "hooks/kit/namespaces.hpp"
+#include "hooks/kit/hook_logger.hpp"
 #include "hooks/kit/root_fixture.hpp"
 #include "hooks/kit/run_hook.hpp"
 
@@ -28,14 +30,15 @@ HookContext contextOf(const std::string& state) {
     return HookContext::read(input(state).get());
 }
 
-constexpr const char* kConfig =
+constexpr const char* configText =
     R"({"root":{"path":"rootfs"},"process":{"env":["A=1"],"user":{"uid":7}},"annotations":{"a":"config","c":"config"}})";
 
 TEST(HookContext, findsTheRootfsRelativeToTheBundle) {
     const test::Root bundle;
-    bundle.write("config.json", kConfig);
+    bundle.write("config.json", configText);
     bundle.write("rootfs/marker", "x");
-    auto context = contextOf(cat(R"({"id":"c","bundle":")", bundle.path(), R"(","annotations":{"a":"state"}})"));
+    auto context =
+        contextOf(cat(R"({"id":"c","bundle":")", bundle.path(), R"(","annotations":{"a":"state"}})"));
     EXPECT_EQ(context.rootfsPath(), bundle / "rootfs");
     EXPECT_EQ(::faccessat(context.rootfs(), "marker", F_OK, 0), 0);
     EXPECT_EQ(context.containerVariable("A"), "1");
@@ -48,8 +51,9 @@ TEST(HookContext, findsTheRootfsRelativeToTheBundle) {
 TEST(HookContext, takesTheRootOfCrunAndPodmansBundleWhereTheBundleIsWrong) {
     const test::Root store;
     store.write("overlay/layer/merged/marker", "x");
-    store.write("overlay-containers/c9/userdata/config.json", kConfig);
-    auto context = contextOf(cat(R"({"id":"c9","bundle":"/","root":")", store / "overlay/layer/merged", R"("})"));
+    store.write("overlay-containers/c9/userdata/config.json", configText);
+    auto context =
+        contextOf(cat(R"({"id":"c9","bundle":"/","root":")", store / "overlay/layer/merged", R"("})"));
     EXPECT_EQ(context.bundle(), store / "overlay-containers/c9/userdata");
     EXPECT_EQ(context.containerVariable("A"), "1");
     EXPECT_EQ(::faccessat(context.rootfs(), "marker", F_OK, 0), 0);
@@ -109,25 +113,37 @@ TEST(HookEnvironment, knowsTrueInAnyCase) {
     EXPECT_THROW(environment.require("D"), Error);
 }
 
-constexpr const char* kMountinfo =
+constexpr const char* mountinfo =
     "30 24 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755\n"
     "31 30 0:27 / /sys/fs/cgroup/mydevices rw shared:5 - cgroup cgroup rw,mydevices\n"
     "32 30 0:28 / /sys/fs/cgroup/with\\040space rw shared:6 master:2 - cgroup cgroup rw,devices\n"
     "garbage\n";
 
 TEST(DeviceCgroup, isFoundByWholeNames) {
-    const auto found = findDeviceCgroup(kMountinfo, "5:mydevices:/wrong\n4:cpu,devices:/job/step:0\n0::/unified\n");
-    EXPECT_EQ(found, (DeviceCgroup{"/sys/fs/cgroup/with space/job/step:0"}));
-    EXPECT_EQ(findDeviceCgroup(kMountinfo, "4:devices:/\n"), (DeviceCgroup{"/sys/fs/cgroup/with space"}));
-    EXPECT_EQ(findDeviceCgroup(kMountinfo, "0::/unified\n"), std::nullopt);
+    const auto found =
+        findDeviceCgroup(mountinfo, "5:mydevices:/wrong\n4:cpu,devices:/job/step:0\n0::/unified\n");
+    EXPECT_EQ(found, "/sys/fs/cgroup/with space/job/step:0");
+    EXPECT_EQ(findDeviceCgroup(mountinfo, "4:devices:/\n"), "/sys/fs/cgroup/with space");
+    EXPECT_EQ(findDeviceCgroup(mountinfo, "0::/unified\n"), std::nullopt);
     EXPECT_EQ(findDeviceCgroup("", "4:devices:/x\n"), std::nullopt);
-    EXPECT_EQ(findDeviceCgroup(kMountinfo, "devices\n:\n::\n"), std::nullopt);
+    EXPECT_EQ(findDeviceCgroup(mountinfo, "devices\n:\n::\n"), std::nullopt);
+}
+
+TEST(Cgroups, OfVersion2HaveNoController) {
+    const auto entries = parseCgroups("0::/job/step\ngarbage\n1:name=systemd:/a\n");
+    ASSERT_EQ(entries, (std::vector<CgroupEntry>{{.controllers = {}, .path = "/job/step"},
+                                                 {.controllers = {"name=systemd"}, .path = "/a"}}));
+    const auto* const unified = "40 24 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+    EXPECT_EQ(findCgroup(unified, entries[0]), "/sys/fs/cgroup/job/step");
+    EXPECT_EQ(findCgroup(unified, entries[1]), std::nullopt);
 }
 
 TEST(DeviceCgroup, isRelativeToWhatIsMounted) {
-    const auto mount = [](const char* root) { return cat("32 30 0:28 ", root, " /cg rw - cgroup cgroup rw,devices\n"); };
-    EXPECT_EQ(findDeviceCgroup(mount("/docker/1"), "4:devices:/docker/1/sub\n"), (DeviceCgroup{"/cg/sub"}));
-    EXPECT_EQ(findDeviceCgroup(mount("/docker/1"), "4:devices:/docker/1\n"), (DeviceCgroup{"/cg"}));
+    const auto mount = [](const char* root) {
+        return cat("32 30 0:28 ", root, " /cg rw - cgroup cgroup rw,devices\n");
+    };
+    EXPECT_EQ(findDeviceCgroup(mount("/docker/1"), "4:devices:/docker/1/sub\n"), "/cg/sub");
+    EXPECT_EQ(findDeviceCgroup(mount("/docker/1"), "4:devices:/docker/1\n"), "/cg");
     EXPECT_THROW(findDeviceCgroup(mount("/docker/1"), "4:devices:/docker/12\n"), Error);
     EXPECT_THROW(findDeviceCgroup(mount("/../.."), "4:devices:/x\n"), Error);
     EXPECT_THROW(findDeviceCgroup(mount("/"), "4:devices:/../x\n"), Error);
@@ -146,11 +162,14 @@ TEST(DeviceCgroup, explainsOnlyWhatTheUserMustKnow) {
     EXPECT_NE(explainGrant(DeviceGrant::notOwnCgroup, "/dev/x").find("/dev/x"), std::string::npos);
 }
 
-/// What a hook with this body writes on standard error, and its exit status, when it is started with this state.
+/// What a hook with this body writes on standard error, and its exit status, when it is started with this
+/// state.
 struct HookRun {
     int status;
     std::string output;
 };
+
+using HookBody = void (*)(const HookSetup&, HookContext&, const HookLogger&);
 
 HookRun runInChild(const std::string& state, HookBody body) {
     const auto in = input(state);
@@ -160,7 +179,9 @@ HookRun runInChild(const std::string& state, HookBody body) {
         ::dup2(in.get(), 0);
         ::dup2(out.get(), 1);
         ::dup2(out.get(), 2);
-        ::_exit(runHook("Test hook", body));
+        char name[] = "test_hook";
+        char* argv[] = {name, nullptr};
+        ::_exit(hookMain(1, argv, {.program = "test_hook", .logName = "Test hook", .run = body}));
     }
     int status = 0;
     ::waitpid(child, &status, 0);
@@ -181,11 +202,11 @@ protected:
 };
 
 TEST_F(RunHook, succeedsInAKnownProcessCondition) {
-    const auto run = runInChild(state(""), [](HookContext&, const HookEnvironment&, const HookLog&) {
+    const auto run = runInChild(state(""), [](const HookSetup&, HookContext&, const HookLogger&) {
         char directory[16] = {};
         const mode_t mask = ::umask(0);
-        if (mask != 022 || ::getcwd(directory, sizeof directory) == nullptr || std::string(directory) != "/" ||
-            environ != nullptr) {
+        if (mask != 022 || ::getcwd(directory, sizeof directory) == nullptr ||
+            std::string(directory) != "/" || environ != nullptr) {
             throw Error("unexpected condition");
         }
     });
@@ -194,8 +215,9 @@ TEST_F(RunHook, succeedsInAKnownProcessCondition) {
 }
 
 TEST_F(RunHook, saysInOneLineWhatFailed) {
-    const auto run =
-        runInChild(state(""), [](HookContext&, const HookEnvironment&, const HookLog&) { throw Error("it broke", "mend it"); });
+    const auto run = runInChild(state(""), [](const HookSetup&, HookContext&, const HookLogger&) {
+        throw Error("it broke", "mend it");
+    });
     EXPECT_EQ(run.status, 1);
     const auto lines = split(run.output, '\n');
     ASSERT_EQ(lines.size(), 3U) << run.output;
@@ -204,13 +226,13 @@ TEST_F(RunHook, saysInOneLineWhatFailed) {
 }
 
 TEST_F(RunHook, failsOnAStateThatIsNone) {
-    const auto run = runInChild("nonsense", [](HookContext&, const HookEnvironment&, const HookLog&) {});
+    const auto run = runInChild("nonsense", [](const HookSetup&, HookContext&, const HookLogger&) {});
     EXPECT_EQ(run.status, 1);
     EXPECT_NE(run.output.find("container state"), std::string::npos);
 }
 
 TEST_F(RunHook, logsAtTheLevelOfTheAnnotation) {
-    const auto body = [](HookContext&, const HookEnvironment&, const HookLog& log) {
+    const auto body = [](const HookSetup&, HookContext&, const HookLogger& log) {
         log.debug("a debug line");
         log.warn("a warning");
         log.error("an error");
@@ -231,30 +253,42 @@ TEST_F(RunHook, logsAtTheLevelOfTheAnnotation) {
 TEST_F(RunHook, opensNoFileThatAnAnnotationNames) {
     bundle.write("target", "untouched");
     const auto run =
-        runInChild(state(cat(R"("com.hooks.logging.stdoutfd":")", bundle / "target", R"(","com.hooks.logging.stderrfd":")",
-                             bundle / "target", R"(","com.hooks.logging.level":"0")")),
-                   [](HookContext&, const HookEnvironment&, const HookLog& log) { log.error("said"); });
+        runInChild(state(cat(R"("com.hooks.logging.stdoutfd":")", bundle / "target",
+                             R"(","com.hooks.logging.stderrfd":")", bundle / "target",
+                             R"(","com.hooks.logging.level":"0")")),
+                   [](const HookSetup&, HookContext&, const HookLogger& log) { log.error("said"); });
     EXPECT_EQ(run.status, 0);
     EXPECT_NE(run.output.find("said"), std::string::npos);
     EXPECT_EQ(readFile(bundle / "target"), "untouched");
 }
 
 TEST_F(RunHook, speaksThroughTheEnginesFifoIfItIsPrivate) {
-    const auto path = bundle / std::string(kLogFifo);
+    const auto path = bundle / std::string(logFifo);
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     const UniqueFd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    const auto body = [](HookContext&, const HookEnvironment&, const HookLog& log) { log.error("said"); };
+    const auto body = [](const HookSetup&, HookContext&, const HookLogger& log) { log.error("said"); };
     const auto run = runInChild(state(""), body);
     EXPECT_EQ(run.output, "");
     EXPECT_NE(readAll(reader.get(), 65536, "fifo").find("said"), std::string::npos);
     ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
-    EXPECT_NE(runInChild(state(""), body).output.find("said"), std::string::npos) << "a FIFO of everybody is not used";
+    EXPECT_NE(runInChild(state(""), body).output.find("said"), std::string::npos)
+        << "a FIFO of everybody is not used";
 }
 
 TEST_F(RunHook, doesNotWaitForAFifoWithoutReader) {
-    ASSERT_EQ(::mkfifo((bundle / std::string(kLogFifo)).c_str(), 0600), 0);
-    const auto run = runInChild(state(""), [](HookContext&, const HookEnvironment&, const HookLog& log) { log.error("said"); });
+    ASSERT_EQ(::mkfifo((bundle / std::string(logFifo)).c_str(), 0600), 0);
+    const auto run = runInChild(
+        state(""), [](const HookSetup&, HookContext&, const HookLogger& log) { log.error("said"); });
     EXPECT_NE(run.output.find("said"), std::string::npos);
+}
+
+TEST(JoinCgroup, OnlyOneThatLimitsDevicesMustAcceptTheProcess) {
+    const HookLogger log("some hook");
+    const auto refusing = [](bool limitsDevices) {
+        return JoinableCgroup{openFile("/dev/full", O_WRONLY), {{"cpuset"}, "/some"}, limitsDevices};
+    };
+    EXPECT_NO_THROW(joinCgroup(refusing(false), log));
+    EXPECT_THROW(joinCgroup(refusing(true), log), Error);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST(PathList, RelativePathIsRefusedWithTheVariablesName) {
         parsePathList("MPI_LIBS", "/a:lib/b\n");
         FAIL();
     } catch (const Error& error) {
-        EXPECT_STREQ(error.what(), "MPI_LIBS holds a path which is not absolute: lib/b\\x0a");
+        EXPECT_STREQ(error.what(), "MPI_LIBS contains a path that is not absolute: lib/b\\x0a");
     }
 }
 
@@ -65,7 +65,8 @@ TEST(HostLibrary, WithoutSonameItIsAskedForByItsFileName) {
 TEST(HostLibrary, WhatIsNoSharedLibraryIsRefused) {
     const Root root;
     root.write("script.so", "#!/bin/sh\n");
-    EXPECT_EQ(errorOf(root / "script.so"), "The host library " + (root / "script.so") + " is not a shared library");
+    EXPECT_EQ(errorOf(root / "script.so"),
+              "The host library " + (root / "script.so") + " is not a shared library");
     root.write("damaged.so",
                "\x7f"
                "ELF\x02\x01\x01");

@@ -48,10 +48,19 @@ struct Place {
     }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    /// What is mounted in the root filesystem goes before the directories are removed, which must never reach into it.
+    /// What is mounted in the root filesystem goes before the directories are removed, which must never reach
+    /// into it.
     ~Place() { ::umount2(rootPath.c_str(), MNT_DETACH); }
     std::string operator/(const std::string& path) const { return rootPath + "/" + path; }
 };
+
+/// A tmpfs of the host that is mounted in the container, too.
+void mountHostsTmpfs(const Place& place, const std::string& path) {
+    mountTmpfs(place.host / "shared");
+    createDirectories(place / path);
+    checkErrno(::mount((place.host / "shared").c_str(), (place / path).c_str(), nullptr, MS_BIND, nullptr),
+               "bind");
+}
 
 TEST(RootEditorReplaceAsRoot, ReplacesAFileOfTheRootItself) {
     inMountNamespace([] {
@@ -70,7 +79,8 @@ TEST(RootEditorReplaceAsRoot, NeverInAMountFromElsewhereWhateverLinkLeadsThere) 
         place.host.write("etc/ld.so.cache", "the host's");
         createDirectories(place / "x/y");
         ASSERT_EQ(::symlink("/x/y", (place / "etc").c_str()), 0);
-        checkErrno(::mount((place.host / "etc").c_str(), (place / "x/y").c_str(), nullptr, MS_BIND, nullptr), "bind");
+        checkErrno(::mount((place.host / "etc").c_str(), (place / "x/y").c_str(), nullptr, MS_BIND, nullptr),
+                   "bind");
         const RootEditor editor(place.root.get());
         EXPECT_EQ(errnoOf([&] { editor.replaceFile("/etc/ld.so.cache", "the image's", 0644); }), EXDEV);
         EXPECT_EQ(readFile(place.host / "etc/ld.so.cache"), "the host's");
@@ -114,7 +124,7 @@ TEST(RootEditorBindAsRoot, ExistingEntriesOfOtherMountsAreCoveredButNothingIsCre
     inMountNamespace([] {
         const Place place;
         place.host.write("file", "text");
-        mountTmpfs(place / "users");
+        mountHostsTmpfs(place, "users");
         replaceFile(place / "users/present", "old", 0644);
         const RootEditor editor(place.root.get());
         editor.bind(place.host / "file", "/users/present", {});
@@ -123,6 +133,32 @@ TEST(RootEditorBindAsRoot, ExistingEntriesOfOtherMountsAreCoveredButNothingIsCre
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/users/deep/new", {}); }), EXDEV);
         EXPECT_FALSE(pathExists(place / "users/new"));
         EXPECT_FALSE(pathExists(place / "users/deep"));
+    });
+}
+
+TEST(RootEditorBindAsRoot, EntriesAreCreatedInATmpfsOfTheContainersOwn) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        mountTmpfs(place / "run");
+        const RootEditor editor(place.root.get());
+        editor.bind(place.host / "file", "/run/munge/new", {});
+        EXPECT_EQ(readFile(place / "run/munge/new"), "text");
+    });
+}
+
+TEST(RootEditorBindAsRoot, ReadOnlyMountOfTheRootIsLiftedOnlyMeanwhile) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        constexpr unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_RDONLY;
+        checkErrno(::mount(nullptr, place.rootPath.c_str(), nullptr, flags, nullptr), "remount");
+        RootEditor(place.root.get()).bind(place.host / "file", "/new", {});
+        EXPECT_EQ(readFile(place / "new"), "text");
+        struct statvfs status {};
+        ASSERT_EQ(::statvfs(place.rootPath.c_str(), &status), 0);
+        constexpr unsigned long kept = ST_RDONLY | ST_NOSUID | ST_NODEV;
+        EXPECT_EQ(status.f_flag & kept, kept);
     });
 }
 
@@ -151,11 +187,13 @@ TEST(RootEditorBindAsRoot, WhatTheRuntimeMadeInDevIsNeitherCoveredNorReplaced) {
         ASSERT_EQ(::symlink("/dev/null", (place / "library.so").c_str()), 0);
         ASSERT_EQ(::symlink("/dev", (place / "lib").c_str()), 0);
         const RootEditor editor(place.root.get());
-        for (const auto* destination : {"/dev/null", "/library.so", "/lib/null", "/dev/tty", "/dev/../lib/./zero"}) {
-            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", destination, {}); }), EXDEV) << destination;
+        for (const auto* destination :
+             {"/dev/null", "/library.so", "/lib/null", "/dev/tty", "/dev/../lib/./zero"}) {
+            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", destination, {}); }), EXDEV)
+                << destination;
         }
         EXPECT_EQ(errnoOf([&] { editor.copyFile(place.host / "file", "/lib/null"); }), EXDEV);
-        EXPECT_EQ(errnoOf([&] { editor.link("/lib", "null", "/dev"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.link("/lib", {"null"}, "/dev"); }), EXDEV);
         struct stat status {};
         ASSERT_EQ(::stat((place / "dev/null").c_str(), &status), 0);
         EXPECT_EQ(status.st_rdev, makedev(1, 3));
@@ -200,8 +238,10 @@ TEST(RootEditorBindAsRoot, FilesystemsOfTheKernelAreOutOfReachForDestinationsOfT
         ASSERT_EQ(::symlink("/proc/sys/kernel", (place / "innocent").c_str()), 0);
         const RootEditor editor(place.root.get());
         constexpr auto limited = RootEditor::Destination::notTheKernels;
-        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/proc/self/attr/exec", {}, limited); }), EXDEV);
-        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/innocent/hostname", {}, limited); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/proc/self/attr/exec", {}, limited); }),
+                  EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/innocent/hostname", {}, limited); }),
+                  EXDEV);
         editor.bind(place.host / "file", "/opt/file", {}, limited);
         EXPECT_EQ(readFile(place / "opt/file"), "text");
         editor.bind(place.host / "file", "/proc/version", {});
@@ -216,13 +256,16 @@ TEST(RootEditorLinkAsRoot, MakesReplacesAndKeepsLinks) {
         replaceFile(place / "lib/libx.so.1.2", "library", 0644);
         replaceFile(place / "lib/libx.so", "another", 0644);
         const RootEditor editor(place.root.get());
-        using enum RootEditor::LinkResult;
-        EXPECT_EQ(editor.link("/lib", "libx.so.1", "/lib/libx.so.1.2"), made);
-        EXPECT_EQ(editor.link("/lib", "libx.so.1", "/lib/libx.so.1.2"), leadsThereAlready);
-        EXPECT_EQ(editor.link("/lib", "libx.so.1.2", "/lib/libx.so.1.2"), leadsThereAlready) << "the file itself";
-        EXPECT_EQ(editor.link("/lib", "libx.so", "/lib/libx.so.1.2"), made);
+        using Names = std::vector<std::string>;
+        EXPECT_EQ(editor.link("/lib", {"libx.so.1"}, "/lib/libx.so.1.2"), Names{"libx.so.1"});
+        EXPECT_EQ(editor.link("/lib", {"libx.so.1"}, "/lib/libx.so.1.2"), Names());
+        EXPECT_EQ(editor.link("/lib", {"libx.so.1.2"}, "/lib/libx.so.1.2"), Names()) << "the file itself";
+        EXPECT_EQ(editor.link("/lib", {"libx.so"}, "/lib/libx.so.1.2"), Names{"libx.so"});
         EXPECT_EQ(targetOf(place / "lib/libx.so"), "/lib/libx.so.1.2");
-        EXPECT_EQ(editor.link("/lib64", "libx.so", "/lib/libx.so.1.2"), noDirectory);
+        const Names several{"libx.so.1", "libx.so.2", "libx.so.1.2", "libx.so.3"};
+        EXPECT_EQ(editor.link("/lib", several, "/lib/libx.so.1.2"), (Names{"libx.so.2", "libx.so.3"}));
+        EXPECT_EQ(targetOf(place / "lib/libx.so.3"), "/lib/libx.so.1.2");
+        EXPECT_EQ(editor.link("/lib64", {"libx.so"}, "/lib/libx.so.1.2"), Names());
     });
 }
 
@@ -233,12 +276,12 @@ TEST(RootEditorLinkAsRoot, DirectoriesMountPointsAndOtherMountsAreNotReplaced) {
         createDirectories(place / "lib/libd.so");
         replaceFile(place / "lib/libx.so.1", "library", 0644);
         const RootEditor editor(place.root.get());
-        EXPECT_NE(errnoOf([&] { editor.link("/lib", "libd.so", "/lib/libx.so.1"); }), 0);
+        EXPECT_NE(errnoOf([&] { editor.link("/lib", {"libd.so"}, "/lib/libx.so.1"); }), 0);
         editor.bind(place.host / "file", "/lib/libm.so", {});
-        EXPECT_NE(errnoOf([&] { editor.link("/lib", "libm.so", "/lib/libx.so.1"); }), 0);
-        mountTmpfs(place / "users");
-        EXPECT_EQ(errnoOf([&] { editor.link("/users", "libx.so", "/lib/libx.so.1"); }), EXDEV);
-        EXPECT_EQ(errnoOf([&] { editor.link("/lib", "liby.so", "/lib/missing"); }), ENOENT);
+        EXPECT_NE(errnoOf([&] { editor.link("/lib", {"libm.so"}, "/lib/libx.so.1"); }), 0);
+        mountHostsTmpfs(place, "users");
+        EXPECT_EQ(errnoOf([&] { editor.link("/users", {"libx.so"}, "/lib/libx.so.1"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.link("/lib", {"liby.so"}, "/lib/missing"); }), ENOENT);
         for (const auto* name : {"users/libx.so", "lib/liby.so"}) {
             EXPECT_FALSE(pathExists(place / name)) << name;
         }

@@ -22,14 +22,16 @@ TEST(LibraryName, isTakenApartAtTheLastSo) {
 }
 
 TEST(LibraryName, isNotThereInOtherFileNames) {
-    for (const char* name : {"", "/", "libmpi.a", ".so", ".so.1", "libmpi.so.", "libmpi.so.1.", "libmpi.so.1a", "libmpi.so.-1",
-                             "libmpi.so.1..2", "libmpi.so.4294967296", "libmpi.sox", "libmpi.so.12/"}) {
+    for (const char* name :
+         {"", "/", "libmpi.a", ".so", ".so.1", "libmpi.so.", "libmpi.so.1.", "libmpi.so.1a", "libmpi.so.-1",
+          "libmpi.so.1..2", "libmpi.so.4294967296", "libmpi.sox", "libmpi.so.12/"}) {
         EXPECT_EQ(parseLibraryName(name), std::nullopt) << name;
     }
 }
 
 TEST(LibraryName, givesTheLinkNamesInOrder) {
-    EXPECT_THAT(parseLibraryName("libmpi.so.12.1")->linkNames(), ElementsAre("libmpi.so", "libmpi.so.12", "libmpi.so.12.1"));
+    EXPECT_THAT(parseLibraryName("libmpi.so.12.1")->linkNames(),
+                ElementsAre("libmpi.so", "libmpi.so.12", "libmpi.so.12.1"));
 }
 
 TEST(LibraryName, takesTheLongestVersionAlongTheLinks) {
@@ -70,13 +72,15 @@ TEST(Abi, ofTheSameMajorNumberIsCompatibleUnderMajorAndFullWithAWarningForAnOlde
     for (const auto policy : {AbiPolicy::major, AbiPolicy::full}) {
         EXPECT_EQ(compareAbi(name("libmpi.so.12.5"), name("libmpi.so.12.4"), policy), AbiMatch::compatible);
         EXPECT_EQ(compareAbi(name("libmpi.so.12.4"), name("libmpi.so.12.4.9"), policy), AbiMatch::compatible);
-        EXPECT_EQ(compareAbi(name("libmpi.so.12.3"), name("libmpi.so.12.4"), policy), AbiMatch::hostMinorOlder);
+        EXPECT_EQ(compareAbi(name("libmpi.so.12.3"), name("libmpi.so.12.4"), policy),
+                  AbiMatch::hostMinorOlder);
         EXPECT_EQ(compareAbi(name("libmpi.so.12"), name("libmpi.so.12.0"), policy), AbiMatch::hostMinorOlder)
             << "a missing minor is the oldest";
         EXPECT_EQ(compareAbi(name("libmpi.so.12.0"), name("libmpi.so.12"), policy), AbiMatch::compatible);
         EXPECT_EQ(compareAbi(name("libmpi.so.13"), name("libmpi.so.12"), policy), AbiMatch::incompatible);
         EXPECT_EQ(compareAbi(name("libmpich.so.12"), name("libmpi.so.12"), policy), AbiMatch::incompatible);
-        EXPECT_EQ(compareAbi(name("libmpi.so"), name("libmpi.so"), policy), AbiMatch::incompatible) << "no major number";
+        EXPECT_EQ(compareAbi(name("libmpi.so"), name("libmpi.so"), policy), AbiMatch::incompatible)
+            << "no major number";
     }
 }
 

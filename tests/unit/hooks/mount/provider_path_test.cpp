@@ -11,11 +11,11 @@ namespace {
 using test::Root;
 
 #ifdef __x86_64__
-constexpr std::uint16_t kOwnMachine = machine::x86_64;
-constexpr const char* kLinker = "lib64/ld-linux-x86-64.so.2";
+constexpr std::uint16_t ownMachine = machine::x86_64;
+constexpr const char* linker = "lib64/ld-linux-x86-64.so.2";
 #else
-constexpr std::uint16_t kOwnMachine = machine::aarch64;
-constexpr const char* kLinker = "lib/ld-linux-aarch64.so.1";
+constexpr std::uint16_t ownMachine = machine::aarch64;
+constexpr const char* linker = "lib/ld-linux-aarch64.so.1";
 #endif
 
 TEST(ProviderPath, FirstDirectoryOfTheVariableCounts) {
@@ -29,23 +29,24 @@ TEST(ProviderPath, FirstDirectoryOfTheVariableCounts) {
 TEST(ProviderPath, LibfabricIsRecognisedByItsNameAndVersion) {
     EXPECT_TRUE(isLibfabric("libfabric.so.1"));
     EXPECT_TRUE(isLibfabric("libfabric.so.1.20.0"));
-    for (const auto* name : {"libfabric.so", "libfabric.so.", "libfabric.so.1x", "libfabric-extra.so.1", "xlibfabric.so.1"}) {
+    for (const auto* name :
+         {"libfabric.so", "libfabric.so.", "libfabric.so.1x", "libfabric-extra.so.1", "xlibfabric.so.1"}) {
         EXPECT_FALSE(isLibfabric(name)) << name;
     }
 }
 
 TEST(ProviderPath, IsBesideTheLibraryOfTheContainer) {
     const Root root;
-    root.library(kLinker, "ld.so", kOwnMachine);
-    root.library("usr/lib64/libfabric.so.1.20.0", "libfabric.so.1", kOwnMachine);
+    root.library(linker, "ld.so", ownMachine);
+    root.library("usr/lib64/libfabric.so.1.20.0", "libfabric.so.1", ownMachine);
     EXPECT_EQ(findProviderDirectory(root.fd(), ""), "/usr/lib64/libfabric");
 }
 
 TEST(ProviderPath, LibraryThatProgramsWouldLoadCounts) {
     const Root root;
-    root.library(kLinker, "ld.so", kOwnMachine);
-    root.library("usr/lib64/libfabric.so.1", "libfabric.so.1", kOwnMachine);
-    root.library("opt/fabric/lib/libfabric.so.1", "libfabric.so.1", kOwnMachine);
+    root.library(linker, "ld.so", ownMachine);
+    root.library("usr/lib64/libfabric.so.1", "libfabric.so.1", ownMachine);
+    root.library("opt/fabric/lib/libfabric.so.1", "libfabric.so.1", ownMachine);
     EXPECT_EQ(findProviderDirectory(root.fd(), "/opt/fabric/lib"), "/opt/fabric/lib/libfabric");
 }
 

@@ -8,6 +8,7 @@
 namespace sarus::hooks::mpi {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -17,7 +18,8 @@ using Strings = std::vector<std::string>;
 
 InjectionPlan planFor(const Strings& mpi, const Strings& container, AbiPolicy policy = AbiPolicy::major,
                       const Strings& dependencies = {}) {
-    InjectionRequest request{.mpiLibraries = {}, .dependencies = {}, .containerLibraries = {}, .policy = policy};
+    InjectionRequest request{
+        .mpiLibraries = {}, .dependencies = {}, .containerLibraries = {}, .policy = policy};
     for (const auto& path : mpi) {
         request.mpiLibraries.push_back(hostLibrary(path));
     }
@@ -51,16 +53,34 @@ TEST(InjectionPlan, replacesEveryCopyInTheContainer) {
 }
 
 TEST(InjectionPlan, refusesContainersWithoutMpi) {
-    EXPECT_THAT(planFor({"/host/libmpi.so.12"}, {}).problems, ElementsAre("No MPI libraries found in the container"));
+    EXPECT_THAT(planFor({"/host/libmpi.so.12"}, {}).problems,
+                ElementsAre("No MPI libraries found in the container"));
     EXPECT_THAT(planFor({"/host/libmpi.so.12"}, {"/lib/libfabric.so.1"}).problems, Not(IsEmpty()));
 }
 
-TEST(InjectionPlan, addsMpiLibrariesWhichTheContainerLacksIfItHasOthers) {
+TEST(InjectionPlan, leavesOutMpiLibrariesWhichTheContainerLacks) {
     const auto plan = planFor({"/host/libmpi.so.12.1", "/host/libmpicxx.so.12.1"}, {"/lib/libmpi.so.12.1"});
-    ASSERT_EQ(plan.injections.size(), 2U);
-    EXPECT_EQ(plan.injections[1].method, Method::add);
-    EXPECT_EQ(plan.injections[1].destinations, Strings{"/usr/lib/libmpicxx.so.12.1"});
+    EXPECT_EQ(plan.injections.size(), 1U);
+    EXPECT_THAT(
+        plan.notes,
+        ElementsAre("The host's /host/libmpicxx.so.12.1 is left out: the container has no such library"));
     EXPECT_THAT(plan.problems, IsEmpty());
+}
+
+TEST(InjectionPlan, addsMpiLibrariesWhichInjectedOnesNeed) {
+    InjectionRequest request{
+        .mpiLibraries = {hostLibrary("/h/libmpi.so.40.3"), hostLibrary("/h/libopen-pal.so.80.0"),
+                         hostLibrary("/h/libopen-rte.so.80.0"), hostLibrary("/h/libmpi_usempi.so.40.1")},
+        .dependencies = {},
+        .containerLibraries = {containerLibrary("/c/libmpi.so.40.1")}};
+    request.mpiLibraries[0].elf.needed = {"libopen-rte.so.80"};
+    request.mpiLibraries[2].elf.needed = {"libopen-pal.so.80"};
+    const auto plan = planInjection(request);
+    ASSERT_EQ(plan.injections.size(), 3U);
+    EXPECT_EQ(plan.injections[1].destinations, Strings{"/usr/lib/libopen-rte.so.80.0"});
+    EXPECT_EQ(plan.injections[1].method, Method::add);
+    EXPECT_EQ(plan.injections[2].destinations, Strings{"/usr/lib/libopen-pal.so.80.0"});
+    EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("libmpi_usempi")));
 }
 
 struct AbiCase {
@@ -79,31 +99,64 @@ TEST_P(Abi, isDecidedByThePolicy) {
     EXPECT_EQ(!plan.problems.empty(), c.isProblem);
     EXPECT_EQ(!plan.warnings.empty(), c.isWarning);
     if (c.isProblem) {
-        EXPECT_THAT(plan.problems[0], ::testing::ContainsRegex("not[ a-z]* ABI compatible with container's MPI library"));
+        EXPECT_THAT(plan.problems[0],
+                    ::testing::ContainsRegex("not[ a-z]* ABI compatible with container's MPI library"));
     }
     if (c.isWarning) {
-        EXPECT_THAT(plan.warnings[0], HasSubstr("Partial ABI compatibility"));
+        EXPECT_THAT(plan.warnings[0], HasSubstr("Partial ABI compatibility detected"));
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, Abi,
-                         ::testing::Values(AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::major, false, false},
-                                           AbiCase{"/h/libmpi.so.12.0", "/c/libmpi.so.12.1", AbiPolicy::major, false, true},
-                                           AbiCase{"/h/libmpi.so.12.0", "/c/libmpi.so.12.1", AbiPolicy::full, false, true},
-                                           AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::full, false, false},
-                                           AbiCase{"/h/libmpi.so.12.1.9", "/c/libmpi.so.12.1.2", AbiPolicy::strict, false, false},
-                                           AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::strict, true, false},
-                                           AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12", AbiPolicy::strict, false, false},
-                                           AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12.1", AbiPolicy::strict, true, false},
-                                           AbiCase{"/h/libmpi.so.12.1", "/c/libmpi.so.40.1", AbiPolicy::major, true, false},
-                                           AbiCase{"/h/libmpi.so.12.1", "/c/libmpi.so.40.1", AbiPolicy::full, true, false}));
+INSTANTIATE_TEST_SUITE_P(
+    Policies, Abi,
+    ::testing::Values(AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::major, false, false},
+                      AbiCase{"/h/libmpi.so.12.0", "/c/libmpi.so.12.1", AbiPolicy::major, false, true},
+                      AbiCase{"/h/libmpi.so.12.0", "/c/libmpi.so.12.1", AbiPolicy::full, false, true},
+                      AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::full, false, false},
+                      AbiCase{"/h/libmpi.so.12.1.9", "/c/libmpi.so.12.1.2", AbiPolicy::strict, false, false},
+                      AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::strict, true, false},
+                      AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12", AbiPolicy::strict, false, false},
+                      AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12.1", AbiPolicy::strict, true, false},
+                      AbiCase{"/h/libmpi.so.12.1", "/c/libmpi.so.40.1", AbiPolicy::major, true, false},
+                      AbiCase{"/h/libmpi.so.12.1", "/c/libmpi.so.40.1", AbiPolicy::full, true, false}));
 
-TEST(InjectionPlan, anIncompatibleCopyIsAProblemBesideACompatibleOne) {
-    EXPECT_THAT(planFor({"/h/libmpi.so.12.1"}, {"/a/libmpi.so.12.1", "/b/libmpi.so.40.1"}).problems, Not(IsEmpty()));
+TEST(InjectionPlan, warnsOfAnotherMpiBesideTheOneThatIsReplaced) {
+    const auto plan = planFor({"/h/libmpi.so.12.1"}, {"/a/libmpi.so.12.1", "/b/libmpi.so.40.1"});
+    EXPECT_THAT(plan.problems, IsEmpty());
+    EXPECT_EQ(plan.injections.at(0).destinations, Strings{"/a/libmpi.so.12.1"});
+    EXPECT_THAT(plan.warnings, ElementsAre(AllOf(HasSubstr("Another MPI"), HasSubstr("/b/libmpi.so.40.1"))));
+}
+
+TEST(InjectionPlan, warnsOfAnotherMpiOfAnotherName) {
+    const auto plan = planFor({"/h/libmpi.so.40.3"}, {"/c/libmpi.so.40.3", "/c/libmpich.so.12.1"});
+    EXPECT_THAT(plan.problems, IsEmpty());
+    EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("/c/libmpich.so.12.1")));
+}
+
+TEST(InjectionPlan, refusesIfTheProgramUsesTheOtherMpi) {
+    InjectionRequest request{
+        .mpiLibraries = {hostLibrary("/h/libmpi.so.12.1")},
+        .dependencies = {},
+        .containerLibraries = {containerLibrary("/a/libmpi.so.12.1"), containerLibrary("/b/libmpi.so.40.1")}};
+    request.containerLibraries[1].isUsed = true;
+    EXPECT_THAT(planInjection(request).problems, ElementsAre(HasSubstr("/b/libmpi.so.40.1")));
+}
+
+TEST(InjectionPlan, strictPolicyRefusesEveryOtherMinorNumber) {
+    EXPECT_THAT(planFor({"/h/libmpi.so.12.1"}, {"/a/libmpi.so.12.1", "/b/libmpi.so.12.2"}, AbiPolicy::strict)
+                    .problems,
+                ElementsAre(HasSubstr("not strictly ABI compatible")));
+}
+
+TEST(InjectionPlan, olderHostLibrariesGiveOneWarning) {
+    const auto plan = planFor({"/h/libmpi.so.12.1", "/h/libmpicxx.so.12.1"},
+                              {"/c/libmpi.so.12.2", "/d/libmpi.so.12.3", "/c/libmpicxx.so.12.2"});
+    EXPECT_THAT(plan.warnings,
+                ElementsAre(AllOf(HasSubstr("Partial ABI compatibility detected"),
+                                  HasSubstr("/d/libmpi.so.12.3"), HasSubstr("/c/libmpicxx.so.12.2"))));
 }
 
 TEST(InjectionPlan, refusesLibrariesWithoutMajorNumber) {
-    EXPECT_THAT(planFor({"/h/libmpi.so"}, {"/a/libmpi.so.12.1"}).problems, Not(IsEmpty()));
     EXPECT_THAT(planFor({"/h/libmpi.so.12.1"}, {"/a/libmpi.so"}).problems, Not(IsEmpty()));
 }
 
@@ -114,17 +167,20 @@ TEST(InjectionPlan, standsInForTheNamesOfOtherDistributions) {
     EXPECT_EQ(plan.injections.at(0).destinations, Strings{"/usr/lib/libmpich.so.12.1.8"});
     EXPECT_THAT(plan.injections.at(0).links, ::testing::IsSupersetOf({"libmpi.so.12", "libmpich.so.12"}));
     EXPECT_EQ(plan.injections.at(1).destinations, Strings{"/usr/lib/libmpichfort.so.12.1.8"});
-    EXPECT_EQ(planFor({"/h/libmpi_gnu_112.so.12.0"}, {"/c/libmpi.so.12.0"}).injections.at(0).method, Method::replace);
+    EXPECT_EQ(planFor({"/h/libmpi_gnu_112.so.12.0"}, {"/c/libmpi.so.12.0"}).injections.at(0).method,
+              Method::replace);
 }
 
 TEST(InjectionPlan, leavesTheLibrariesOfOpenMpiAlone) {
-    const auto plan = planFor({"/h/libmpi.so.12.1"}, {"/c/libmpi.so.12.1", "/c/libmpi_cxx.so.40", "/c/libmpi_mpifh.so.40"});
+    const auto plan =
+        planFor({"/h/libmpi.so.12.1"}, {"/c/libmpi.so.12.1", "/c/libmpi_cxx.so.40", "/c/libmpi_mpifh.so.40"});
     EXPECT_THAT(plan.problems, IsEmpty());
     EXPECT_EQ(plan.injections.at(0).destinations, Strings{"/c/libmpi.so.12.1"});
 }
 
 TEST(InjectionPlan, replacesTheStandardAbiBesideAnIncompatibleMpi) {
-    const auto plan = planFor({"/h/libmpi.so.12.1", "/h/libmpi_abi.so.0.0"}, {"/c/libmpi.so.40.1", "/c/libmpi_abi.so.0.0"});
+    const auto plan =
+        planFor({"/h/libmpi.so.12.1", "/h/libmpi_abi.so.0.0"}, {"/c/libmpi.so.40.1", "/c/libmpi_abi.so.0.0"});
     EXPECT_THAT(plan.problems, IsEmpty());
     EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("ABI compatible")));
     ASSERT_EQ(plan.injections.size(), 1U);
@@ -132,21 +188,22 @@ TEST(InjectionPlan, replacesTheStandardAbiBesideAnIncompatibleMpi) {
 }
 
 TEST(InjectionPlan, putsDependenciesWithoutCounterpartUnderUsrLib) {
-    const auto plan = planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12"}, AbiPolicy::major, {"/h/libugni.so.0.6.0"});
+    const auto plan =
+        planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12"}, AbiPolicy::major, {"/h/libugni.so.0.6.0"});
     EXPECT_EQ(plan.injections.at(1).destinations, Strings{"/usr/lib/libugni.so.0.6.0"});
     EXPECT_EQ(plan.injections.at(1).role, Role::dependency);
 }
 
 TEST(InjectionPlan, replacesOlderDependencies) {
-    const auto plan =
-        planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12", "/c/libdep.so.1.2"}, AbiPolicy::major, {"/h/libdep.so.1.3"});
+    const auto plan = planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12", "/c/libdep.so.1.2"}, AbiPolicy::major,
+                              {"/h/libdep.so.1.3"});
     EXPECT_EQ(plan.injections.at(1).method, Method::replace);
     EXPECT_EQ(plan.injections.at(1).destinations, Strings{"/c/libdep.so.1.2"});
 }
 
 TEST(InjectionPlan, keepsNewerDependenciesOfTheContainer) {
-    const auto plan =
-        planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12", "/c/libdep.so.1.5"}, AbiPolicy::major, {"/h/libdep.so.1.3"});
+    const auto plan = planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12", "/c/libdep.so.1.5"}, AbiPolicy::major,
+                              {"/h/libdep.so.1.3"});
     const auto& injection = plan.injections.at(1);
     EXPECT_EQ(injection.destinations, Strings{"/usr/lib/libdep.so.1.3"});
     EXPECT_THAT(injection.links, UnorderedElementsAre("libdep.so.1.3"));
@@ -154,16 +211,16 @@ TEST(InjectionPlan, keepsNewerDependenciesOfTheContainer) {
 }
 
 TEST(InjectionPlan, keepsTheLinkerNameOfAnIncompatibleDependency) {
-    const auto plan =
-        planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12", "/c/libdep.so.2.5"}, AbiPolicy::major, {"/h/libdep.so.1.3"});
+    const auto plan = planFor({"/h/libmpi.so.12"}, {"/c/libmpi.so.12", "/c/libdep.so.2.5"}, AbiPolicy::major,
+                              {"/h/libdep.so.1.3"});
     EXPECT_THAT(plan.injections.at(1).links, UnorderedElementsAre("libdep.so.1", "libdep.so.1.3"));
 }
 
 TEST(InjectionPlan, keepsADependencyWhoseSymbolVersionsTheHostLacks) {
-    InjectionRequest request{
-        .mpiLibraries = {hostLibrary("/h/libmpi.so.12")},
-        .dependencies = {hostLibrary("/h/libstdc++.so.6.0.28")},
-        .containerLibraries = {containerLibrary("/c/libmpi.so.12"), containerLibrary("/c/libstdc++.so.6.0.30")}};
+    InjectionRequest request{.mpiLibraries = {hostLibrary("/h/libmpi.so.12")},
+                             .dependencies = {hostLibrary("/h/libstdc++.so.6.0.28")},
+                             .containerLibraries = {containerLibrary("/c/libmpi.so.12"),
+                                                    containerLibrary("/c/libstdc++.so.6.0.30")}};
     request.dependencies[0].elf.versionDefinitions = {"GLIBCXX_3.4.28"};
     request.containerLibraries[1].versionDefinitions = {"GLIBCXX_3.4.28", "GLIBCXX_3.4.30"};
     EXPECT_EQ(planInjection(request).injections.at(1).method, Method::add);

@@ -1,0 +1,94 @@
+#include <unistd.h>
+
+#include <chrono>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/passwd_file.hpp"
+#include "base/text.hpp"
+#include "hooks/kit/container_namespaces.hpp"
+#include "hooks/kit/container_user.hpp"
+#include "hooks/kit/run_hook.hpp"
+#include "hooks/slurm_global_sync/settings.hpp"
+#include "hooks/slurm_global_sync/synchronization.hpp"
+
+namespace {
+
+using namespace sarus;
+using namespace sarus::hooks;
+using namespace sarus::hooks::slurm_global_sync;
+
+constexpr std::string_view usage =
+    "Usage: slurm_global_sync_hook              (an OCI hook: reads the container's state)\n"
+    "       slurm_global_sync_hook --check      (looks for mistakes in its configuration)\n"
+    "       slurm_global_sync_hook --explain [--root=DIRECTORY] [--env=NAME=VALUE]...  (shows what it would "
+    "do)\n"
+    "\n"
+    "Waits until all tasks of the container's Slurm step have got this far. Does nothing outside of a step.\n"
+    "--env gives the container of --explain a variable.\n";
+
+constexpr std::size_t largestPasswdFile = 256U << 20U;
+
+std::optional<Task> taskOf(const HookContext& context) {
+    return findTask([&](std::string_view name) { return context.containerVariable(name); });
+}
+
+/// The user's directory has the name of the account on the node. In a user namespace the container's user
+/// usually has the uid of the node; only a container of an unprivileged Podman may have uid 0.
+std::string userDirectory(const Settings& settings, const HookContext& context) {
+    const auto& config = context.config();
+    auto uid = config.user().uid;
+    if (isInitialUserNamespace()) {
+        uid = mapContainerUser(config.user(), config.uidMappings(), config.gidMappings()).uid;
+    } else if (uid == 0) {
+        uid = nodeUid(::geteuid());
+    }
+    const auto name = findUserName(readFile(settings.passwdFile, largestPasswdFile), uid);
+    if (!name) {
+        throw Error(cat("PASSWD_FILE: failed to find uid ", uid, " in ", printable(settings.passwdFile)),
+                    "Ask the administrator to refresh the installation's passwd file");
+    }
+    return cat(*name, "/.oci-hooks/slurm-global-sync");
+}
+
+void check(const HookSetup& setup, Findings& findings) {
+    const auto settings = parseSettings(setup.environment);
+    findings.requireFile(baseVariable, settings.baseDirectory);
+    findings.requireFile(passwdVariable, settings.passwdFile);
+}
+
+void explain(const HookSetup& setup, const ExplainRequest& request) {
+    const auto settings = parseSettings(setup.environment);
+    const auto task = taskOf(request.container());
+    printLine(task ? cat("wait up to ", settings.timeout.count(), " s for the ", task->step.tasks,
+                         " tasks of ", task->step.name, " as rank ", task->rank)
+                   : "nothing: the container is no task of a Slurm step");
+}
+
+void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& log) {
+    const auto settings = parseSettings(setup.environment);
+    const auto task = taskOf(context);
+    if (!task) {
+        log.info("The container is no task of a Slurm step: there is nobody to wait for");
+        return;
+    }
+    becomeContainerUser(context);
+    DiskFiles files(settings.baseDirectory, userDirectory(settings, context));
+    synchronize(files, *task, settings.timeout, log);
+    log.info(cat("All ", task->step.tasks, " tasks of ", task->step.name, " have arrived"));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    constexpr std::chrono::seconds reserve{60};
+    return hookMain(argc, argv,
+                    {.program = "slurm_global_sync_hook",
+                     .logName = "Slurm global sync hook",
+                     .usage = usage,
+                     .variables = {baseVariable, passwdVariable, timeoutVariable},
+                     .longest = longestTimeout + reserve,
+                     .check = check,
+                     .explain = explain,
+                     .run = runAsHook});
+}

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "hooks/kit/hook_environment.hpp"
+#include "hooks/slurm_global_sync/barrier.hpp"
+
+namespace sarus::hooks::slurm_global_sync {
+
+inline constexpr std::string_view baseVariable = "HOOK_BASE_DIR";
+inline constexpr std::string_view passwdVariable = "PASSWD_FILE";
+inline constexpr std::string_view timeoutVariable = "SLURM_GLOBAL_SYNC_TIMEOUT";
+inline constexpr std::chrono::seconds longestTimeout{3600};
+
+/// What `env` of the hook file says.
+struct Settings {
+    std::string baseDirectory;          ///< HOOK_BASE_DIR
+    std::string passwdFile;             ///< PASSWD_FILE
+    std::chrono::seconds timeout{300};  ///< SLURM_GLOBAL_SYNC_TIMEOUT
+};
+
+/// Throws Error.
+Settings parseSettings(const HookEnvironment& environment);
+
+/// A container's part in a step.
+struct Task {
+    Step step;
+    Rank rank = 0;
+    std::string node;  ///< of the step; tells nodes that share a kernel apart
+};
+
+/// The task of the container whose variables these are; nullopt for a container outside of a step's tasks.
+/// Throws Error for values that are none of Slurm's.
+std::optional<Task> findTask(
+    const std::function<std::optional<std::string>(std::string_view name)>& variable);
+
+}  // namespace sarus::hooks::slurm_global_sync

@@ -1,0 +1,169 @@
+#include "hooks/slurm_global_sync/synchronization.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "hooks/slurm_global_sync/node_tasks.hpp"
+
+namespace sarus::hooks::slurm_global_sync {
+
+namespace {
+
+/// For what takes no waiting for others.
+constexpr std::chrono::seconds patience{5};
+
+std::chrono::seconds wallClock() {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+}
+
+class Synchronization {
+public:
+    Synchronization(SharedFiles& files, const Task& theTask, std::chrono::seconds theTimeout,
+                    const HookLogger& theLog)
+        : task(theTask), timeout(theTimeout), log(theLog), barrier(files, task.step) {}
+
+    void run() {
+        const auto address = cat("sarus-slurm-sync-", ::geteuid(), '-', task.step.name, "-node-", task.node);
+        while (true) {
+            if (auto leader = NodeLeader::lead(address)) {
+                return lead(*leader);
+            }
+            NodeFollower follower;
+            const auto answer = follower.join(address, task.rank);
+            if (answer == NodeFollower::Answer::foreign) {
+                auto leader = NodeLeader::alone();
+                return lead(leader);
+            }
+            if (answer == NodeFollower::Answer::joined) {
+                if (follow(follower)) {
+                    return;
+                }
+                deadLeader = follower.leader();
+            }
+            if (Clock::now() >= deadline + patience) {
+                throw Error("The tasks of the step on this node have found no leader in time");
+            }
+            std::this_thread::sleep_for(LookIntervals().next());
+        }
+    }
+
+private:
+    /// False if the leader has died.
+    bool follow(NodeFollower& follower) {
+        using Message = NodeFollower::Message;
+        while (true) {
+            switch (follower.receive(deadline + patience)) {
+                case Message::welcome:
+                    barrier.arrive(task.rank);
+                    break;
+                case Message::complete:
+                    barrier.depart(task.rank);
+                    follower.sayDeparted();
+                    return true;
+                case Message::failed:
+                    barrier.withdraw(task.rank);
+                    follower.sayDeparted();
+                    fail(follower.reason());
+                case Message::none:
+                    return false;
+            }
+        }
+    }
+
+    void lead(NodeLeader& leader) {
+        open();
+        if (deadLeader) {
+            barrier.withdraw(*deadLeader);
+        }
+        barrier.arrive(task.rank);
+        const auto state = waitForAll(leader);
+        const bool failed = state == Barrier::State::failed;
+        const auto reason = failed ? std::optional(barrier.failure()) : std::nullopt;
+        leader.dismiss(reason);
+        auto left = std::vector<Rank>{task.rank};
+        const auto finish = [&] {
+            for (const auto rank : left) {
+                failed ? barrier.withdraw(rank) : barrier.depart(rank);
+            }
+        };
+        finish();
+        left = leader.waitUntilDeparted(Clock::now() + patience);
+        finish();
+        barrier.leave();
+        if (failed) {
+            fail(*reason);
+        }
+        if (isCounting(leader)) {
+            removeForgotten();
+        }
+    }
+
+    void open() {
+        auto end = std::min(Clock::now() + patience, deadline);
+        LookIntervals intervals;
+        while (!barrier.open(wallClock())) {
+            if (Clock::now() >= end) {
+                log.debug(cat("Removing what an earlier round of ", task.step.name, " has left behind"));
+                barrier.sweep();
+                end = Clock::now() + patience;
+            }
+            std::this_thread::sleep_for(intervals.next());
+        }
+    }
+
+    Barrier::State waitForAll(NodeLeader& leader) {
+        LookIntervals intervals;
+        while (true) {
+            leader.serve(std::min(Clock::now() + intervals.next(), deadline), task.rank,
+                         [this](Rank killed) { barrier.withdraw(killed); });
+            const auto state = isCounting(leader) ? barrier.count() : barrier.look();
+            if (state != Barrier::State::waiting) {
+                return state;
+            }
+            if (Clock::now() >= deadline) {
+                return barrier.giveUp(timeout);
+            }
+        }
+    }
+
+    bool isCounting(const NodeLeader& leader) const {
+        const auto& ranks = leader.ranks();
+        return task.rank == 0 || std::find(ranks.begin(), ranks.end(), 0U) != ranks.end();
+    }
+
+    /// Directories of other steps are no reason to fail.
+    void removeForgotten() {
+        try {
+            barrier.removeForgotten(wallClock());
+        } catch (const Error& error) {
+            log.debug(error.what());
+        }
+    }
+
+    [[noreturn]] void fail(const std::string& reason) const {
+        throw Error(reason,
+                    cat("Look for errors of the missing tasks; ", timeoutVariable,
+                        " in the hook's JSON file sets how many seconds the tasks wait for each other"));
+    }
+
+    const Task& task;
+    std::chrono::seconds timeout;
+    const HookLogger& log;
+    Barrier barrier;
+    Clock::time_point deadline = Clock::now() + timeout;
+    std::optional<Rank> deadLeader;  ///< whose file is in the directory still
+};
+
+}  // namespace
+
+void synchronize(SharedFiles& files, const Task& task, std::chrono::seconds timeout, const HookLogger& log) {
+    Synchronization(files, task, timeout, log).run();
+}
+
+}  // namespace sarus::hooks::slurm_global_sync

@@ -1,0 +1,359 @@
+#include "hooks/ssh/daemon.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/pipe.hpp"
+#include "base/process_tree.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "hook_contracts/id_map.hpp"
+#include "hooks/kit/container_cgroups.hpp"
+#include "hooks/kit/container_namespaces.hpp"
+#include "hooks/kit/same_file.hpp"
+#include "hooks/ssh/container_files.hpp"
+#include "oci/runtime/rlimits.hpp"
+
+namespace sarus::hooks::ssh {
+
+namespace {
+
+UniqueFd openUserNamespace(pid_t pid) {
+    auto theirs = openFile(cat("/proc/", pid, "/ns/user"), O_RDONLY);
+    const auto ours = openFile("/proc/self/ns/user", O_RDONLY);
+    return isSameFile(statusOf(theirs.get(), "a namespace"), statusOf(ours.get(), "a namespace"))
+               ? UniqueFd()
+               : std::move(theirs);
+}
+
+bool isReachable(pid_t pid) {
+    return pid > 1 && procIsOurs();
+}
+
+/// The container's first process; 0 if it is unknown. crun reports none to a createContainer hook, but starts
+/// the hook from it.
+pid_t firstProcess(pid_t reported) {
+    if (reported != 0 || !procIsOurs()) {
+        return isReachable(reported) ? reported : 0;
+    }
+    const auto program = [](const std::string& process) {
+        struct stat status {};
+        ::stat(cat("/proc/", process, "/exe").c_str(), &status);
+        return status;
+    };
+    pid_t pid = ::getppid();
+    while (pid > 1 && isSameFile(program(cat(pid)), program("self"))) {  // the hook works in a child
+        pid = Process(pid).parent();
+    }
+    return pid;
+}
+
+void enterUserNamespace(const Identity& identity) {
+    if (identity.userNamespace) {
+        checkErrno(::setns(identity.userNamespace.get(), CLONE_NEWUSER),
+                   "Failed to enter the container's user namespace");
+    }
+    if (identity.makesNamespace) {
+        checkErrno(::unshare(CLONE_NEWUSER), "Failed to make a user namespace");
+        const auto write = [](const char* path, const std::string& text) {
+            writeAll(openFile(path, O_WRONLY).get(), text, path);
+        };
+        write("/proc/self/setgroups", "deny");
+        write("/proc/self/uid_map", cat(identity.user.uid, " 0 1\n"));
+        write("/proc/self/gid_map", cat(identity.user.gid, " 0 1\n"));
+    }
+}
+
+/// Every right is gone afterwards but those of the user, for good.
+void dropPrivileges(const ContainerUser& user, bool isNodesOwnNamespace) {
+    constexpr unsigned long lastPossible = 63;
+    for (unsigned long capability = 0; capability <= lastPossible; ++capability) {
+        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EINVAL && errno != EPERM) {
+            throwErrno("Failed to drop a capability");
+        }
+    }
+    // In a user namespace, the kernel may forbid it: the groups are the caller's own.
+    if (::setgroups(user.groups.size(), user.groups.data()) != 0 && isNodesOwnNamespace && ::geteuid() == 0) {
+        throwErrno("Failed to set the groups");
+    }
+    checkErrno(::setresgid(user.gid, user.gid, user.gid), "Failed to set the group");
+    checkErrno(::setresuid(user.uid, user.uid, user.uid), "Failed to set the user");
+    ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+    checkErrno(::syscall(SYS_capset, &header, none.data()), "Failed to drop the capabilities");
+    checkErrno(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "Failed to set no_new_privs");
+    if (::getuid() != user.uid || ::geteuid() != user.uid || ::getgid() != user.gid) {
+        throw Error("The ids are not what was set");
+    }
+}
+
+/// The container's, where the runtime may have others.
+void setLimits(const oci::BundleConfig& config) {
+    for (const auto& limit : config.rlimits()) {
+        const auto resource = oci::findRlimit(limit.type);
+        rlimit value{};
+        if (!resource || ::getrlimit(*resource, &value) != 0) {
+            continue;
+        }
+        value.rlim_max = std::min<rlim_t>(value.rlim_max, limit.hard);
+        value.rlim_cur = std::min<rlim_t>(value.rlim_max, limit.soft);
+        checkErrno(::setrlimit(*resource, &value), cat("Failed to set ", limit.type));
+    }
+}
+
+constexpr int readyNumber = 3;
+
+/// What the processes of the daemon are started with. Nothing of it is in the container yet.
+struct Start {
+    const DaemonRequest& request;
+    int ready;   ///< a socket that Dropbear writes its pid to
+    int errors;  ///< a pipe for what goes wrong until then
+    int end;     ///< becomes readable when the container's first process has ended; -1: not known
+    int null;
+    bool isNodesOwnNamespace;
+    const std::vector<JoinableCgroup>& cgroups;  ///< those of the container
+};
+
+void closeAllBut(int first, int second) {
+    const auto [low, high] = std::minmax(first, second);
+    const auto close = [](int from, int to) {
+        if (from <= to) {
+            ::syscall(SYS_close_range, static_cast<unsigned>(from), static_cast<unsigned>(to), 0U);
+        }
+    };
+    close(3, low - 1);
+    close(std::max(low, 2) + 1, high - 1);
+    ::syscall(SYS_close_range, static_cast<unsigned>(std::max(high, 2) + 1), ~0U, 0U);
+}
+
+void useStreams(int input, int output, int errors) {
+    checkErrno(::dup2(input, STDIN_FILENO), "Failed to set a stream");
+    checkErrno(::dup2(output, STDOUT_FILENO), "Failed to set a stream");
+    checkErrno(::dup2(errors, STDERR_FILENO), "Failed to set a stream");
+}
+
+[[noreturn]] void executeDropbear(const Start& start, pid_t keeper) {
+    const auto& request = start.request;
+    const auto mask = request.context.config().user().umask;
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::signal(SIGPIPE, SIG_DFL);
+    ::umask(mask.value_or(022));
+    checkErrno(::fchdir(request.root), "Failed to enter the container's root directory");
+    checkErrno(::chroot("."), "Failed to enter the container's root directory");
+    setLimits(request.context.config());
+    useStreams(start.null, start.null, start.errors);
+    if (start.ready == readyNumber) {
+        checkErrno(::fcntl(readyNumber, F_SETFD, 0), "Failed to pass on a descriptor");
+    } else {
+        checkErrno(::dup2(start.ready, readyNumber), "Failed to pass on a descriptor");
+    }
+    closeAllBut(readyNumber, readyNumber);
+    dropPrivileges(request.identity.user, start.isNodesOwnNamespace);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (::getppid() != keeper) {
+        ::_exit(1);
+    }
+    const auto program = cat(directoryInside, "/bin/dropbear");
+    const auto port = cat(request.port);
+    const auto variable = cat("SSH_HOOK_READY_FD=", readyNumber);
+    // The hook writes the pid files, with the rights that each of them takes.
+    std::array<const char*, 10> arguments{"dropbear", "-F",         "-E", "-r", request.hostKey.c_str(),
+                                          "-p",       port.c_str(), "-P", "",   nullptr};
+    std::array<const char*, 2> environment{variable.c_str(), nullptr};
+    ::execve(program.c_str(), const_cast<char* const*>(arguments.data()),
+             const_cast<char* const*>(environment.data()));
+    throwErrno(cat("Failed to execute ", program));
+}
+
+/// Prints what went wrong to `errors`, and ends the process.
+template <typename Work>
+[[noreturn]] void runAsProcess(int errors, Work work) noexcept {
+    try {
+        work();
+    } catch (const std::exception& error) {
+        const auto* const text = error.what();
+        [[maybe_unused]] const auto ignored = ::write(errors, text, std::strlen(text));
+    }
+    ::_exit(1);
+}
+
+/// Ends with the container, or with the last process below it.
+void keep(int end, const sigset_t& childEnded) {
+    const UniqueFd signals(
+        checkErrno(::signalfd(-1, &childEnded, SFD_CLOEXEC | SFD_NONBLOCK), "Failed to watch signals"));
+    std::array<pollfd, 2> sources{{{signals.get(), POLLIN, 0}, {end, POLLIN, 0}}};
+    while (true) {
+        pid_t pid = 0;
+        while ((pid = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+        }
+        if (pid < 0 && errno == ECHILD) {
+            return;
+        }
+        ::poll(sources.data(), sources.size(), -1);
+        signalfd_siginfo info{};
+        while (::read(signals.get(), &info, sizeof info) == sizeof info) {
+        }
+        if (sources[1].revents != 0) {
+            constexpr int attempts = 100;
+            killDescendants(Process(::getpid()), attempts);
+            return;
+        }
+    }
+}
+
+void runKeeper(const Start& start) {
+    sigset_t childEnded;
+    ::sigemptyset(&childEnded);
+    ::sigaddset(&childEnded, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &childEnded, nullptr);
+    checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the reaper");
+    for (const auto& cgroup : start.cgroups) {
+        joinCgroup(cgroup, start.request.log);
+    }
+    enterUserNamespace(start.request.identity);
+    const pid_t self = ::getpid();
+    const pid_t daemon = ::fork();
+    checkErrno(daemon, "Failed to start a process");
+    if (daemon == 0) {
+        runAsProcess(start.errors, [&] { executeDropbear(start, self); });
+    }
+    ::prctl(PR_SET_NAME, "ssh-keeper", 0, 0, 0);
+    // Not in the container's root: the runtime moves this process's root there together with its own.
+    dropPrivileges(start.request.identity.user, start.isNodesOwnNamespace);
+    useStreams(start.null, start.null, start.null);
+    closeAllBut(start.end, start.end);
+    keep(start.end, childEnded);
+    ::_exit(0);
+}
+
+/// The keeper becomes a child of the container's first process, which the kernel makes reap it at the end.
+void forkKeeper(const Start& start) {
+    const pid_t child = ::fork();
+    checkErrno(child, "Failed to start a process");
+    if (child == 0) {
+        runAsProcess(start.errors, [&] {
+            ::setsid();
+            const pid_t keeper = ::fork();
+            checkErrno(keeper, "Failed to start a process");
+            if (keeper != 0) {
+                ::_exit(0);
+            }
+            runKeeper(start);
+        });
+    }
+    Child(child).wait();
+}
+
+/// nullopt if Dropbear has ended instead.
+std::optional<StartedDaemon> waitUntilReady(int socket) {
+    constexpr int patience = 30'000;  // milliseconds
+    pollfd source{socket, POLLIN, 0};
+    if (::poll(&source, 1, patience) <= 0) {
+        throw Error("Dropbear did not get ready");
+    }
+    std::array<char, 32> text{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
+    iovec part{text.data(), text.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    const auto* const header = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (header == nullptr || header->cmsg_type != SCM_CREDENTIALS) {
+        return std::nullopt;
+    }
+    ucred sender{};
+    std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+    const auto inside = parseNumber(trim({text.data(), static_cast<std::size_t>(size)}));
+    return StartedDaemon{sender.pid, static_cast<pid_t>(inside.value_or(0))};
+}
+
+}  // namespace
+
+Identity findIdentity(const HookContext& context, const ContainerUser& user) {
+    const auto pid = context.state().pid;
+    const auto& config = context.config();
+    Identity identity{.userNamespace = {}, .makesNamespace = false, .user = user};
+    if (isReachable(pid)) {
+        identity.userNamespace = openUserNamespace(pid);
+    }
+    if (const auto call = hook_contracts::findIdMapCall(config.arguments())) {
+        UniqueFd payload(
+            call->payloadNamespace && isReachable(pid)
+                ? ::open(cat("/proc/", pid, "/fd/", *call->payloadNamespace).c_str(), O_RDONLY | O_CLOEXEC)
+                : -1);
+        identity.makesNamespace = !payload;
+        if (payload) {
+            identity.userNamespace = std::move(payload);
+        }
+        identity.user = {.uid = call->uid, .gid = call->gid, .groups = {}};
+    } else if (identity.userNamespace) {
+        const auto inside = config.user();
+        identity.user = {.uid = inside.uid, .gid = inside.gid, .groups = inside.additionalGids};
+    }
+    return identity;
+}
+
+StartedDaemon startDaemon(const DaemonRequest& request) {
+    std::array<int, 2> ends{};
+    checkErrno(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()),
+               "Failed to create a socket");
+    const UniqueFd receiver(ends[0]);
+    UniqueFd sender(ends[1]);
+    const int on = 1;
+    checkErrno(::setsockopt(receiver.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on),
+               "Failed to prepare a socket");
+    auto errors = makePipe();
+    const auto null = openFile("/dev/null", O_RDWR);
+    const auto pid = request.context.state().pid;
+    const auto first = firstProcess(pid);
+    const UniqueFd end(first > 1 ? static_cast<int>(::syscall(SYS_pidfd_open, first, 0)) : -1);
+    const bool isNodesOwnNamespace = isInitialUserNamespace() && !request.identity.userNamespace;
+    const auto cgroups =
+        first > 1 && isInitialUserNamespace() ? openCgroupsOf(first) : std::vector<JoinableCgroup>();
+    if (request.joinsPidNamespace) {
+        enterNamespace(pid, NamespaceKind::pid);
+    }
+    forkKeeper(
+        {request, sender.get(), errors.writer.get(), end.get(), null.get(), isNodesOwnNamespace, cgroups});
+    sender.reset();
+    errors.writer.reset();
+    auto started = waitUntilReady(receiver.get());
+    if (!started) {
+        constexpr std::size_t limit = 4096;
+        constexpr std::chrono::seconds patience{1};
+        std::string text;
+        readToEnd({{errors.reader.get(), appendTo(text, limit)}}, patience);
+        throw Error(cat("Dropbear did not start: ", printable(trim(text))));
+    }
+    return *started;
+}
+
+}  // namespace sarus::hooks::ssh
