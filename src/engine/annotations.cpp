@@ -7,17 +7,21 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
+#include "hook_contracts/hook_wrapper.hpp"
 
 namespace sarus::engine {
 
 namespace {
 
 bool steersRuntime(std::string_view key) {
-    constexpr std::array<std::string_view, 4> prefixes{"run.oci.", "org.criu.", "org.systemd.", "module.wasm."};
-    return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return key.starts_with(prefix); });
+    constexpr std::array<std::string_view, 4> prefixes{"run.oci.", "org.criu.", "org.systemd.",
+                                                       "module.wasm."};
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [&](auto prefix) { return key.starts_with(prefix); });
 }
 
-void applyEngine(const SiteConfig& config, const LaunchRequest& request, std::map<std::string, std::string>& annotations) {
+void applyEngine(const SiteConfig& config, const LaunchRequest& request,
+                 std::map<std::string, std::string>& annotations) {
     const bool mpi = request.mpi || request.mpiType.has_value();
     if (mpi || request.glibc) {
         annotations["com.hooks.glibc.enabled"] = "true";
@@ -46,16 +50,19 @@ std::map<std::string, std::string> makeAnnotations(const SiteConfig& config, con
     for (const auto& option : request.annotations) {
         auto [key, value] = parseAnnotation(option);
         if (steersRuntime(key)) {
-            throw Error(cat("Invalid annotation requested from CLI: '", printable(key), "' is reserved for the administrator"),
+            throw Error(cat("Invalid annotation requested from CLI: '", printable(key),
+                            "' is reserved for the administrator"),
                         "It would change what the OCI runtime does with the rights of the container engine");
         }
         annotations[key] = std::move(value);
     }
-    // Hooks open these with the rights of the engine, so nobody else may choose them.
-    for (const auto* key : {"com.hooks.logging.stdoutfd", "com.hooks.logging.stderrfd"}) {
+    // Hooks open these with the engine's rights, so nobody else may choose them.
+    for (const auto& [key, suffix] :
+         {std::pair("com.hooks.logging.stdoutfd", hook_contracts::wrapper::outputSuffix),
+          std::pair("com.hooks.logging.stderrfd", "")}) {
         annotations.erase(key);
         if (!facts.hookOutput.empty()) {
-            annotations[key] = facts.hookOutput;
+            annotations[key] = cat(facts.hookOutput, suffix);
         }
     }
     return annotations;

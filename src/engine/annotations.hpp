@@ -9,10 +9,12 @@
 
 namespace sarus::engine {
 
-/// The annotations of the container: the command line's before the engine's before the image's labels.
+/// The annotations of the container. The command line overrides the engine, which overrides the image's
+/// labels.
 ///
-/// Keys by which an OCI runtime can be told to open files or load code (`run.oci.*` of crun and their like) are no user's and no
-/// image's to set, because the runtime acts with the starter's rights: labels of that kind are left out, options are an Error.
+/// Users and images must not set keys that make an OCI runtime open files or load code (such as crun's
+/// `run.oci.*`), because the runtime has the starter's rights: such labels are skipped, such options are an
+/// Error.
 std::map<std::string, std::string> makeAnnotations(const SiteConfig& config, const LaunchRequest& request,
                                                    const HostFacts& facts);
 

@@ -14,12 +14,13 @@ namespace {
 
 using Match = std::pair<const CdiFiles::File*, const oci::CdiDevice*>;
 
-/// The devices of that name with the highest priority: more than one is a conflict.
+/// The devices of that name with the highest priority. More than one is a conflict.
 std::vector<Match> findDevice(const CdiFiles& found, const oci::CdiName& name) {
     std::vector<Match> matches;
     for (const auto& file : found.files) {
         const auto& devices = file.spec.devices;
-        const auto device = std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.name == name.device; });
+        const auto device = std::find_if(devices.begin(), devices.end(),
+                                         [&](const auto& d) { return d.name == name.device; });
         if (file.spec.kind != name.kind || device == devices.end()) {
             continue;
         }
@@ -34,7 +35,7 @@ std::vector<Match> findDevice(const CdiFiles& found, const oci::CdiName& name) {
 }
 
 [[noreturn]] void failUnknown(const CdiFiles& found, const oci::CdiName& name) {
-    constexpr std::size_t mostShown = 20;
+    constexpr std::size_t maxShown = 20;
     std::set<std::string> devices;
     std::set<std::string> kinds;
     for (const auto& file : found.files) {
@@ -47,8 +48,8 @@ std::vector<Match> findDevice(const CdiFiles& found, const oci::CdiName& name) {
     }
     const auto list = [&](const std::set<std::string>& words) {
         std::vector<std::string> shown(words.begin(), words.end());
-        const bool cut = shown.size() > mostShown;
-        shown.resize(std::min(shown.size(), mostShown));
+        const bool cut = shown.size() > maxShown;
+        shown.resize(std::min(shown.size(), maxShown));
         return cat(join(shown, ", "), cut ? ", ..." : "");
     };
     std::string hint;
@@ -101,7 +102,8 @@ void applyDeviceNodes(const CdiEdits& from, ContainerPlan& plan) {
     for (const auto& node : from.edits.deviceNodes) {
         checkDestination(from, node.path);
         const auto destination = normalizePath(node.path);
-        std::erase_if(plan.devices, [&](const auto& device) { return normalizePath(device.destination) == destination; });
+        std::erase_if(plan.devices,
+                      [&](const auto& device) { return normalizePath(device.destination) == destination; });
         plan.devices.push_back({.source = node.hostPath.empty() ? node.path : node.hostPath,
                                 .destination = node.path,
                                 .access = oci::deviceAccess(node),
@@ -111,8 +113,8 @@ void applyDeviceNodes(const CdiEdits& from, ContainerPlan& plan) {
     }
 }
 
-/// Options that ask for what happens anyway, or that make no difference here: every bind mount of the starter is recursive,
-/// private and nosuid.
+/// Options that match the default behaviour or have no effect here: every bind mount of the starter is
+/// recursive, private and nosuid.
 bool isHarmlessOption(std::string_view option) {
     constexpr std::array<std::string_view, 26> known{
         "bind",       "rbind",       "private",       "rprivate", "slave",    "rslave",     "shared",
@@ -126,12 +128,12 @@ void applyMounts(const CdiEdits& from, ContainerPlan& plan) {
     for (const auto& mount : from.edits.mounts) {
         const auto type = mount.type.value_or("");
         if (!type.empty() && type != "bind" && type != "none") {
-            refuse(from, cat("asks for a mount of type '", printable(type), "' on ", printable(mount.containerPath),
-                             ": only bind mounts are supported"));
+            refuse(from, cat("asks for a mount of type '", printable(type), "' on ",
+                             printable(mount.destination), ": only bind mounts are supported"));
         }
-        checkDestination(from, mount.containerPath);
-        PlannedMount planned{.source = mount.hostPath,
-                             .destination = mount.containerPath,
+        checkDestination(from, mount.destination);
+        PlannedMount planned{.source = mount.source,
+                             .destination = mount.destination,
                              .readonly = false,
                              .origin = MountOrigin::cdi,
                              .request = requestOf(from)};
@@ -143,7 +145,8 @@ void applyMounts(const CdiEdits& from, ContainerPlan& plan) {
             } else if (option == "noexec") {
                 planned.noexec = true;
             } else if (!isHarmlessOption(option)) {
-                refuse(from, cat("asks for the mount option '", printable(option), "', which is not supported"));
+                refuse(from,
+                       cat("asks for the mount option '", printable(option), "', which is not supported"));
             }
         }
         plan.mounts.push_back(std::move(planned));
@@ -160,7 +163,7 @@ void applyHooks(const CdiEdits& from, ContainerPlan& plan) {
     }
 }
 
-/// Group 0 is never given: the specification says so, and it owns too much.
+/// Never grants group 0: the specification forbids it, and it owns too much.
 void applyGroups(const CdiEdits& from, const HostFacts& facts, ContainerPlan& plan) {
     for (const auto gid : from.edits.additionalGids) {
         auto& groups = plan.supplementaryGroups;
@@ -171,14 +174,16 @@ void applyGroups(const CdiEdits& from, const HostFacts& facts, ContainerPlan& pl
             groups.push_back(gid);
         } else {
             plan.warnings.push_back(cat("The CDI device '", from.device, "' wants the group ", gid,
-                                        ", of which you are no member: not possible without privileges"));
+                                        ", but you are not a member: not possible without privileges"));
         }
     }
 }
 
 std::size_t countComponents(const std::string& path) {
     const auto normalized = normalizePath(path);
-    return normalized == "/" ? 0 : static_cast<std::size_t>(std::count(normalized.begin(), normalized.end(), '/'));
+    return normalized == "/"
+               ? 0
+               : static_cast<std::size_t>(std::count(normalized.begin(), normalized.end(), '/'));
 }
 
 }  // namespace
@@ -210,9 +215,10 @@ std::vector<CdiEdits> resolveCdiDevices(const CdiFiles& found, const std::vector
             failUnknown(found, *name);
         }
         if (matches.size() > 1) {
-            throw Error(cat("The CDI device '", text, "' is described twice: by ", printable(matches[0].first->spec.file),
-                            " and ", printable(matches[1].first->spec.file)),
-                        "Remove it from one of the files, or move one to a directory of other priority");
+            throw Error(
+                cat("The CDI device '", text, "' is described twice: by ",
+                    printable(matches[0].first->spec.file), " and ", printable(matches[1].first->spec.file)),
+                "Remove it from one of the files, or move one to a directory of other priority");
         }
         const auto& [file, device] = matches.front();
         if (used.insert(file).second && !file->spec.edits.empty()) {
@@ -229,10 +235,14 @@ void applyCdiEdits(const std::vector<CdiEdits>& edits, const HostFacts& facts, C
     }
     for (const auto& from : edits) {
         if (from.edits.intelRdt) {
-            refuse(from, "asks for intelRdt, which is not supported: caches and memory bandwidth are the workload manager's");
+            refuse(from,
+                   "asks for intelRdt, which is not supported: caches and memory bandwidth are the workload "
+                   "manager's");
         }
         if (!from.edits.netDevices.empty()) {
-            refuse(from, "asks for network devices, which is not supported: containers share the network of the host");
+            refuse(
+                from,
+                "asks for network devices, which is not supported: containers share the network of the host");
         }
         applyEnvironment(from, plan);
         applyDeviceNodes(from, plan);

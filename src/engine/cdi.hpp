@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/container_plan.hpp"
-#include "oci/cdi_spec.hpp"
+#include "oci/cdi/cdi_spec.hpp"
 
 namespace sarus::engine {
 
@@ -15,24 +15,27 @@ bool isCdiRequest(std::string_view request);
 /// The CDI devices among the values of --device, in order, each once.
 std::vector<std::string> cdiRequests(const std::vector<std::string>& devices);
 
-/// What was found in the directories with CDI files.
+/// The CDI files found in the searched directories.
 struct CdiFiles {
     struct File {
         oci::CdiSpec spec;
-        std::size_t priority = 0;  ///< the place of its directory in the list; a higher one hides devices of the lower ones
+        /// Position of its directory in the list; a higher one hides devices of the lower ones.
+        std::size_t priority = 0;
     };
     std::vector<File> files;
-    std::vector<std::string> problems;     ///< why a file or a directory could not be used, one line each
-    std::vector<std::string> directories;  ///< where files were looked for, for messages
+    std::vector<std::string> problems;     ///< why a file or directory is unusable, one line each
+    std::vector<std::string> directories;  ///< the searched directories, for messages
 };
 
-/// Looks the names up and returns what the container has to be given: for each device the edits of its file (on its first use),
-/// then its own. Throws Error which names the device, if there is none of that name or if two files of equal priority have it.
+/// Looks up the names and returns the edits of the container: for each device those of its file (on first
+/// use), then its own. Throws Error naming the device if no file defines it or two files of equal priority
+/// do.
 std::vector<CdiEdits> resolveCdiDevices(const CdiFiles& found, const std::vector<std::string>& names);
 
-/// Completes the plan: variables replace those of the same name; device nodes those of the same path; mounts are added, and then
-/// all mounts are sorted, stably, by the number of components of their destinations; hooks come after those of `hooksDir`; groups
-/// are added where there are privileges. Pure. Throws Error for what this engine does not do, naming the device and its file.
+/// Completes the plan. Variables and device nodes replace those with the same name or path. Mounts are added,
+/// and all mounts are then sorted, stably, by the number of components of their destinations. Hooks follow
+/// those of `hooksDir`. Groups are added if privileged. Pure. Throws Error, naming the device and its file,
+/// for edits that this engine does not support.
 void applyCdiEdits(const std::vector<CdiEdits>& edits, const HostFacts& facts, ContainerPlan& plan);
 
 }  // namespace sarus::engine

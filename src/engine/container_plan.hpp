@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,12 +12,14 @@
 #include "base/log.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/site_config.hpp"
-#include "oci/container_edits.hpp"
-#include "oci/hook_config.hpp"
+#include "engine/starter_request.hpp"
+#include "oci/cdi/container_edits.hpp"
+#include "oci/hooks/hook_config.hpp"
 
 namespace sarus::engine {
 
-/// What the kernel and the node say about the caller; gathered by the starter, never taken from the request.
+/// Facts about the caller from the kernel and the node. The starter gathers them; never taken from the
+/// request.
 struct HostFacts {
     uid_t uid = 0;
     gid_t gid = 0;
@@ -27,14 +30,17 @@ struct HostFacts {
     mode_t umask = 022;
     std::optional<gid_t> ttyGroup;  ///< gid of the group "tty" in <prefix>/etc/group
     std::string randomName;         ///< 16 letters for the default container name
-    std::string hookOutput;         ///< the FIFO, in a directory of the starter's, through which hooks talk to the user
+    /// The FIFO, in a directory of the starter's, for the hooks' output.
+    std::string hookOutput;
 };
 
-/// Who asked for a mount or a device. A site's may go anywhere but to the engine's own places. A user's source is opened with the
-/// user's rights alone, and its destination obeys `userMounts`. The workload manager's path comes through the user's environment:
-/// its source is opened like a user's, and its destination is free only where no symbolic link of the image leads it elsewhere. A
-/// CDI file is the administrator's word, so its destinations are free; but what tools put into such files may name a path below
-/// /tmp, so its sources are looked up with the user's rights.
+/// Who asked for a mount or device.
+/// - site: may use any destination except the engine's own.
+/// - user: the source is opened with only the user's rights, and the destination obeys `userMounts`.
+/// - workloadManager: the path comes through the user's environment. The source is opened like a user's; the
+///   destination is free only if no symbolic link of the image redirects it.
+/// - cdi: the administrator's file, so the destination is free. Tools may write paths below /tmp into such
+///   files, so the source is looked up with the user's rights.
 enum class MountOrigin { site, user, workloadManager, cdi };
 
 struct PlannedMount {
@@ -42,9 +48,10 @@ struct PlannedMount {
     std::string destination;  ///< absolute, inside the container
     bool readonly = false;
     MountOrigin origin = MountOrigin::user;
-    std::string request;  ///< how it was asked for, for messages
-    bool nodev = false;   ///< of CDI mounts; those of users never have devices, those of the site do
+    std::string request;  ///< the original text, for messages
+    bool nodev = false;   ///< users' mounts never allow devices, the site's do, CDI mounts choose here
     bool noexec = false;
+    std::optional<std::uint64_t> tmpfsSize{};  ///< a memory file system of this size (0: the kernel's limit)
 };
 
 struct PlannedDevice {
@@ -53,10 +60,11 @@ struct PlannedDevice {
     std::string access;  ///< a combination of r, w and m; CDI: may be empty
     MountOrigin origin = MountOrigin::user;
     std::string request;
-    std::optional<oci::DeviceNodeEdit> node{};  ///< CDI: what the node has to be
+    std::optional<oci::DeviceNodeEdit> node{};  ///< CDI: the requested node
 };
 
-/// A descriptor of the caller which the container keeps (PMI_FD): `from` is its number at entry, `to` in the container.
+/// A descriptor of the caller that the container keeps (PMI_FD): `from` is its number at entry, `to` its
+/// number in the container.
 struct PreservedDescriptor {
     int from = -1;
     int to = -1;
@@ -66,24 +74,25 @@ struct PreservedDescriptor {
 struct PlannedHook {
     std::string name;  ///< of its file, for messages
     std::string stage;
-    oci::RuntimeHook hook;  ///< as its file says
+    oci::RuntimeHook hook;  ///< as in its file
     std::string file{};     ///< path of the file
-    std::string reason{};   ///< the conditions that hold, in words; only where wantsReasons()
+    std::string reason{};   ///< the conditions that hold, in words; only if wantsReasons()
 };
 
-/// What a CDI device does to the container.
+/// The edits that a CDI device makes to the container.
 struct CdiEdits {
     std::string device;  ///< its qualified name
     std::string file;
     oci::ContainerEdits edits;
 };
 
-/// Everything that the container will have. Carrying it out takes no more decisions.
+/// The complete container. Executing the plan requires no further decisions.
 struct ContainerPlan {
     std::string name;
     std::vector<std::string> args;
     std::vector<std::pair<std::string, std::string>> environment;  ///< sorted by name, names unique
-    std::map<std::string, std::string> environmentOrigins;         ///< where each came from, in words; only for a dry run
+    /// The origin of each, in words; only for a dry run.
+    std::map<std::string, std::string> environmentOrigins;
     std::string workdir;
     uid_t uid = 0;
     gid_t gid = 0;
@@ -99,31 +108,36 @@ struct ContainerPlan {
     std::vector<PlannedDevice> devices;
     std::map<std::string, std::string> annotations;
     std::vector<PreservedDescriptor> descriptors;
-    std::string hookOutput;              ///< as in HostFacts; "" if no hook fires
-    std::vector<PlannedHook> hooks;      ///< by file name, each once for every stage
-    std::vector<PlannedHook> idleHooks;  ///< whose conditions do not hold, each once, with the reason; only where wantsReasons()
-    std::vector<std::string> warnings;   ///< for the user, at level WARN
+    std::string hookOutput;          ///< as in HostFacts; "" if no hook runs
+    std::vector<PlannedHook> hooks;  ///< by file name, each once for every stage
+    /// Hooks whose conditions do not hold, each once, with the reason; only if wantsReasons()
+    std::vector<PlannedHook> idleHooks;
+    std::vector<std::string> warnings;  ///< for the user, at level WARN
 };
 
-/// Whether somebody reads why hooks run or do not: a dry run, or messages of the level DEBUG.
+/// Whether anybody reads why hooks run or not: in a dry run, or at log level DEBUG.
 bool wantsReasons(const LaunchRequest& request);
 
-/// What the conditions of hooks are held against. It refers to the plan.
+/// The home directory in the container: its HOME, if that is an absolute path.
+std::optional<std::string> homeOf(const ContainerPlan& plan);
+
+/// What the conditions of hooks are matched against. Refers to the plan.
 oci::HookSubject hookSubject(const ContainerPlan& plan);
 
-/// Decides everything about the container, or throws Error with the documented message. Pure: makes no system call. `hooks` are
-/// those of `hooksDir`, in the order of their file names; `cdi` is what the CDI devices of the request resolved to (cdi.hpp).
+/// Decides everything about the container, or throws Error with the documented message. Pure: makes no system
+/// call. `hooks`: those of `hooksDir`, in file name order; `cdi`: the resolved CDI devices of the request
+/// (cdi.hpp).
 ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
                    const std::vector<oci::HookConfig>& hooks = {}, const std::vector<CdiEdits>& cdi = {});
 
-/// What a command in a running container takes over from it.
+/// What a command in a running container inherits from it.
 struct ExecBase {
     std::vector<std::string> environment;  ///< "NAME=value"
     std::string workdir;
 };
 
-/// Decides about a command in a running container: its arguments, variables, directory and identity; the rest of the plan is
-/// empty. Of the request, `name`, `command`, `env`, `hostEnvironment`, `workdir` and `tty` count. Pure; throws Error.
-ContainerPlan planExec(const LaunchRequest& request, const HostFacts& facts, const ExecBase& base);
+/// Plans a command in a running container: its arguments, variables, directory and identity; the rest of the
+/// plan is empty. Pure; throws Error.
+ContainerPlan planExec(const ExecRequest& request, const HostFacts& facts, const ExecBase& base);
 
 }  // namespace sarus::engine

@@ -11,7 +11,7 @@ namespace sarus::engine {
 
 namespace {
 
-/// The numbers of a comma-separated list; none if anything else is in it.
+/// The numbers of a comma-separated list; nullopt if it contains anything else.
 std::optional<std::vector<std::uint64_t>> parseIndices(std::string_view list) {
     std::vector<std::uint64_t> indices;
     for (const auto& token : split(list, ',')) {
@@ -44,9 +44,9 @@ std::string renumberDevices(std::string_view visibleDevices) {
 
 void rewriteCudaVariables(const Environment& host, Environment& container) {
     const auto visible = host.find("CUDA_VISIBLE_DEVICES");
-    if (visible == host.end() || visible->second == "NoDevFiles") {  // Slurm's word for a job without GPUs
-        for (const auto* name :
-             {"CUDA_VERSION", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}) {
+    if (visible == host.end() || visible->second == "NoDevFiles") {  // Slurm's value for a job without GPUs
+        for (const auto* name : {"CUDA_VERSION", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
+                                 "NVIDIA_DRIVER_CAPABILITIES"}) {
             container.erase(name);
         }
         return;

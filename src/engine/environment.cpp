@@ -21,7 +21,7 @@ std::optional<std::pair<std::string, std::string>> splitEntry(std::string_view e
     return std::pair{std::string(entry.substr(0, separator)), std::string(entry.substr(separator + 1))};
 }
 
-/// The image speaks of its own PMIx installation; the variables PMIX_* are the workload manager's.
+/// The image describes its own PMIx installation; the variables PMIX_* belong to the workload manager.
 void applyImage(const std::vector<std::string>& entries, Environment& container) {
     for (const auto& entry : entries) {
         if (auto variable = splitEntry(entry); variable && !variable->first.starts_with("PMIX_")) {
@@ -30,15 +30,12 @@ void applyImage(const std::vector<std::string>& entries, Environment& container)
     }
 }
 
-std::string_view valueOf(const Environment& environment, std::string_view name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string_view() : std::string_view(found->second);
-}
-
-/// Open MPI's PMIx v3 client reads its choice of components from MCA variables, of which Slurm sets only the PMIx names.
+/// Open MPI's PMIx v3 client selects its components by MCA variables; Slurm sets only the PMIx names.
 void applyPmix(const Environment& host, Environment& container) {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 3> variables{
-        {{"PMIX_PTL_MODULE", "PMIX_MCA_ptl"}, {"PMIX_SECURITY_MODE", "PMIX_MCA_psec"}, {"PMIX_GDS_MODULE", "PMIX_MCA_gds"}}};
+        {{"PMIX_PTL_MODULE", "PMIX_MCA_ptl"},
+         {"PMIX_SECURITY_MODE", "PMIX_MCA_psec"},
+         {"PMIX_GDS_MODULE", "PMIX_MCA_gds"}}};
     for (const auto& [from, to] : variables) {
         if (const auto value = valueOf(host, from); !value.empty() && valueOf(host, to).empty()) {
             container[std::string(to)] = value;
@@ -64,10 +61,11 @@ void applySite(const SiteEnvironment& site, Environment& container) {
     }
 }
 
-/// Notes after each step what it has changed. Without a place to note it in, it does nothing.
+/// Records what each step has changed, if there is a place to record it.
 class Origins {
 public:
-    Origins(std::map<std::string, std::string>* noted, const Environment& container) : origins(noted), current(container) {}
+    Origins(std::map<std::string, std::string>* noted, const Environment& container)
+        : origins(noted), current(container) {}
 
     void changedBy(const char* step) {
         if (origins == nullptr) {
@@ -90,6 +88,11 @@ private:
 
 }  // namespace
 
+std::string_view valueOf(const Environment& environment, std::string_view name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string_view() : std::string_view(found->second);
+}
+
 Environment parseEnvironment(const std::vector<std::string>& entries) {
     Environment environment;
     for (const auto& entry : entries) {
@@ -101,19 +104,21 @@ Environment parseEnvironment(const std::vector<std::string>& entries) {
 }
 
 bool isUnsecureVariable(std::string_view name) {
-    constexpr std::array<std::string_view, 27> names{"GCONV_PATH",      "GETCONF_DIR",      "GLIBC_TUNABLES",
-                                                     "HOSTALIASES",     "LD_AUDIT",         "LD_DEBUG",
-                                                     "LD_DEBUG_OUTPUT", "LD_DYNAMIC_WEAK",  "LD_HWCAP_MASK",
-                                                     "LD_LIBRARY_PATH", "LD_ORIGIN_PATH",   "LD_PREFER_MAP_32BIT_EXEC",
-                                                     "LD_PRELOAD",      "LD_PROFILE",       "LD_PROFILE_OUTPUT",
-                                                     "LD_SHOW_AUXV",    "LD_USE_LOAD_BIAS", "LOCALDOMAIN",
-                                                     "LOCPATH",         "MALLOC_CHECK_",    "MALLOC_TRACE",
-                                                     "NIS_PATH",        "NLSPATH",          "RESOLV_HOST_CONF",
-                                                     "RES_OPTIONS",     "TMPDIR",           "TZDIR"};
+    constexpr std::array<std::string_view, 27> names{
+        "GCONV_PATH",      "GETCONF_DIR",      "GLIBC_TUNABLES",
+        "HOSTALIASES",     "LD_AUDIT",         "LD_DEBUG",
+        "LD_DEBUG_OUTPUT", "LD_DYNAMIC_WEAK",  "LD_HWCAP_MASK",
+        "LD_LIBRARY_PATH", "LD_ORIGIN_PATH",   "LD_PREFER_MAP_32BIT_EXEC",
+        "LD_PRELOAD",      "LD_PROFILE",       "LD_PROFILE_OUTPUT",
+        "LD_SHOW_AUXV",    "LD_USE_LOAD_BIAS", "LOCALDOMAIN",
+        "LOCPATH",         "MALLOC_CHECK_",    "MALLOC_TRACE",
+        "NIS_PATH",        "NLSPATH",          "RESOLV_HOST_CONF",
+        "RES_OPTIONS",     "TMPDIR",           "TZDIR"};
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void applyEnvironmentOptions(const std::vector<std::string>& options, const Environment& host, Environment& container) {
+void applyEnvironmentOptions(const std::vector<std::string>& options, const Environment& host,
+                             Environment& container) {
     for (const auto& option : options) {
         auto [name, value] = parseEnvironmentOption(option);
         if (value) {
@@ -124,7 +129,8 @@ void applyEnvironmentOptions(const std::vector<std::string>& options, const Envi
     }
 }
 
-Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request, std::map<std::string, std::string>* origins) {
+Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,
+                            std::map<std::string, std::string>* origins) {
     const auto host = parseEnvironment(request.hostEnvironment);
     auto container = host;
     Origins noted(origins, container);
@@ -151,7 +157,8 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
     noted.changedBy("command line (--env)");
     for (const auto& [name, value] : container) {
         const auto found = request.optionOrigins.find(optionKey("--env", name));
-        if (origins != nullptr && found != request.optionOrigins.end() && (*origins)[name] == "command line (--env)") {
+        if (origins != nullptr && found != request.optionOrigins.end() &&
+            (*origins)[name] == "command line (--env)") {
             (*origins)[name] = found->second;
         }
     }

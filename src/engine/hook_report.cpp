@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "oci/json_writer.hpp"
+#include "hook_contracts/shipped_hooks.hpp"
+#include "oci/json/json_writer.hpp"
 
 namespace sarus::engine {
 
 namespace {
 
-/// The layout of `sarus images`: columns as wide as their longest value, at least 10, and three spaces between.
+/// The layout of `sarus images`: columns as wide as their longest value, at least 10, separated by three
+/// spaces.
 std::string formatTable(std::vector<std::vector<std::string>> rows) {
     constexpr std::size_t smallest = 10;
     std::string table;
@@ -28,14 +30,16 @@ std::string formatTable(std::vector<std::vector<std::string>> rows) {
     return table;
 }
 
-bool isDefaultType(const std::optional<std::string>& pattern, const std::optional<std::string>& defaultMpiType) {
+bool isDefaultType(const std::optional<std::string>& pattern,
+                   const std::optional<std::string>& defaultMpiType) {
     return pattern && !pattern->empty() && defaultMpiType && oci::matchesWhole(*pattern, *defaultMpiType);
 }
 
-/// A pattern must match the whole text, so a plain ".*" at either end is how "contains" is written; a pattern without anchors
-/// often comes from an engine which searches.
+/// A pattern must match the whole text, so a ".*" at either end means "contains". A pattern without anchors
+/// often comes from an engine that searches instead.
 bool looksUnanchored(const std::string& pattern) {
-    return !pattern.starts_with('^') && !pattern.ends_with('$') && !pattern.starts_with(".*") && !pattern.ends_with(".*");
+    return !pattern.starts_with('^') && !pattern.ends_with('$') && !pattern.starts_with(".*") &&
+           !pattern.ends_with(".*");
 }
 
 }  // namespace
@@ -48,14 +52,16 @@ std::string formatHookTable(const std::vector<oci::HookConfig>& hooks) {
     return formatTable(std::move(rows));
 }
 
-std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType) {
+std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks,
+                               const std::optional<std::string>& defaultMpiType) {
     std::vector<std::vector<std::string>> rows{{"NAME", "MPI TYPE"}};
     for (const auto& hook : hooks) {
         const auto type = oci::mpiTypePattern(hook.when);
         if (!type) {
             continue;
         }
-        rows.push_back({printable(hook.name()), cat(printable(*type), isDefaultType(type, defaultMpiType) ? " (default)" : "")});
+        rows.push_back({printable(hook.name()),
+                        cat(printable(*type), isDefaultType(type, defaultMpiType) ? " (default)" : "")});
     }
     return formatTable(std::move(rows));
 }
@@ -64,14 +70,14 @@ std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const o
     std::vector<std::vector<std::string>> rows{{"NAME", "RUNS", "STAGES", "WHY"}};
     for (const auto& hook : hooks) {
         const bool fires = oci::hookFires(hook.when, subject);
-        rows.push_back(
-            {printable(hook.name()), fires ? "yes" : "no", join(hook.stages, ","), oci::explainConditions(hook.when, subject)});
+        rows.push_back({printable(hook.name()), fires ? "yes" : "no", join(hook.stages, ","),
+                        oci::explainConditions(hook.when, subject)});
     }
     return formatTable(std::move(rows));
 }
 
-std::string formatHookJson(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType,
-                           bool onlyMpi) {
+std::string formatHookJson(const std::vector<oci::HookConfig>& hooks,
+                           const std::optional<std::string>& defaultMpiType, bool onlyMpi) {
     oci::JsonWriter out;
     out.beginArray();
     for (const auto& hook : hooks) {
@@ -97,6 +103,10 @@ std::string formatHookJson(const std::vector<oci::HookConfig>& hooks, const std:
 
 std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {
     std::vector<std::string> found;
+    for (const auto& name : hook.repeatedVariables) {
+        found.push_back(
+            cat("hook.env: ", printable(name), " is given more than once; the last value counts"));
+    }
     const auto& when = hook.when;
     const bool others = !when.annotations.empty() || !when.commands.empty() || when.hasBindMounts;
     if (when.always == false) {
@@ -104,11 +114,15 @@ std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {
     } else if (when.always && others) {
         found.push_back("when.always is true next to other conditions: those still have to hold");
     }
+    if (!hook.hook.args.empty() && hook.hook.args.front().starts_with('-')) {
+        found.push_back(cat("hook.args[0] is '", printable(hook.hook.args.front()),
+                            "': the first argument is the program's name, the options come after it"));
+    }
     const auto check = [&](const std::string& pattern, std::string_view where) {
         if (looksUnanchored(pattern)) {
-            found.push_back(
-                cat(where, ": the pattern '", printable(pattern),
-                    "' has to match the whole text here; write ^...$ if that is meant, or .* at its ends if it is not"));
+            found.push_back(cat(where, ": the pattern '", printable(pattern),
+                                "' has to match the whole text here; write ^...$ if that is meant, or .* at "
+                                "its ends if it is not"));
         }
     };
     for (const auto& [key, value] : when.annotations) {
@@ -117,6 +131,29 @@ std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {
     }
     for (const auto& command : when.commands) {
         check(command, "when.commands");
+    }
+    return found;
+}
+
+std::vector<std::string> wrongOrder(const std::vector<oci::HookConfig>& hooks) {
+    const auto isProgram = [](const oci::HookConfig& hook, std::string_view program) {
+        const auto* const shipped = hook_contracts::findShippedHook(hook.hook.path);
+        return shipped != nullptr && shipped->program == program;
+    };
+    const auto shareStage = [](const oci::HookConfig& a, const oci::HookConfig& b) {
+        return std::find_first_of(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end()) !=
+               a.stages.end();
+    };
+    std::vector<std::string> found;
+    for (auto mpi = hooks.begin(); mpi != hooks.end(); ++mpi) {
+        for (auto glibc = mpi; isProgram(*mpi, "mpi_hook") && glibc != hooks.end(); ++glibc) {
+            if (isProgram(*glibc, "glibc_hook") && shareStage(*mpi, *glibc)) {
+                found.push_back(
+                    cat(printable(glibc->file), ": the glibc hook runs after the MPI hook of ",
+                        printable(mpi->file),
+                        ", which then finds the image's C library too old: its file name must come first"));
+            }
+        }
     }
     return found;
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "oci/hook_config.hpp"
+#include "oci/hooks/hook_config.hpp"
 
 namespace sarus::engine {
 
@@ -12,17 +12,24 @@ namespace sarus::engine {
 std::string formatHookTable(const std::vector<oci::HookConfig>& hooks);
 
 /// The table of `sarus hooks --mpi`: the hooks that `--mpi` can enable, with the pattern of their type.
-std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType);
+std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks,
+                               const std::optional<std::string>& defaultMpiType);
 
-/// The table of `sarus hooks --check run ...`: which hooks run for a container, at which stages, and why, or why not.
+/// The table of `sarus hooks --check run ...`: which hooks run for a container, at which stages, and the
+/// reason for each.
 std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const oci::HookSubject& subject);
 
-/// The list of `sarus hooks --json`: an array with an object for each hook (keys: docs/man/sarus-hooks.1), and a newline. With
-/// `onlyMpi`, only those which `--mpi` can enable.
-std::string formatHookJson(const std::vector<oci::HookConfig>& hooks, const std::optional<std::string>& defaultMpiType,
-                           bool onlyMpi);
+/// The list of `sarus hooks --json`: an array with an object for each hook (keys: docs/man/sarus-hooks.1),
+/// and a newline. With `onlyMpi`, only those that `--mpi` can enable.
+std::string formatHookJson(const std::vector<oci::HookConfig>& hooks,
+                           const std::optional<std::string>& defaultMpiType, bool onlyMpi);
 
-/// What is probably not meant in a hook file, each as one line; `sarus hooks --check` adds what needs the node's files. Pure.
+/// Probable mistakes in a hook file, one line each. `sarus hooks --check` adds those that require the node's
+/// files. Pure.
 std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook);
+
+/// Hooks of this package whose order prevents them from working, one line each. Pure; `hooks` in the order in
+/// which they run.
+std::vector<std::string> wrongOrder(const std::vector<oci::HookConfig>& hooks);
 
 }  // namespace sarus::engine

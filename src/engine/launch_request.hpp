@@ -8,31 +8,38 @@
 #include <vector>
 
 #include "base/log.hpp"
-#include "oci/image_metadata.hpp"
+#include "oci/image/image_metadata.hpp"
 
 namespace sarus::engine {
 
-/// What `sarus run` asks the starter for. It crosses from the unprivileged to the privileged half, so the starter treats every
-/// field as hostile; identity, groups and affinity are not in it: the kernel tells those.
+/// The request of `sarus run` to the starter. It crosses from the unprivileged to the privileged half, so the
+/// starter treats every field as hostile. Identity, groups and affinity are not included: the kernel provides
+/// them.
 ///
-/// The image was opened by the user's own process: `imageFd` is the number of an O_RDONLY descriptor that survives the exec.
+/// The user's own process opened the image: `imageFd` is the number of an O_RDONLY descriptor that survives
+/// the exec.
 struct LaunchRequest {
     int imageFd = -1;
     std::string imagePath;       ///< for messages only
     std::string imageReference;  ///< as the user typed it, normalised; for messages and annotations
+    /// The recorded digest of the image file (base/fsverity.hpp), or "".
+    std::string imageDigest;
     oci::ImageMetadata metadata;
 
-    std::vector<std::string> command;                    ///< after the image on the command line
-    std::optional<std::vector<std::string>> entrypoint;  ///< overrides the image's (and drops its Cmd); empty: none
-    std::vector<std::string> hostEnvironment;            ///< the caller's environ, "NAME=value"
-    std::vector<std::string> env;                        ///< values of -e/--env, in order
-    std::vector<std::string> unsetEnv;                   ///< names that the container does not get, unless `env` sets them
-    std::vector<std::string> mounts;                     ///< values of --mount, in order
-    std::vector<std::string> devices;                    ///< values of --device, in order
-    std::vector<std::string> annotations;                ///< values of --annotation, in order
-    /// Directories of the workload manager's PMIx server which its variables do not name; as user-chosen as those are.
+    std::vector<std::string> command;  ///< after the image on the command line
+    /// Overrides the image's (and drops its Cmd); empty: none.
+    std::optional<std::vector<std::string>> entrypoint;
+    std::vector<std::string> hostEnvironment;  ///< the caller's environ, "NAME=value"
+    std::vector<std::string> env;              ///< values of -e/--env, in order
+    /// Names to remove from the container's environment, unless `env` sets them.
+    std::vector<std::string> unsetEnv;
+    std::vector<std::string> mounts;       ///< values of --mount, in order
+    std::vector<std::string> devices;      ///< values of --device, in order
+    std::vector<std::string> annotations;  ///< values of --annotation, in order
+    /// Directories of the workload manager's PMIx server that its variables do not name; like those, chosen
+    /// by the user.
     std::vector<std::string> workloadDirectories;
-    /// For a dry run: where options come from that do not stand on the command line, by optionKey().
+    /// For a dry run: the origin of options that are not on the command line, by optionKey().
     std::map<std::string, std::string> optionOrigins;
     std::optional<std::string> workdir;
     std::optional<std::string> name;
@@ -46,26 +53,14 @@ struct LaunchRequest {
     bool dryRun = false;  ///< print the plan, start nothing
     bool json = false;    ///< print it as JSON
     bool readonlyRoot = false;
-    /// The caller's soft RLIMIT_STACK in bytes, which the kernel lowers to 8 MiB when a set-user-ID program is executed. The
-    /// container gets it back as far as the hard limit allows.
+    /// The caller's soft RLIMIT_STACK in bytes, which the kernel lowers to 8 MiB when it executes a
+    /// set-user-ID program. Restored for the container as far as the hard limit allows.
     std::optional<std::uint64_t> stackLimit;
     LogLevel logLevel = LogLevel::warn;
 };
 
-/// The key of an option in LaunchRequest::optionOrigins. `value`: of --mount and --device the whole text, of --env and
-/// --annotation the name.
+/// The key of an option in LaunchRequest::optionOrigins. `value`: the whole text for --mount and --device,
+/// the name for --env and --annotation.
 std::string optionKey(std::string_view option, std::string_view value);
-
-/// The limit of a serialised request, in bytes.
-constexpr std::size_t maxLaunchRequestSize = 8U << 20U;
-/// The limits of a single list and of a single string.
-constexpr std::size_t maxLaunchRequestListLength = 65536;
-constexpr std::size_t maxLaunchRequestStringLength = 1U << 20U;
-
-/// Length-prefixed binary form, with a protocol version in front. Throws Error if it is larger than maxLaunchRequestSize.
-std::string serializeLaunchRequest(const LaunchRequest& request);
-
-/// Accepts exactly what serializeLaunchRequest writes; bounds-checked; throws Error for everything else.
-LaunchRequest parseLaunchRequest(std::string_view bytes);
 
 }  // namespace sarus::engine

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "oci/runtime_devices.hpp"
+#include "oci/runtime/runtime_devices.hpp"
 
 namespace sarus::engine {
 
@@ -44,7 +44,7 @@ std::string refuseBelow(std::string_view prefix) {
 
 std::optional<std::string> whyEnginesOwn(std::string_view destination) {
     const auto path = normalizePath(destination);
-    // The runtime creates device nodes in /dev, with the rights of root: never in a directory of the user.
+    // The runtime creates device nodes in /dev with root's rights: that must never be a user's directory.
     if (path == "/" || path == "/dev" || oci::isRuntimeDevice(path)) {
         return refuse(path);
     }
@@ -73,7 +73,8 @@ std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::str
     return std::nullopt;
 }
 
-void checkUserMountDestination(const UserMountRules& rules, std::string_view destination, std::string_view request) {
+void checkUserMountDestination(const UserMountRules& rules, std::string_view destination,
+                               std::string_view request) {
     if (const auto why = whyNotMountable(rules, destination)) {
         throw Error(cat("Invalid mount request '", printable(request), "': ", *why));
     }

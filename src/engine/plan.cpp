@@ -10,15 +10,17 @@
 #include "engine/mount_rules.hpp"
 #include "engine/pmix.hpp"
 #include "engine/run_options.hpp"
-#include "oci/device_request.hpp"
-#include "oci/mount_request.hpp"
-#include "oci/runtime_devices.hpp"
+#include "engine/site_rule.hpp"
+#include "oci/runtime/device_request.hpp"
+#include "oci/runtime/mount_request.hpp"
+#include "oci/runtime/runtime_devices.hpp"
 
 namespace sarus::engine {
 
 namespace {
 
 constexpr std::string_view initInContainer = "/dev/init";
+constexpr std::size_t initArguments = 2;  ///< before the user's command
 
 bool isUtf8(std::string_view text) {
     while (!text.empty()) {
@@ -37,11 +39,31 @@ std::string planName(const LaunchRequest& request, const HostFacts& facts) {
     return name;
 }
 
-/// config.json is UTF-8. A changed argument may be the name of another file, so nothing is replaced here.
+void checkMountCount(const SiteConfig& config, std::size_t count) {
+    const auto& limit = config.containerLimits.mounts;
+    if (limit && count > *limit) {
+        throw siteForbids(cat("more than ", *limit, " mounts of a user in a container"),
+                          "containerLimits.mounts");
+    }
+}
+
+/// What the site lets users ask for.
+void checkSiteRules(const SiteConfig& config, const LaunchRequest& request) {
+    if (!config.allowMount && !request.mounts.empty()) {
+        throw siteForbids("mounts of users", "allowMount");
+    }
+    if (!config.allowDevice && !request.devices.empty()) {
+        throw siteForbids("devices of users", "allowDevice");
+    }
+    checkMountCount(config, request.mounts.size());
+}
+
+/// config.json is UTF-8. A changed argument may name another file, so nothing is replaced here.
 void checkArguments(const std::vector<std::string>& args) {
     for (const auto& arg : args) {
         if (!isUtf8(arg)) {
-            throw Error(cat("The argument '", printable(arg), "' is not UTF-8 and cannot be passed to the OCI runtime"));
+            throw Error(cat("The argument '", printable(arg),
+                            "' is not UTF-8 and cannot be passed to the OCI runtime"));
         }
     }
 }
@@ -71,7 +93,8 @@ std::optional<std::string> planInit(const SiteConfig& config, const LaunchReques
     }
     if (!config.initPath) {
         throw Error("The option '--init' is not available: no init process is configured",
-                    "The administrator names one with the key 'initPath' in sarus.json");
+                    "The administrator names one with the key 'initPath' in sarus.json")
+            .setId("init-not-configured");
     }
     return config.initPath;
 }
@@ -79,7 +102,8 @@ std::optional<std::string> planInit(const SiteConfig& config, const LaunchReques
 void checkRuntimeWorkdir(const std::string& workdir) {
     checkWorkdir(workdir);
     if (!isUtf8(workdir)) {
-        throw Error(cat("The working directory '", printable(workdir), "' is not UTF-8 and cannot be passed to the OCI runtime"));
+        throw Error(cat("The working directory '", printable(workdir),
+                        "' is not UTF-8 and cannot be passed to the OCI runtime"));
     }
 }
 
@@ -94,25 +118,48 @@ std::string planWorkdir(const LaunchRequest& request) {
 
 void planMounts(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
     for (const auto& mount : config.siteMounts) {
-        auto text = cat("type=bind,source=", mount.source, ",destination=", mount.destination, mount.readonly ? ",readonly" : "");
-        plan.mounts.push_back({mount.source, mount.destination, mount.readonly, MountOrigin::site, std::move(text)});
+        plan.mounts.push_back(
+            {mount.source, mount.destination, mount.readonly, MountOrigin::site, oci::toText(mount)});
     }
     for (const auto& text : request.mounts) {
+        if (oci::isTmpfsRequest(text)) {
+            auto tmpfs = oci::parseTmpfsRequest(text);
+            checkUserMountDestination(config.userMounts, tmpfs.destination, text);
+            if (isSameOrBelow(normalizePath(tmpfs.destination), "/dev/shm")) {
+                throw Error(cat("Invalid mount request '", printable(text),
+                                "': the runtime's own /dev/shm would hide it"),
+                            "A container uses the node's /dev/shm, with its size: leave the option out");
+            }
+            plan.mounts.push_back({.source = "tmpfs",
+                                   .destination = std::move(tmpfs.destination),
+                                   .request = text,
+                                   .tmpfsSize = tmpfs.size});
+            continue;
+        }
         auto mount = oci::parseMountRequest(text);
         checkUserMountDestination(config.userMounts, mount.destination, text);
-        plan.mounts.push_back({std::move(mount.source), std::move(mount.destination), mount.readonly, MountOrigin::user, text});
+        plan.mounts.push_back(
+            {std::move(mount.source), std::move(mount.destination), mount.readonly, MountOrigin::user, text});
     }
 }
 
-/// The directories of the workload manager's PMIx server, at their own paths. The site opened this door by a key of its own, so
-/// userMounts does not apply; but the paths are the user's, so they may not cover what userMounts protects as a whole.
-void planPmixMounts(const SiteConfig& config, const LaunchRequest& request, const Environment& host, ContainerPlan& plan) {
+/// The directories of the workload manager's PMIx server, mounted at the same paths. The site enables them
+/// with a separate key, so userMounts does not apply. But the user chooses the paths: they must not cover
+/// what userMounts protects as a whole, and they are mounts of a user for the site's rules.
+void planPmixMounts(const SiteConfig& config, const LaunchRequest& request, const Environment& host,
+                    ContainerPlan& plan) {
     if (!config.enablePmixV3Support) {
         return;
     }
     auto directories = pmixDirectories(host);
     for (const auto& directory : request.workloadDirectories) {
         directories.push_back(normalizePath(directory));
+    }
+    if (!config.allowMount && !directories.empty()) {
+        plan.warnings.emplace_back(
+            "The directories of the PMIx server are not mounted: this site does not allow mounts of users "
+            "(`allowMount` in sarus.json)");
+        return;
     }
     const auto& rules = config.userMounts;
     std::vector<std::string> planned;
@@ -121,21 +168,29 @@ void planPmixMounts(const SiteConfig& config, const LaunchRequest& request, cons
         if (std::any_of(planned.begin(), planned.end(), inside)) {
             continue;
         }
-        const auto covers = [&](const std::string& path) { return isSameOrBelow(normalizePath(path), directory); };
+        const auto covers = [&](const std::string& path) {
+            return isSameOrBelow(normalizePath(path), directory);
+        };
         if (covers("/dev") || whyNotMountable({}, directory) ||
             std::any_of(rules.notAllowedPaths.begin(), rules.notAllowedPaths.end(), covers) ||
-            std::any_of(rules.notAllowedPrefixesOfPath.begin(), rules.notAllowedPrefixesOfPath.end(), covers)) {
-            plan.warnings.push_back(cat("The PMIx directory ", printable(directory), " cannot be mounted in the container"));
+            std::any_of(rules.notAllowedPrefixesOfPath.begin(), rules.notAllowedPrefixesOfPath.end(),
+                        covers)) {
+            plan.warnings.push_back(
+                cat("The PMIx directory ", printable(directory), " cannot be mounted in the container"));
             continue;
         }
         planned.push_back(directory);
-        plan.mounts.push_back({directory, directory, false, MountOrigin::workloadManager, cat("PMIx: ", directory)});
+        plan.mounts.push_back(
+            {directory, directory, false, MountOrigin::workloadManager, cat("PMIx: ", directory)});
     }
+    checkMountCount(config, request.mounts.size() + planned.size());
 }
 
-/// The node's /dev/null as the container's, and the like: the OCI runtime makes it.
+/// Whether this is a standard device, such as /dev/null, at its usual path: the OCI runtime creates it
+/// anyway.
 bool isThereAnyway(const std::string& source, const std::string& destination) {
-    return normalizePath(source) == normalizePath(destination) && oci::isRuntimeDevice(normalizePath(destination));
+    return normalizePath(source) == normalizePath(destination) &&
+           oci::isRuntimeDevice(normalizePath(destination));
 }
 
 void planDevices(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
@@ -144,11 +199,12 @@ void planDevices(const SiteConfig& config, const LaunchRequest& request, Contain
             continue;
         }
         auto text = cat(device.source, ":", device.destination, ":", device.access);
-        plan.devices.push_back({device.source, device.destination, device.access, MountOrigin::site, std::move(text)});
+        plan.devices.push_back(
+            {device.source, device.destination, device.access, MountOrigin::site, std::move(text)});
     }
     for (const auto& text : request.devices) {
         if (isCdiRequest(text)) {
-            continue;  // the starter has looked it up in files of the administrator's
+            continue;  // the starter has looked it up in the administrator's files
         }
         auto device = oci::parseDeviceRequest(text);
         if (isThereAnyway(device.source, device.destination)) {
@@ -158,22 +214,25 @@ void planDevices(const SiteConfig& config, const LaunchRequest& request, Contain
             return normalizePath(site.source) == normalizePath(device.source);
         };
         if (std::any_of(config.siteDevices.begin(), config.siteDevices.end(), sameSource)) {
-            plan.warnings.push_back(cat("Skipping device request '", printable(text), "': the device ", printable(device.source),
+            plan.warnings.push_back(cat("Skipping device request '", printable(text), "': the device ",
+                                        printable(device.source),
                                         " is already in every container by the site's configuration"));
             continue;
         }
         if (whyEnginesOwn(device.destination)) {
             throw Error(cat("Invalid device request '", printable(text), "': container device path '",
-                            printable(normalizePath(device.destination)), "' belongs to the container engine"));
+                            printable(normalizePath(device.destination)),
+                            "' belongs to the container engine"));
         }
-        plan.devices.push_back(
-            {std::move(device.source), std::move(device.destination), std::move(device.access), MountOrigin::user, text});
+        plan.devices.push_back({std::move(device.source), std::move(device.destination),
+                                std::move(device.access), MountOrigin::user, text});
     }
 }
 
-/// PMI_FD names a connected socket of the process manager. It reaches the container under the lowest free number, 3.
-void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, const Environment& host, Environment& container,
-                       ContainerPlan& plan) {
+/// PMI_FD names a connected socket of the process manager. The container gets it as the lowest free number,
+/// 3.
+void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, const Environment& host,
+                       Environment& container, ContainerPlan& plan) {
     constexpr int firstPreserved = 3;
     const auto found = host.find("PMI_FD");
     if (found == host.end()) {
@@ -181,17 +240,20 @@ void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, con
     }
     const auto number = parseNumber(found->second);
     if (!number) {
-        throw Error(cat("Invalid value of the environment variable PMI_FD: expected the number of a file descriptor, found '",
-                        printable(found->second), "'"));
+        throw Error(
+            cat("Invalid value of the environment variable PMI_FD: expected the number of a file descriptor, "
+                "found '",
+                printable(found->second), "'"));
     }
     const auto inContainer = container.find("PMI_FD");
     if (inContainer == container.end() || inContainer->second != found->second || *number < firstPreserved) {
-        return;  // somebody else's value, or a standard stream, which the container has anyway
+        return;  // a foreign value, or a standard stream, which the container has anyway
     }
     const auto isNumber = [&](int descriptor) { return static_cast<std::uint64_t>(descriptor) == *number; };
     const auto& open = facts.inheritedDescriptors;
     if (isNumber(request.imageFd) || std::none_of(open.begin(), open.end(), isNumber)) {
-        plan.warnings.push_back(cat("PMI_FD=", *number, " is not an open file descriptor: not passed to the container"));
+        plan.warnings.push_back(
+            cat("PMI_FD=", *number, " is not an open file descriptor: not passed to the container"));
         container.erase(inContainer);
         return;
     }
@@ -216,14 +278,15 @@ void setIdentity(const HostFacts& facts, ContainerPlan& plan) {
     plan.umask = facts.umask;
 }
 
-void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts, const Environment& host,
-                     ContainerPlan& plan) {
+void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
+                     const Environment& host, ContainerPlan& plan) {
     auto environment = makeEnvironment(config, request, request.dryRun ? &plan.environmentOrigins : nullptr);
     planPmiDescriptor(request, facts, host, environment, plan);
     setEnvironment(environment, plan);
 }
 
-void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool reasons, ContainerPlan& plan) {
+void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool reasons,
+               ContainerPlan& plan) {
     const auto subject = hookSubject(plan);
     const auto explain = [&](const oci::HookConfig& config) {
         return reasons ? oci::explainConditions(config.when, subject) : std::string();
@@ -240,22 +303,88 @@ void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hoo
             continue;
         }
         for (const auto& stage : config.stages) {
-            plan.hooks.push_back(
-                {.name = config.name(), .stage = stage, .hook = config.hook, .file = config.file, .reason = explain(config)});
+            plan.hooks.push_back({.name = config.name(),
+                                  .stage = stage,
+                                  .hook = config.hook,
+                                  .file = config.file,
+                                  .reason = explain(config)});
         }
     }
     plan.hookOutput = plan.hooks.empty() ? std::string() : hookOutput;
 }
 
+/// "mpich3" for the usual pattern "^mpich3$".
+std::string withoutAnchors(std::string_view pattern) {
+    pattern.remove_prefix(pattern.starts_with('^') ? 1 : 0);
+    pattern.remove_suffix(pattern.ends_with('$') ? 1 : 0);
+    return printable(pattern);
+}
+
+/// The MPI types that hooks require; an empty one stands for every type.
+std::vector<std::string> mpiTypes(const std::vector<oci::HookConfig>& hooks) {
+    std::vector<std::string> types;
+    for (const auto& hook : hooks) {
+        if (auto type = oci::mpiTypePattern(hook.when)) {
+            types.push_back(std::move(*type));
+        }
+    }
+    return types;
+}
+
+/// Only hooks implement --mpi and --glibc: a container must not start without them unnoticed.
+void checkHookOptions(const SiteConfig& config, const LaunchRequest& request,
+                      const std::vector<oci::HookConfig>& hooks, ContainerPlan& plan) {
+    const auto subject = hookSubject(plan);
+    const auto isAnswered = [&](std::string_view key) {
+        return std::any_of(hooks.begin(), hooks.end(), [&](const oci::HookConfig& hook) {
+            return oci::dependsOnAnnotation(hook.when, key) && oci::hookFires(hook.when, subject);
+        });
+    };
+    if ((request.mpi || request.mpiType) && !isAnswered("com.hooks.mpi.enabled") &&
+        !isAnswered("com.hooks.mpi.type")) {
+        const auto types = mpiTypes(hooks);
+        const auto type = request.mpiType ? request.mpiType : config.defaultMpiType;
+        const auto isType = [&](const std::string& pattern) {
+            return pattern.empty() || oci::matchesWhole(pattern, *type);
+        };
+        const bool isUnknown = type && std::none_of(types.begin(), types.end(), isType);
+        if (isUnknown && request.mpiType) {
+            std::vector<std::string> names(types.size());
+            std::transform(types.begin(), types.end(), names.begin(), withoutAnchors);
+            throw Error(
+                cat("No MPI hook has the type '", printable(*type), "'"),
+                names.empty() ? "No MPI hook is configured" : cat("Configured types: ", join(names, ", ")));
+        }
+        plan.warnings.push_back(
+            isUnknown ? cat("The option '--mpi' has no effect: no MPI hook has the default type '",
+                            printable(*type), "'")
+                      : "The option '--mpi' has no effect: no MPI hook runs for this container");
+    }
+    if (request.glibc && !isAnswered("com.hooks.glibc.enabled")) {
+        plan.warnings.push_back("The option '--glibc' has no effect: no glibc hook runs for this container");
+    }
+}
+
 }  // namespace
+
+std::optional<std::string> homeOf(const ContainerPlan& plan) {
+    const auto found = std::find_if(plan.environment.begin(), plan.environment.end(),
+                                    [](const auto& variable) { return variable.first == "HOME"; });
+    return found != plan.environment.end() && found->second.starts_with('/') ? std::optional(found->second)
+                                                                             : std::nullopt;
+}
 
 bool wantsReasons(const LaunchRequest& request) {
     return request.dryRun || request.logLevel == LogLevel::debug;
 }
 
-/// The image, `/dev`, the files in /etc and devices are no bind mounts in the sense of the condition.
+/// The command is the user's, even with an init. The image, `/dev`, the files in /etc and devices do not
+/// count as bind mounts for the condition.
 oci::HookSubject hookSubject(const ContainerPlan& plan) {
-    return {.annotations = plan.annotations, .command = plan.args.front(), .hasBindMounts = !plan.mounts.empty()};
+    const auto& command = plan.args.at(plan.initPath ? initArguments : 0);
+    const bool hasBindMounts = std::any_of(plan.mounts.begin(), plan.mounts.end(),
+                                           [](const PlannedMount& mount) { return !mount.tmpfsSize; });
+    return {.annotations = plan.annotations, .command = command, .hasBindMounts = hasBindMounts};
 }
 
 ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
@@ -272,10 +401,14 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.readonlyRoot = request.readonlyRoot;
     plan.ttyGroup = facts.ttyGroup;
     if (facts.privileged && !facts.ttyGroup) {
-        plan.warnings.push_back("There is no group 'tty' in the group file of the installation: terminals keep the user's group");
+        plan.warnings.push_back(
+            "There is no group 'tty' in the group file of the installation: terminals keep the user's group");
     }
     if (request.mpiType) {
         checkMpiType(*request.mpiType);
+    }
+    if (facts.privileged) {
+        checkSiteRules(config, request);
     }
     const auto host = parseEnvironment(request.hostEnvironment);
     planEnvironment(config, request, facts, host, plan);
@@ -283,14 +416,15 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     planPmixMounts(config, request, host, plan);
     planDevices(config, request, plan);
     plan.annotations = makeAnnotations(config, request, facts);
+    checkHookOptions(config, request, hooks, plan);
     planHooks(hooks, facts.hookOutput, wantsReasons(request), plan);
     applyCdiEdits(cdi, facts, plan);
     return plan;
 }
 
-ContainerPlan planExec(const LaunchRequest& request, const HostFacts& facts, const ExecBase& base) {
+ContainerPlan planExec(const ExecRequest& request, const HostFacts& facts, const ExecBase& base) {
     ContainerPlan plan;
-    plan.name = request.name.value_or("");
+    plan.name = request.name;
     checkContainerName(plan.name);
     if (request.command.empty()) {
         throw Error(cat("No command to run in the container '", plan.name, "'"));

@@ -1,10 +1,12 @@
 #include "engine/plan_report.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
-#include "oci/json_writer.hpp"
+#include "hook_contracts/shipped_hooks.hpp"
+#include "oci/json/json_writer.hpp"
 
 namespace sarus::engine {
 
@@ -19,14 +21,15 @@ struct Mount {
     std::string origin;
 };
 
-/// Where an option stands which the user has chosen.
+/// The origin of an option chosen by the user.
 std::string originOfOption(const LaunchRequest& request, std::string_view option, std::string_view value) {
     const auto found = request.optionOrigins.find(optionKey(option, value));
     return found == request.optionOrigins.end() ? cat("command line (", option, ")") : found->second;
 }
 
 /// `planned`: a mount or a device.
-std::string originOf(const LaunchRequest& request, const auto& planned, std::string_view siteKey, std::string_view option) {
+std::string originOf(const LaunchRequest& request, const auto& planned, std::string_view siteKey,
+                     std::string_view option) {
     switch (planned.origin) {
         case MountOrigin::site:
             return cat("site configuration (", siteKey, ")");
@@ -40,19 +43,21 @@ std::string originOf(const LaunchRequest& request, const auto& planned, std::str
     return originOfOption(request, option, planned.request);
 }
 
-/// In the order in which they are performed: what comes later lies over what came before.
+/// In the order in which they are performed: later mounts cover earlier ones.
 std::vector<Mount> allMounts(const PlanReport& report) {
     std::vector<Mount> mounts{{report.request.imagePath, "/", false, "image"}};
     if (report.plan.initPath) {
-        mounts.push_back({*report.plan.initPath, "/dev/init", true, "site configuration (initPath), command line (--init)"});
+        mounts.push_back({*report.plan.initPath, "/dev/init", true,
+                          "site configuration (initPath), command line (--init)"});
     }
     for (const auto& mount : report.plan.mounts) {
-        mounts.push_back(
-            {mount.source, mount.destination, mount.readonly, originOf(report.request, mount, "siteMounts", "--mount")});
+        mounts.push_back({mount.source, mount.destination, mount.readonly,
+                          originOf(report.request, mount, "siteMounts", "--mount")});
     }
     for (const auto& mount : report.systemMounts) {
+        const auto options = mount.options.value_or(std::vector<std::string>());
         const auto has = [&](std::string_view option) {
-            return std::find(mount.options.begin(), mount.options.end(), option) != mount.options.end();
+            return std::find(options.begin(), options.end(), option) != options.end();
         };
         if (!has("remount")) {
             mounts.push_back({mount.source, mount.destination, has("ro"), std::string(engineOrigin)});
@@ -71,7 +76,8 @@ std::string originOfAnnotation(const PlanReport& report, const std::string& key,
     if (key == "com.hooks.logging.stdoutfd" || key == "com.hooks.logging.stderrfd") {
         return std::string(engineOrigin);
     }
-    if (std::any_of(options.begin(), options.end(), [&](const auto& option) { return parseAnnotation(option).first == key; })) {
+    if (std::any_of(options.begin(), options.end(),
+                    [&](const auto& option) { return parseAnnotation(option).first == key; })) {
         return originOfOption(report.request, "--annotation", key);
     }
     const auto& labels = report.request.metadata.labels;
@@ -118,7 +124,7 @@ std::string describe(const PlannedHook& hook) {
     return cat(hook.stage, ": ", hook.hook.path);
 }
 
-/// The lines of describePlan(), as long as they have room.
+/// The lines of describePlan(), up to the size limit.
 class Lines {
 public:
     explicit Lines(bool theReasons) : reasons(theReasons) {}
@@ -155,7 +161,7 @@ private:
     std::size_t size = 0;
 };
 
-class Text {
+class ReportText {
 public:
     void title(std::string_view text) { out += cat(text, '\n'); }
     void item(const std::string& text, std::string_view origin) {
@@ -171,13 +177,14 @@ public:
     std::string out;
 };
 
-void writeContainer(Text& text, const PlanReport& report) {
+void writeContainer(ReportText& text, const PlanReport& report) {
     const auto& plan = report.plan;
     text.title(cat("Container ", printable(plan.name), " (nothing was started)"));
     text.fact("image", printable(report.request.imageReference));
     text.fact("command", commandLine(plan));
     text.fact("directory", printable(plan.workdir));
-    text.fact("user", cat("uid ", plan.uid, ", gid ", plan.gid, ", groups ", numbers(plan.supplementaryGroups)));
+    text.fact("user",
+              cat("uid ", plan.uid, ", gid ", plan.gid, ", groups ", numbers(plan.supplementaryGroups)));
     text.fact("umask", octal(plan.umask));
     text.fact("cpus", numbers(plan.cpus));
     text.fact("processes", plan.privatePid ? "own process ids" : "those of the node");
@@ -211,10 +218,25 @@ void writeFacts(oci::JsonWriter& out, const PlanReport& report) {
     out.member("runtime", report.runtime);
 }
 
+/// Whether a launcher of MPI has started this container.
+bool isRankOfMpi(const ContainerPlan& plan) {
+    constexpr std::array<std::string_view, 4> variables{"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+                                                        "PALS_RANKID"};
+    return std::any_of(plan.environment.begin(), plan.environment.end(), [&](const auto& variable) {
+        return std::find(variables.begin(), variables.end(), variable.first) != variables.end();
+    });
+}
+
+/// The hook of this package says itself which MPI it mounts.
+bool isMpiHook(const PlannedHook& hook) {
+    const auto* const shipped = hook_contracts::findShippedHook(hook.hook.path);
+    return shipped != nullptr && shipped->program == "mpi_hook";
+}
+
 }  // namespace
 
 std::string formatPlan(const PlanReport& report) {
-    Text text;
+    ReportText text;
     const auto& plan = report.plan;
     writeContainer(text, report);
     text.title("Mounts, in their order");
@@ -265,17 +287,20 @@ std::string formatPlanJson(const PlanReport& report) {
     });
     list("devices", plan.devices, [&](const PlannedDevice& device) {
         out.beginObject().member("source", device.source).member("destination", device.destination);
-        out.member("access", device.access).member("origin", originOf(report.request, device, "siteDevices", "--device"));
+        out.member("access", device.access)
+            .member("origin", originOf(report.request, device, "siteDevices", "--device"));
         out.endObject();
     });
-    list("environment", plan.environment,
-         [&](const auto& entry) { variable(entry.first, entry.second, originOfVariable(report, entry.first)); });
+    list("environment", plan.environment, [&](const auto& entry) {
+        variable(entry.first, entry.second, originOfVariable(report, entry.first));
+    });
     list("descriptors", plan.descriptors, [&](const PreservedDescriptor& descriptor) {
         out.beginObject().member("from", descriptor.from).member("to", descriptor.to);
         out.member("origin", "host environment (PMI_FD)").endObject();
     });
-    list("annotations", plan.annotations,
-         [&](const auto& entry) { variable(entry.first, entry.second, originOfAnnotation(report, entry.first, entry.second)); });
+    list("annotations", plan.annotations, [&](const auto& entry) {
+        variable(entry.first, entry.second, originOfAnnotation(report, entry.first, entry.second));
+    });
     list("hooks", plan.hooks, [&](const PlannedHook& hook) { writeHook(out, hook); });
     out.member("warnings", plan.warnings);
     out.endObject();
@@ -285,9 +310,9 @@ std::string formatPlanJson(const PlanReport& report) {
 std::vector<PlanLine> describePlan(const PlanReport& report, bool withReasons) {
     const auto& plan = report.plan;
     Lines out(withReasons);
-    out.append(LogLevel::info,
-               cat("Container ", plan.name, " of image ", report.request.imageReference, ", command ", commandLine(plan),
-                   ", OCI runtime ", report.runtime, report.privileged ? "" : " in a user namespace"));
+    out.append(LogLevel::info, cat("Container ", plan.name, " of image ", report.request.imageReference,
+                                   ", command ", commandLine(plan), ", OCI runtime ", report.runtime,
+                                   report.privileged ? "" : " in a user namespace"));
     for (const auto& mount : allMounts(report)) {
         out.add("Mount", describe(mount), mount.origin);
     }
@@ -296,6 +321,9 @@ std::vector<PlanLine> describePlan(const PlanReport& report, bool withReasons) {
     }
     for (const auto& hook : plan.hooks) {
         out.add("Hook", describe(hook), cat(hook.file, ": ", hook.reason));
+    }
+    if (isRankOfMpi(plan) && std::none_of(plan.hooks.begin(), plan.hooks.end(), isMpiHook)) {
+        out.append(LogLevel::info, "MPI in use: the image's own, no MPI hook runs");
     }
     for (const auto& hook : withReasons ? plan.idleHooks : std::vector<PlannedHook>()) {
         out.append(LogLevel::debug, cat("No hook ", describe(hook), ": ", hook.file, ": ", hook.reason));

@@ -9,16 +9,11 @@ namespace sarus::engine {
 
 namespace {
 
-std::string_view valueOf(const Environment& environment, std::string_view name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string_view() : std::string_view(found->second);
-}
-
 std::string parentOf(std::string_view path) {
     return std::string(path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)));
 }
 
-/// "" if the variable names no directory of the server.
+/// "" if the variable does not name a directory of the server.
 std::string directoryOf(std::string_view name, std::string_view value) {
     if (!name.starts_with("PMIX_") || !value.starts_with('/')) {
         return {};
@@ -32,7 +27,8 @@ std::string directoryOf(std::string_view name, std::string_view value) {
 void addUnlessCovered(std::vector<std::string>& directories, std::string directory) {
     const auto covers = [&](const std::string& other) { return isSameOrBelow(directory, other); };
     const bool inEveryContainer = isSameOrBelow(directory, "/dev/shm");
-    if (directory.empty() || inEveryContainer || std::any_of(directories.begin(), directories.end(), covers)) {
+    if (directory.empty() || inEveryContainer ||
+        std::any_of(directories.begin(), directories.end(), covers)) {
         return;
     }
     std::erase_if(directories, [&](const std::string& other) { return isSameOrBelow(other, directory); });
@@ -42,7 +38,8 @@ void addUnlessCovered(std::vector<std::string>& directories, std::string directo
 std::string replaceNodeName(std::string_view pattern, std::string_view nodeName) {
     std::string path;
     for (std::size_t i = 0; i < pattern.size(); ++i) {
-        const bool placeholder = pattern[i] == '%' && i + 1 < pattern.size() && (pattern[i + 1] == 'h' || pattern[i + 1] == 'n');
+        const bool placeholder =
+            pattern[i] == '%' && i + 1 < pattern.size() && (pattern[i + 1] == 'h' || pattern[i + 1] == 'n');
         if (placeholder) {
             path += nodeName;
             ++i;
@@ -85,13 +82,14 @@ SlurmDirectories parseSlurmConfiguration(std::string_view scontrolOutput, std::s
 }
 
 bool isSlurmPmixStep(const Environment& host) {
-    return valueOf(host, "SLURM_MPI_TYPE").starts_with("pmix") && parseNumber(valueOf(host, "SLURM_JOB_ID")) &&
-           parseNumber(valueOf(host, "SLURM_STEP_ID"));
+    return valueOf(host, "SLURM_MPI_TYPE").starts_with("pmix") &&
+           parseNumber(valueOf(host, "SLURM_JOB_ID")) && parseNumber(valueOf(host, "SLURM_STEP_ID"));
 }
 
 std::vector<std::string> slurmPmixDirectories(const Environment& host, const SlurmDirectories& slurm) {
     const auto step = cat(valueOf(host, "SLURM_JOB_ID"), '.', valueOf(host, "SLURM_STEP_ID"));
-    std::vector<std::string> directories{cat(slurm.spool, "/pmix.", step), cat(slurm.tmp, "/spmix_appdir_", step)};
+    std::vector<std::string> directories{cat(slurm.spool, "/pmix.", step),
+                                         cat(slurm.tmp, "/spmix_appdir_", step)};
     if (const auto uid = parseNumber(valueOf(host, "SLURM_JOB_UID"))) {
         directories.push_back(cat(slurm.tmp, "/spmix_appdir_", *uid, '_', step));
     }

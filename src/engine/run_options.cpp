@@ -10,20 +10,22 @@ namespace sarus::engine {
 
 namespace {
 
-/// Splits "key=value" at the first '='. The documented messages differ in a word: `parsing` stands in the one for empty keys.
+/// Splits "key=value" at the first '='. The documented messages differ in one word: `parsing` appears in the
+/// one for empty keys.
 std::pair<std::string, std::optional<std::string>> splitPair(std::string_view option, std::string_view what,
                                                              std::string_view parsing) {
     if (option.empty()) {
         throw Error(cat("Invalid ", what, " requested from CLI: empty option value"));
     }
     if (option.find('\0') != std::string_view::npos) {
-        throw Error(cat("Invalid ", what, " requested from CLI: '", printable(option), "' holds a NUL character"));
+        throw Error(
+            cat("Invalid ", what, " requested from CLI: '", printable(option), "' holds a NUL character"));
     }
     const auto separator = option.find('=');
     if (separator == 0) {
         const auto quoted = printable(option);
-        throw Error(cat("Error parsing ", parsing, " from CLI '", quoted, "': Failed to parse key-value pair '", quoted,
-                        "': key is empty"));
+        throw Error(cat("Error parsing ", parsing, " from CLI '", quoted,
+                        "': Failed to parse key-value pair '", quoted, "': key is empty"));
     }
     if (separator == std::string_view::npos) {
         return {std::string(option), std::nullopt};
@@ -52,7 +54,7 @@ void checkWorkdir(std::string_view workdir) {
     if (workdir.find('\0') != std::string_view::npos) {
         throw invalid("it holds a NUL character.");
     }
-    // A path such as /proc/self/fd/7 can lead back to a directory of the host.
+    // A path such as /proc/self/fd/7 can lead to a directory of the host.
     if (isSameOrBelow(normalizePath(workdir), "/proc")) {
         throw invalid("it must not be below /proc.");
     }
@@ -60,11 +62,15 @@ void checkWorkdir(std::string_view workdir) {
 
 void checkContainerName(std::string_view name) {
     constexpr std::size_t longest = 128;
-    const auto isAlphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+    const auto isAlphanumeric = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
     const auto isAllowed = [&](char c) { return isAlphanumeric(c) || c == '_' || c == '.' || c == '-'; };
-    if (name.empty() || name.size() > longest || !isAlphanumeric(name[0]) || !std::all_of(name.begin(), name.end(), isAllowed)) {
-        throw Error(cat("Invalid container name '", printable(name), "'"),
-                    "A name has 1 to 128 of the characters A-Z a-z 0-9 _ . - and starts with a letter or digit");
+    if (name.empty() || name.size() > longest || !isAlphanumeric(name[0]) ||
+        !std::all_of(name.begin(), name.end(), isAllowed)) {
+        throw Error(
+            cat("Invalid container name '", printable(name), "'"),
+            "A name has 1 to 128 of the characters A-Z a-z 0-9 _ . - and starts with a letter or digit");
     }
 }
 

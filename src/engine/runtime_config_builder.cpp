@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/hook_wrapper.hpp"
 
 namespace sarus::engine {
 
@@ -11,8 +12,8 @@ namespace {
 
 using Options = std::vector<std::string>;
 
-oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
-                                const RuntimeInputs& inputs) {
+oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& config,
+                                const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
     oci::RuntimeProcess process;
     process.terminal = plan.terminal;
     process.user.uid = plan.uid;
@@ -27,12 +28,13 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     process.selinuxLabel = config.selinuxLabel;
     if (dialect.privileged) {
         process.user.additionalGids = plan.supplementaryGroups;
-    }  // else the kernel keeps the groups: setgroups(2) is denied in the user namespace
+    }  // otherwise the kernel keeps the groups: setgroups(2) is denied in the user namespace
     if (needsIdMapHelper(plan, dialect)) {
         process.user.uid = 0;
         process.user.gid = 0;
         const Options needed{"CAP_SETFCAP"};  // for writing a map with a parent's id 0 (Linux 5.12)
-        process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted = needed;
+        process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted =
+            needed;
         Options prefix{dialect.idMapHelper};
         if (inputs.payloadNamespace) {
             prefix.push_back(cat("--enter=", *inputs.payloadNamespace));
@@ -43,26 +45,27 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     return process;
 }
 
-/// The starter mounted the root nosuid and nodev. Runtimes clear these flags where they change the root's others, which only a
-/// user namespace prevents: then they do not own the mount. So they are told to change all of them together, by remounts that
-/// they delay until hooks have had the root writable.
+/// The starter mounted the root nosuid and nodev. Runtimes clear these flags when they change others of the
+/// root, except in a user namespace that does not own the mount. So the configuration makes them set all
+/// flags together, by remounts that they delay until hooks have used the writable root.
 void addRootMount(const ContainerPlan& plan, OciRuntime runtime, std::vector<oci::RuntimeMount>& mounts) {
     Options options{"remount", "nosuid", "nodev"};
     if (plan.readonlyRoot) {
         options.emplace_back("ro");
     }
     if (runtime == OciRuntime::crun) {
-        // crun binds the root on itself and remounts it. Its name must not be "/", which crun turns into an empty path; the
-        // source of a remount is not looked at.
+        // crun binds the root on itself and remounts it. The destination must not be "/", which crun turns
+        // into an empty path; a remount ignores its source.
         options.emplace_back("bind");
         mounts.push_back({"/.", "bind", "/", options});
     } else if (plan.readonlyRoot) {
-        // Only mounts of this type are made read-only in the end; a remount does not look at the type.
+        // Only mounts of this type are made read-only at the end; a remount ignores the type.
         mounts.push_back({"/.", "tmpfs", "tmpfs", options});
     }
 }
 
-/// What a user namespace that does not own the network, ipc or pid namespace may not mount is bound from the host instead.
+/// If the user namespace does not own the network, ipc or pid namespace, it may not mount these filesystems;
+/// they are bound from the host instead.
 void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                      std::vector<oci::RuntimeMount>& mounts) {
     const Options restricted{"nosuid", "noexec", "nodev"};
@@ -74,9 +77,10 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
         addRootMount(plan, dialect.runtime, mounts);
     }
     if (plan.privatePid) {
-        mounts.push_back({"/proc", "proc", "proc", dialect.privileged ? Options{} : restricted});
+        mounts.push_back({"/proc", "proc", "proc", restricted});
     } else if (dialect.privileged) {
-        mounts.push_back({"/proc", "proc", "proc", inputs.hostProcOptions});  // it shows the node's processes
+        mounts.push_back({"/proc", "proc", "proc",
+                          with(restricted, inputs.hostProcOptions)});  // it shows the node's processes
     } else {
         mounts.push_back({"/proc", "bind", "/proc", with({"rbind", "rslave"}, restricted)});
     }
@@ -84,7 +88,8 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
     Options devpts{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"};
     if (dialect.privileged) {
         devpts.push_back(
-            cat("uid=", plan.uid));  // runc may not give a terminal to the user by its descriptor (stream_owners.hpp)
+            cat("uid=",
+                plan.uid));  // runc may not give a terminal to the user by its descriptor (stream_owners.hpp)
         if (plan.ttyGroup) {
             devpts.push_back(cat("gid=", *plan.ttyGroup));
         }
@@ -104,6 +109,32 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
     }
 }
 
+/// crun binds files and directories over themselves or /dev/null, and drops all flags except read-only. With
+/// privileges it therefore gets mounts instead. (In a user namespace it cannot drop all flags, and
+/// set-user-ID has no effect.)
+void addKernelPaths(const RuntimeDialect& dialect, const RuntimeInputs& inputs, oci::RuntimeConfig& result) {
+    const bool mounted = dialect.privileged && dialect.runtime == OciRuntime::crun;
+    for (const auto& path : hiddenPaths()) {
+        const auto known = inputs.kernelPaths.find(path);
+        if (!mounted || known == inputs.kernelPaths.end()) {
+            result.linux_.maskedPaths.push_back(path);
+        } else if (known->second) {
+            result.mounts.push_back(
+                {path, "tmpfs", "tmpfs", Options{"ro", "nosuid", "noexec", "nodev", "size=0k"}});
+        } else {
+            result.mounts.push_back({path, "bind", "/dev/null", Options{"bind", "ro", "nosuid", "noexec"}});
+        }
+    }
+    for (const auto& path : readonlyPaths()) {
+        if (!mounted || !inputs.kernelPaths.contains(path)) {
+            result.linux_.readonlyPaths.push_back(path);
+        } else {
+            result.mounts.push_back(
+                {path, "bind", path, Options{"rbind", "ro", "nosuid", "noexec", "nodev"}});
+        }
+    }
+}
+
 void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                       oci::RuntimeLinux& section) {
     section.namespaces.push_back({"user", inputs.userNamespace});
@@ -112,7 +143,7 @@ void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, 
     section.gidMappings = {{helper ? 0 : plan.gid, 0, 1}};
 }
 
-/// crun runs without a cgroup manager: the starter makes the device cgroup itself, and the affinity is inherited.
+/// crun runs without a cgroup manager: the starter creates the device cgroup, and the affinity is inherited.
 void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                   oci::RuntimeLinux& section) {
     if (dialect.runtime != OciRuntime::runc || !dialect.privileged) {
@@ -121,38 +152,39 @@ void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, cons
     auto& resources = section.resources.emplace();
     resources.devices.push_back({false, 'a', std::nullopt, std::nullopt, "rwm"});
     resources.devices.insert(resources.devices.end(), inputs.deviceRules.begin(), inputs.deviceRules.end());
-    // On version 2 a cgroup next to the job's processes has no controllers; the affinity is inherited as well.
-    if (!plan.cpus.empty() && !inputs.cgroupsPath) {
+    // On version 2 a cgroup next to the job's processes has no controllers; the affinity is inherited, too.
+    const bool isVersion2 = inputs.cgroupsPath && inputs.cgroupsPath->starts_with('/');
+    if (!plan.cpus.empty() && !isVersion2) {
         resources.cpus = oci::formatCpuList(plan.cpus);
     }
     section.cgroupsPath = inputs.cgroupsPath;
 }
 
-/// Stages in the order in which they happen, those without a hook left out; within a stage, the order of the files.
-void addHooks(const ContainerPlan& plan, oci::RuntimeConfig& config) {
-    for (const auto& stage : oci::hookStages()) {
-        std::vector<oci::RuntimeHook> hooks;
-        for (const auto& planned : plan.hooks) {
-            if (planned.stage == stage && stage != oci::kPrecreateStage) {
-                hooks.push_back(planned.hook);
-            }
-        }
-        if (!hooks.empty()) {
-            config.hooks.emplace_back(stage, std::move(hooks));
-        }
-    }
-}
-
 }  // namespace
 
 bool needsIdMapHelper(const ContainerPlan& plan, const RuntimeDialect& dialect) {
-    const bool hasHookInside = std::any_of(plan.hooks.begin(), plan.hooks.end(),
-                                           [](const PlannedHook& planned) { return planned.stage == "createContainer"; });
-    return !dialect.privileged && (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.madeWithHelper);
+    const bool hasHookInside =
+        std::any_of(plan.hooks.begin(), plan.hooks.end(),
+                    [](const PlannedHook& planned) { return planned.stage == "createContainer"; });
+    return !dialect.privileged &&
+           (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.madeWithHelper);
 }
 
-oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config, const RuntimeDialect& dialect,
-                                     const RuntimeInputs& inputs) {
+const std::vector<std::string>& hiddenPaths() {
+    static const std::vector<std::string> paths{
+        "/proc/kcore",       "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
+        "/proc/sched_debug", "/sys/firmware",       "/proc/scsi"};
+    return paths;
+}
+
+const std::vector<std::string>& readonlyPaths() {
+    static const std::vector<std::string> paths{"/proc/asound", "/proc/bus", "/proc/fs",
+                                                "/proc/irq",    "/proc/sys", "/proc/sysrq-trigger"};
+    return paths;
+}
+
+oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config,
+                                     const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
     if (needsIdMapHelper(plan, dialect) && dialect.idMapHelper.empty()) {
         throw Error("Cannot start the container without privileges: the id-map helper is missing");
     }
@@ -171,16 +203,19 @@ oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig
     }
     addResources(plan, dialect, inputs, section);
     section.rootfsPropagation = "slave";
-    section.maskedPaths = {"/proc/kcore",       "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
-                           "/proc/sched_debug", "/sys/firmware",       "/proc/scsi"};
-    section.readonlyPaths = {"/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+    addKernelPaths(dialect, inputs, result);
     section.mountLabel = config.selinuxMountLabel;
     section.seccomp = inputs.seccompProfile;
 
     result.annotations = plan.annotations;
-    addHooks(plan, result);
-    if (!plan.hookOutput.empty() && dialect.runtime == OciRuntime::crun) {  // crun drops the output of hooks otherwise
-        result.annotations["run.oci.hooks.stdout"] = plan.hookOutput;
+    // Otherwise crun drops the output of hooks. On the host, sarus-hook opens the pipe itself: crun would
+    // wait forever for a reader, even for poststop hooks after the starter was killed.
+    const bool hooksInside =
+        std::any_of(plan.hooks.begin(), plan.hooks.end(),
+                    [](const PlannedHook& planned) { return planned.stage == "startContainer"; });
+    if (hooksInside && dialect.runtime == OciRuntime::crun) {
+        result.annotations["run.oci.hooks.stdout"] =
+            cat(plan.hookOutput, hook_contracts::wrapper::outputSuffix);
         result.annotations["run.oci.hooks.stderr"] = plan.hookOutput;
     }
     return result;

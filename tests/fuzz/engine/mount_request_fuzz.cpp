@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "engine/mount_rules.hpp"
-#include "oci/device_request.hpp"
-#include "oci/mount_request.hpp"
+#include "oci/runtime/device_request.hpp"
+#include "oci/runtime/mount_request.hpp"
 
 namespace {
 
@@ -16,7 +16,8 @@ void examineDestination(const std::string& destination) {
     const auto path = normalizePath(destination);
     const UserMountRules rules{{"/etc"}, {}};
     const bool isBelowEtc = path == "/etc" || path.starts_with("/etc/");
-    if (normalizePath(path) != path || !path.starts_with('/') || (isBelowEtc && !whyNotMountable(rules, destination))) {
+    if (normalizePath(path) != path || !path.starts_with('/') ||
+        (isBelowEtc && !whyNotMountable(rules, destination))) {
         std::abort();
     }
 }
@@ -33,6 +34,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         examineDestination(mount.destination);
     } catch (const sarus::Error&) {
         examineDestination(std::string(text));  // refused as a request; still some path
+    }
+    try {
+        if (!sarus::oci::parseTmpfsRequest(text).destination.starts_with('/')) {
+            std::abort();
+        }
+    } catch (const sarus::Error&) {
+        examineDestination(std::string(text));
     }
     try {
         const auto device = sarus::oci::parseDeviceRequest(text);

@@ -9,9 +9,10 @@
 /// An accepted configuration has the paths that the programs rely on.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     try {
-        const auto config = sarus::engine::parseSiteConfig({reinterpret_cast<const char*>(data), size}, "sarus.json");
-        if (!config.ociBundleDir.starts_with('/') || !config.runcPath.starts_with('/') || config.rootfsFolder.empty() ||
-            config.rootfsFolder.find('/') != std::string::npos) {
+        const auto config =
+            sarus::engine::parseSiteConfig({reinterpret_cast<const char*>(data), size}, "sarus.json");
+        if (!config.ociBundleDir.starts_with('/') || !config.runcPath.starts_with('/') ||
+            config.rootfsFolder.empty() || config.rootfsFolder.find('/') != std::string::npos) {
             std::abort();
         }
     } catch (const sarus::Error&) {

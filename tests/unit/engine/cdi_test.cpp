@@ -16,10 +16,11 @@ using testing::Pair;
 
 CdiFiles::File file(std::string path, std::size_t priority, std::string_view deviceEdits,
                     std::string_view common = R"("env": ["COMMON=1"])", std::string_view kind = "v.com/gpu") {
-    return {.spec = oci::parseCdiSpec(cat(R"({"cdiVersion": "1.1.0", "kind": ")", kind, R"(", "containerEdits": {)", common,
-                                          R"(}, "devices": [{"name": "0", "containerEdits": {)", deviceEdits,
-                                          R"(}}, {"name": "all", "containerEdits": {"env": ["ALL=1"]}}]})"),
-                                      path),
+    return {.spec = oci::parseCdiSpec(
+                cat(R"({"cdiVersion": "1.1.0", "kind": ")", kind, R"(", "containerEdits": {)", common,
+                    R"(}, "devices": [{"name": "0", "containerEdits": {)", deviceEdits,
+                    R"(}}, {"name": "all", "containerEdits": {"env": ["ALL=1"]}}]})"),
+                path),
             .priority = priority};
 }
 
@@ -79,41 +80,52 @@ TEST_F(CdiTest, TheEditsOfAFileComeOnceAndBeforeThoseOfItsDevices) {
 
 TEST_F(CdiTest, ALaterDirectoryHidesDevicesOfAnEarlierOne) {
     found.files = {file("/var/run/cdi/v.json", 1, R"("env": ["HIGH=1"])", ""),
-                   file("/etc/cdi/v.json", 0, R"("env": ["LOW=1"])", ""), file("/etc/cdi/w.json", 0, R"("env": ["LOW=2"])", "")};
+                   file("/etc/cdi/v.json", 0, R"("env": ["LOW=1"])", ""),
+                   file("/etc/cdi/w.json", 0, R"("env": ["LOW=2"])", "")};
     const auto edits = resolveCdiDevices(found, {"v.com/gpu=0"});
     ASSERT_EQ(edits.size(), 1U);
     EXPECT_EQ(edits[0].file, "/var/run/cdi/v.json");
 }
 
 TEST_F(CdiTest, TheSameDeviceTwiceWithEqualPriorityIsAConflict) {
-    found.files = {file("/etc/cdi/v.json", 0, R"("env": ["A=1"])"), file("/etc/cdi/w.json", 0, R"("env": ["A=1"])")};
-    EXPECT_THAT(errorOf({"v.com/gpu=0"}),
-                HasSubstr("The CDI device 'v.com/gpu=0' is described twice: by /etc/cdi/v.json and /etc/cdi/w.json"));
+    found.files = {file("/etc/cdi/v.json", 0, R"("env": ["A=1"])"),
+                   file("/etc/cdi/w.json", 0, R"("env": ["A=1"])")};
+    EXPECT_THAT(
+        errorOf({"v.com/gpu=0"}),
+        HasSubstr("The CDI device 'v.com/gpu=0' is described twice: by /etc/cdi/v.json and /etc/cdi/w.json"));
 }
 
 TEST_F(CdiTest, AnUnknownDeviceIsExplained) {
     EXPECT_EQ(errorOf({"v.com/gpu=0"}),
               "Unknown CDI device 'v.com/gpu=0' | No CDI file in /etc/cdi, /var/run/cdi describes v.com/gpu");
     found.files = {file("/etc/cdi/v.json", 0, R"("env": ["A=1"])")};
-    EXPECT_EQ(errorOf({"v.com/gpu=7"}), "Unknown CDI device 'v.com/gpu=7' | The devices of v.com/gpu are: 0, all");
+    EXPECT_EQ(errorOf({"v.com/gpu=7"}),
+              "Unknown CDI device 'v.com/gpu=7' | The devices of v.com/gpu are: 0, all");
     found.problems = {"/etc/cdi/x.json: not valid JSON"};
     EXPECT_EQ(errorOf({"w.com/nic=0"}),
-              "Unknown CDI device 'w.com/nic=0' | No CDI file in /etc/cdi, /var/run/cdi describes w.com/nic; the kinds are: "
+              "Unknown CDI device 'w.com/nic=0' | No CDI file in /etc/cdi, /var/run/cdi describes w.com/nic; "
+              "the kinds are: "
               "v.com/gpu; not usable: /etc/cdi/x.json: not valid JSON");
     EXPECT_THAT(errorOf({"v.com/gpu=0", "v.com/gpu=1"}), HasSubstr("Unknown CDI device 'v.com/gpu=1'"));
     found = {};
-    EXPECT_THAT(errorOf({"v.com/gpu=0"}), HasSubstr("switched off at this site (`cdiSpecDirs` in sarus.json)"));
+    EXPECT_THAT(errorOf({"v.com/gpu=0"}),
+                HasSubstr("switched off at this site (`cdiSpecDirs` in sarus.json)"));
 }
 
 TEST_F(CdiTest, VariablesReplaceThoseOfTheSameName) {
     apply(R"("env": ["C=new", "B=1", "B=2", "D="])");
-    EXPECT_THAT(plan.environment, ElementsAre(Pair("A", "old"), Pair("B", "2"), Pair("C", "new"), Pair("D", "")));
+    EXPECT_THAT(plan.environment,
+                ElementsAre(Pair("A", "old"), Pair("B", "2"), Pair("C", "new"), Pair("D", "")));
 }
 
 TEST_F(CdiTest, DeviceNodesReplaceThoseOfTheSamePath) {
-    plan.devices = {
-        {.source = "/dev/x", .destination = "/dev//y", .access = "r", .origin = MountOrigin::user, .request = "/dev/x"}};
-    apply(R"("deviceNodes": [{"path": "/dev/y", "hostPath": "/dev/h", "permissions": "mr"}, {"path": "/dev/z"},
+    plan.devices = {{.source = "/dev/x",
+                     .destination = "/dev//y",
+                     .access = "r",
+                     .origin = MountOrigin::user,
+                     .request = "/dev/x"}};
+    apply(
+        R"("deviceNodes": [{"path": "/dev/y", "hostPath": "/dev/h", "permissions": "mr"}, {"path": "/dev/z"},
                              {"path": "/dev/w", "permissions": "none"}])");
     ASSERT_EQ(plan.devices.size(), 3U);
     EXPECT_EQ(plan.devices[0].source, "/dev/h");
@@ -129,7 +141,8 @@ TEST_F(CdiTest, DeviceNodesReplaceThoseOfTheSamePath) {
 TEST_F(CdiTest, MountsAreSortedByTheDepthOfTheirDestinations) {
     plan.mounts = {{.source = "/s", .destination = "/a/b/c", .request = "user"},
                    {.source = "/s2", .destination = "/q", .request = "user"}};
-    apply(R"("mounts": [{"hostPath": "/h", "containerPath": "/a/b", "options": ["ro", "rbind", "nodev", "noexec", "rprivate"]},
+    apply(
+        R"("mounts": [{"hostPath": "/h", "containerPath": "/a/b", "options": ["ro", "rbind", "nodev", "noexec", "rprivate"]},
                         {"hostPath": "/h2", "containerPath": "/q", "type": "bind"}])");
     ASSERT_EQ(plan.mounts.size(), 4U);
     EXPECT_EQ(plan.mounts[0].source, "/s2");
@@ -159,12 +172,14 @@ TEST_F(CdiTest, GroupsAreAddedWherePrivilegesAllow) {
     plan.supplementaryGroups = {100, 200};
     apply(R"("additionalGids": [44, 200])");
     EXPECT_THAT(plan.supplementaryGroups, ElementsAre(100, 200));
-    EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("wants the group 44, of which you are no member")));
+    EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("wants the group 44, but you are not a member")));
 }
 
 TEST_F(CdiTest, WhatTheEngineDoesNotDoIsRefusedByName) {
-    EXPECT_THAT(refusal(R"("intelRdt": {"closID": "x"})"),
-                HasSubstr("The CDI device 'v.com/gpu=0' (/etc/cdi/v.json) asks for intelRdt, which is not supported"));
+    EXPECT_THAT(
+        refusal(R"("intelRdt": {"closID": "x"})"),
+        HasSubstr(
+            "The CDI device 'v.com/gpu=0' (/etc/cdi/v.json) asks for intelRdt, which is not supported"));
     EXPECT_THAT(refusal(R"("netDevices": [{"hostInterfaceName": "x", "name": "y"}])"),
                 HasSubstr("asks for network devices, which is not supported"));
     EXPECT_THAT(refusal(R"("mounts": [{"hostPath": "tmpfs", "containerPath": "/a", "type": "tmpfs"}])"),
@@ -174,7 +189,8 @@ TEST_F(CdiTest, WhatTheEngineDoesNotDoIsRefusedByName) {
     for (const auto* path : {"/", "/dev", "/proc/driver", "/sys", "/a/../dev"}) {
         EXPECT_THAT(refusal(cat(R"("mounts": [{"hostPath": "/a", "containerPath": ")", path, R"("}])")),
                     HasSubstr("cannot be provided"));
-        EXPECT_THAT(refusal(cat(R"("deviceNodes": [{"path": ")", path, R"("}])")), HasSubstr("cannot be provided"));
+        EXPECT_THAT(refusal(cat(R"("deviceNodes": [{"path": ")", path, R"("}])")),
+                    HasSubstr("cannot be provided"));
     }
 }
 

@@ -24,7 +24,8 @@ struct EnvironmentTest : testing::Test {
 
 TEST_F(EnvironmentTest, HostVariablesReachTheContainer) {
     request.hostEnvironment = {"HOME=/home/u", "EMPTY=", "EQUALS=a=b", "SPACE NAME=x"};
-    EXPECT_THAT(make(), ElementsAre(Pair("EMPTY", ""), Pair("EQUALS", "a=b"), Pair("HOME", "/home/u"), Pair("SPACE NAME", "x")));
+    EXPECT_THAT(make(), ElementsAre(Pair("EMPTY", ""), Pair("EQUALS", "a=b"), Pair("HOME", "/home/u"),
+                                    Pair("SPACE NAME", "x")));
 }
 
 TEST_F(EnvironmentTest, MalformedHostEntriesAreSkipped) {
@@ -55,9 +56,10 @@ TEST_F(EnvironmentTest, VariablesThatAreUnsetAreGoneUnlessTheCommandLineSetsThem
 }
 
 TEST_F(EnvironmentTest, UnsecureVariablesOfTheHostAreDropped) {
-    request.hostEnvironment = {"LD_LIBRARY_PATH=/x", "LD_PRELOAD=/x.so", "TMPDIR=/scratch",     "GCONV_PATH=/x",
-                               "LD_AUDIT=/x",        "MALLOC_TRACE=/x",  "GLIBC_TUNABLES=a=b",  "LOCPATH=/x",
-                               "TZDIR=/x",           "NLSPATH=/x",       "RESOLV_HOST_CONF=/x", "HOSTALIASES=/x"};
+    request.hostEnvironment = {"LD_LIBRARY_PATH=/x", "LD_PRELOAD=/x.so",    "TMPDIR=/scratch",
+                               "GCONV_PATH=/x",      "LD_AUDIT=/x",         "MALLOC_TRACE=/x",
+                               "GLIBC_TUNABLES=a=b", "LOCPATH=/x",          "TZDIR=/x",
+                               "NLSPATH=/x",         "RESOLV_HOST_CONF=/x", "HOSTALIASES=/x"};
     EXPECT_THAT(make(), IsEmpty());
 }
 
@@ -71,7 +73,8 @@ TEST_F(EnvironmentTest, ImageSiteAndCommandLineMaySetUnsecureVariables) {
     request.metadata.env = {"LD_LIBRARY_PATH=/image"};
     config.environment.set = {{"TMPDIR", "/site"}};
     request.env = {"LD_PRELOAD=/cli"};
-    EXPECT_THAT(make(), ElementsAre(Pair("LD_LIBRARY_PATH", "/image"), Pair("LD_PRELOAD", "/cli"), Pair("TMPDIR", "/site")));
+    EXPECT_THAT(make(), ElementsAre(Pair("LD_LIBRARY_PATH", "/image"), Pair("LD_PRELOAD", "/cli"),
+                                    Pair("TMPDIR", "/site")));
 }
 
 TEST_F(EnvironmentTest, PmixVariablesOfTheImageAreIgnored) {
@@ -161,8 +164,9 @@ TEST_F(EnvironmentTest, InvalidOptionsAreRefused) {
 
 TEST_F(EnvironmentTest, CudaDevicesOfTheHostAreRenumbered) {
     request.hostEnvironment = {"CUDA_VISIBLE_DEVICES=1,2"};
-    EXPECT_THAT(make(), ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "0,1"), Pair("NVIDIA_DRIVER_CAPABILITIES", "all"),
-                                    Pair("NVIDIA_VISIBLE_DEVICES", "1,2")));
+    EXPECT_THAT(make(),
+                ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "0,1"), Pair("NVIDIA_DRIVER_CAPABILITIES", "all"),
+                            Pair("NVIDIA_VISIBLE_DEVICES", "1,2")));
 }
 
 TEST_F(EnvironmentTest, DriverCapabilitiesOfHostOrImageAreKept) {

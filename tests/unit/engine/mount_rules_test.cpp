@@ -34,21 +34,23 @@ TEST(UserMountRules, WithoutRulesEverythingButTheEnginesOwnIsAllowed) {
     EXPECT_EQ(whyNot({}, "/dev/shm/x"), "allowed");
     EXPECT_EQ(whyNot({}, "/.."), "Invalid mount request 'R': '/' is not allowed as mount destination");
     EXPECT_EQ(whyNot({}, "//dev/"), "Invalid mount request 'R': '/dev' is not allowed as mount destination");
-    EXPECT_EQ(whyNot({}, "/proc/self"), "Invalid mount request 'R': destination cannot be a subdirectory of '/proc'");
-    EXPECT_EQ(whyNot({}, "/sys"), "Invalid mount request 'R': destination cannot be a subdirectory of '/sys'");
+    EXPECT_EQ(whyNot({}, "/proc/self"),
+              "Invalid mount request 'R': destination cannot be a subdirectory of '/proc'");
+    EXPECT_EQ(whyNot({}, "/sys"),
+              "Invalid mount request 'R': destination cannot be a subdirectory of '/sys'");
     EXPECT_EQ(whyNot({}, "/system"), "allowed");
 }
 
 TEST(UserMountRules, WhatTheRuntimeMakesInDevIsTheEnginesOwn) {
-    for (const std::string name : {"null", "zero", "full", "random", "urandom", "tty", "console", "ptmx", "pts", "fd", "stdin",
-                                   "stdout", "stderr", "core"}) {
+    for (const std::string name : {"null", "zero", "full", "random", "urandom", "tty", "console", "ptmx",
+                                   "pts", "fd", "stdin", "stdout", "stderr", "core"}) {
         EXPECT_TRUE(whyEnginesOwn(cat("/dev/", name))) << name;
         EXPECT_TRUE(whyEnginesOwn(cat("//dev/x/../", name, "/below"))) << name;
         EXPECT_TRUE(whyNotMountable({}, cat("/dev/", name))) << name;
         EXPECT_FALSE(whyEnginesOwn(cat("/dev/", name, "2"))) << name;
     }
-    for (const auto* path :
-         {"/dev/shm", "/dev/shm/x", "/dev/mqueue", "/dev/nullx", "/dev/dri/null", "/null", "/x/dev/null", "/dev/fuse"}) {
+    for (const auto* path : {"/dev/shm", "/dev/shm/x", "/dev/mqueue", "/dev/nullx", "/dev/dri/null", "/null",
+                             "/x/dev/null", "/dev/fuse"}) {
         EXPECT_FALSE(whyEnginesOwn(path)) << path;
     }
     EXPECT_TRUE(whyEnginesOwn("/sys/class/x"));
@@ -57,10 +59,12 @@ TEST(UserMountRules, WhatTheRuntimeMakesInDevIsTheEnginesOwn) {
 TEST(UserMountRules, PrefixesCoverTheDirectoryAndAllBelow) {
     const UserMountRules rules{{"/etc", "/opt/sarus"}, {}};
     const std::string etc = "Invalid mount request 'R': destination cannot be a subdirectory of '/etc'";
-    for (const auto* path : {"/etc", "/etc/", "/etc/passwd", "//etc", "/./etc", "/a/../etc", "/etc/../etc/x", "/../etc"}) {
+    for (const auto* path :
+         {"/etc", "/etc/", "/etc/passwd", "//etc", "/./etc", "/a/../etc", "/etc/../etc/x", "/../etc"}) {
         EXPECT_EQ(whyNot(rules, path), etc) << path;
     }
-    EXPECT_EQ(whyNot(rules, "/opt/sarus/bin"), "Invalid mount request 'R': destination cannot be a subdirectory of '/opt/sarus'");
+    EXPECT_EQ(whyNot(rules, "/opt/sarus/bin"),
+              "Invalid mount request 'R': destination cannot be a subdirectory of '/opt/sarus'");
     for (const auto* path : {"/opt", "/opt/sarus2", "/etcetera", "/etc2/etc", "/home/etc", "/etc/../home"}) {
         EXPECT_EQ(whyNot(rules, path), "allowed") << path;
     }
@@ -69,7 +73,9 @@ TEST(UserMountRules, PrefixesCoverTheDirectoryAndAllBelow) {
 TEST(UserMountRules, PathsCoverThemselvesOnly) {
     const UserMountRules rules{{}, {"/opt"}};
     for (const auto* path : {"/opt", "/opt/", "//opt", "/x/../opt/."}) {
-        EXPECT_EQ(whyNot(rules, path), "Invalid mount request 'R': '/opt' is not allowed as mount destination") << path;
+        EXPECT_EQ(whyNot(rules, path),
+                  "Invalid mount request 'R': '/opt' is not allowed as mount destination")
+            << path;
     }
     EXPECT_EQ(whyNot(rules, "/opt/cray"), "allowed");
     EXPECT_EQ(whyNot(rules, "/opt2"), "allowed");

@@ -20,7 +20,8 @@ struct PlanReportTest : testing::Test {
     LaunchRequest request;
     HostFacts facts;
     std::vector<oci::HookConfig> hooks;
-    std::vector<oci::RuntimeMount> systemMounts{{"/proc", "proc", "proc", {}}, {"/.", "bind", "/", {"remount", "bind"}}};
+    std::vector<oci::RuntimeMount> systemMounts{
+        {"/proc", "proc", "proc", {}}, {"/.", "bind", "/", std::vector<std::string>{"remount", "bind"}}};
 
     PlanReportTest() {
         request.dryRun = true;
@@ -37,19 +38,24 @@ struct PlanReportTest : testing::Test {
 
     std::string make(std::string (*format)(const PlanReport&)) {
         const auto made = plan(config, request, facts, hooks);
-        return format(
-            {.plan = made, .request = request, .runtime = "/usr/bin/crun", .privileged = true, .systemMounts = systemMounts});
+        return format({.plan = made,
+                       .request = request,
+                       .runtime = "/usr/bin/crun",
+                       .privileged = true,
+                       .systemMounts = systemMounts});
     }
     std::vector<std::string> lines(bool withReasons) {
         const auto made = plan(config, request, facts, hooks);
         std::vector<std::string> found;
         for (const auto& line :
-             describePlan({.plan = made, .request = request, .runtime = "/usr/bin/crun", .privileged = true}, withReasons)) {
+             describePlan({.plan = made, .request = request, .runtime = "/usr/bin/crun", .privileged = true},
+                          withReasons)) {
             found.push_back(cat(line.level == LogLevel::info ? "INFO " : "DEBUG ", line.text));
         }
         return found;
     }
-    static oci::HookConfig hook(const std::string& name, std::optional<bool> always, std::vector<std::string> commands) {
+    static oci::HookConfig hook(const std::string& name, std::optional<bool> always,
+                                std::vector<std::string> commands) {
         oci::HookConfig made;
         made.file = cat("/hooks.d/", name, ".json");
         made.hook.path = cat("/bin/", name);
@@ -70,11 +76,13 @@ TEST_F(PlanReportTest, EachVariableHasItsOrigin) {
     request.env = {"OPTION=1"};
     request.init = true;
     config.initPath = "/usr/bin/tini";
-    EXPECT_THAT(text(), AllOf(HasSubstr("  HOST=1  [host environment]\n"), HasSubstr("  BOTH=image  [image]\n"),
-                              HasSubstr("  IMAGE=0:1  [site configuration (environment)]\n"),
-                              HasSubstr("  SITE=1  [site configuration (environment)]\n"),
-                              HasSubstr("  OPTION=1  [command line (--env)]\n"),
-                              HasSubstr("  TINI_SUBREAPER=1  [container engine (--init)]\n"), Not(HasSubstr("LD_PRELOAD"))));
+    EXPECT_THAT(
+        text(),
+        AllOf(HasSubstr("  HOST=1  [host environment]\n"), HasSubstr("  BOTH=image  [image]\n"),
+              HasSubstr("  IMAGE=0:1  [site configuration (environment)]\n"),
+              HasSubstr("  SITE=1  [site configuration (environment)]\n"),
+              HasSubstr("  OPTION=1  [command line (--env)]\n"),
+              HasSubstr("  TINI_SUBREAPER=1  [container engine (--init)]\n"), Not(HasSubstr("LD_PRELOAD"))));
 }
 
 TEST_F(PlanReportTest, WithoutADryRunNoOriginsAreKept) {
@@ -89,14 +97,15 @@ TEST_F(PlanReportTest, EachMountAndDeviceHasItsOriginInTheOrderOfTheMounts) {
     config.siteDevices = {{.source = "/dev/x", .destination = "/dev/x", .access = "rw"}};
     request.devices = {"/dev/fuse:r"};
     const auto shown = text();
-    EXPECT_THAT(shown, AllOf(HasSubstr("Mounts, in their order\n"
-                                       "  / from /images/a.squashfs  [image]\n"
-                                       "  /scratch from /scratch  [site configuration (siteMounts)]\n"
-                                       "  /b from /a, read-only  [command line (--mount)]\n"
-                                       "  /proc from proc  [container engine]\n"
-                                       "Devices\n"),
-                             HasSubstr("  /dev/x from /dev/x, access rw  [site configuration (siteDevices)]\n"),
-                             HasSubstr("  /dev/fuse from /dev/fuse, access r  [command line (--device)]\n")));
+    EXPECT_THAT(shown,
+                AllOf(HasSubstr("Mounts, in their order\n"
+                                "  / from /images/a.squashfs  [image]\n"
+                                "  /scratch from /scratch  [site configuration (siteMounts)]\n"
+                                "  /b from /a, read-only  [command line (--mount)]\n"
+                                "  /proc from proc  [container engine]\n"
+                                "Devices\n"),
+                      HasSubstr("  /dev/x from /dev/x, access rw  [site configuration (siteDevices)]\n"),
+                      HasSubstr("  /dev/fuse from /dev/fuse, access r  [command line (--device)]\n")));
 }
 
 TEST_F(PlanReportTest, EachAnnotationAndHookHasItsReason) {
@@ -109,31 +118,34 @@ TEST_F(PlanReportTest, EachAnnotationAndHookHasItsReason) {
     hook.when.annotations = {{"^com.hooks.mpi.enabled$", "^true$"}};
     hook.stages = {"prestart"};
     hooks = {hook};
-    EXPECT_THAT(text(),
-                AllOf(HasSubstr("  org.label=1  [image (label)]\n"), HasSubstr("  mine=2  [command line (--annotation)]\n"),
-                      HasSubstr("  com.hooks.mpi.enabled=true  [container engine]\n"),
-                      HasSubstr("  prestart: /opt/mpi_hook  [/hooks.d/07-mpi.json: annotation "
-                                "com.hooks.mpi.enabled=true]\n")));
-    EXPECT_THAT(json(), HasSubstr(R"("hooks":[{"name":"07-mpi","file":"/hooks.d/07-mpi.json","path":"/opt/mpi_hook",)"
-                                  R"("stage":"prestart","reason":"annotation com.hooks.mpi.enabled=true"}])"));
+    EXPECT_THAT(text(), AllOf(HasSubstr("  org.label=1  [image (label)]\n"),
+                              HasSubstr("  mine=2  [command line (--annotation)]\n"),
+                              HasSubstr("  com.hooks.mpi.enabled=true  [container engine]\n"),
+                              HasSubstr("  prestart: /opt/mpi_hook  [/hooks.d/07-mpi.json: annotation "
+                                        "com.hooks.mpi.enabled=true]\n")));
+    EXPECT_THAT(json(),
+                HasSubstr(R"("hooks":[{"name":"07-mpi","file":"/hooks.d/07-mpi.json","path":"/opt/mpi_hook",)"
+                          R"("stage":"prestart","reason":"annotation com.hooks.mpi.enabled=true"}])"));
 }
 
 TEST_F(PlanReportTest, NothingForeignReachesTheTerminalUnchanged) {
     request.metadata.env = {"A=\x1b[2J"};
-    EXPECT_THAT(text(), AllOf(HasSubstr("  A=\\x1b[2J  [image]"), HasSubstr("command     sh -c 'a b\\x0a'\n")));
+    EXPECT_THAT(text(),
+                AllOf(HasSubstr("  A=\\x1b[2J  [image]"), HasSubstr("command     sh -c 'a b\\x0a'\n")));
 }
 
 TEST_F(PlanReportTest, JsonHasTheKeysOfTheManPage) {
     request.hostEnvironment = {"A=1"};
     systemMounts.clear();
-    EXPECT_EQ(json(),
-              R"({"kind":"plan","name":"n","image":"docker.io/library/a:1","args":["sh","-c","a b\u000a"],"workingDir":"/",)"
-              R"("user":{"uid":1000,"gid":100,"additionalGids":[]},"umask":"0027","cpus":[],"pid":"host","terminal":false,)"
-              R"("privileged":true,"runtime":"/usr/bin/crun","mounts":[{"source":"/images/a.squashfs","destination":"/",)"
-              R"("readonly":false,"origin":"image"}],"devices":[],"environment":[{"name":"A","value":"1",)"
-              R"("origin":"host environment"}],"descriptors":[],"annotations":[{"name":"com.hooks.logging.level","value":"2",)"
-              R"("origin":"container engine"}],"hooks":[],"warnings":[]})"
-              "\n");
+    EXPECT_EQ(
+        json(),
+        R"({"kind":"plan","name":"n","image":"docker.io/library/a:1","args":["sh","-c","a b\u000a"],"workingDir":"/",)"
+        R"("user":{"uid":1000,"gid":100,"additionalGids":[]},"umask":"0027","cpus":[],"pid":"host","terminal":false,)"
+        R"("privileged":true,"runtime":"/usr/bin/crun","mounts":[{"source":"/images/a.squashfs","destination":"/",)"
+        R"("readonly":false,"origin":"image"}],"devices":[],"environment":[{"name":"A","value":"1",)"
+        R"("origin":"host environment"}],"descriptors":[],"annotations":[{"name":"com.hooks.logging.level","value":"2",)"
+        R"("origin":"container engine"}],"hooks":[],"warnings":[]})"
+        "\n");
 }
 
 TEST_F(PlanReportTest, LogTellsWhatAContainerGetsAndOnDemandWhy) {
@@ -144,14 +156,28 @@ TEST_F(PlanReportTest, LogTellsWhatAContainerGetsAndOnDemandWhy) {
     hooks = {hook("10-yes", true, {}), hook("20-no", std::nullopt, {".*/bash"})};
     EXPECT_THAT(
         lines(false),
-        ElementsAre("INFO Container n of image docker.io/library/a:1, command sh -c 'a b\\x0a', OCI runtime /usr/bin/crun",
+        ElementsAre("INFO Container n of image docker.io/library/a:1, command sh -c 'a b\\x0a', OCI runtime "
+                    "/usr/bin/crun",
                     "INFO Mount / from /images/a.squashfs", "INFO Mount /b from /a, read-only",
                     "INFO Device /dev/hole from /dev/null, access rw", "INFO Hook prestart: /bin/10-yes"));
-    EXPECT_THAT(lines(true),
-                IsSupersetOf({"DEBUG Mount /b from /a, read-only: command line (--mount)",
-                              "DEBUG Device /dev/hole from /dev/null, access rw: site configuration (siteDevices)",
-                              "DEBUG Hook prestart: /bin/10-yes: /hooks.d/10-yes.json: always",
-                              "DEBUG No hook prestart: /bin/20-no: /hooks.d/20-no.json: command sh does not match .*/bash"}));
+    EXPECT_THAT(
+        lines(true),
+        IsSupersetOf(
+            {"DEBUG Mount /b from /a, read-only: command line (--mount)",
+             "DEBUG Device /dev/hole from /dev/null, access rw: site configuration (siteDevices)",
+             "DEBUG Hook prestart: /bin/10-yes: /hooks.d/10-yes.json: always",
+             "DEBUG No hook prestart: /bin/20-no: /hooks.d/20-no.json: command sh does not match .*/bash"}));
+}
+
+TEST_F(PlanReportTest, LogOfARankTellsThatTheImagesOwnMpiIsInUse) {
+    request.dryRun = false;
+    constexpr auto line = "INFO MPI in use: the image's own, no MPI hook runs";
+    EXPECT_THAT(lines(false), testing::Not(testing::Contains(line)));
+    request.hostEnvironment.emplace_back("PMIX_RANK=0");
+    EXPECT_THAT(lines(false), testing::Contains(line));
+    hooks = {hook("10-mpi", true, {})};
+    hooks.front().hook.path = "/opt/sarus/bin/mpi_hook";
+    EXPECT_THAT(lines(false), testing::Not(testing::Contains(line)));
 }
 
 TEST_F(PlanReportTest, LogOfALongPlanIsCutOffBeforeAPipeIsFull) {

@@ -14,6 +14,7 @@ using testing::IsEmpty;
 using testing::Key;
 using testing::Not;
 using testing::Pair;
+using testing::SizeIs;
 
 struct PlanTest : testing::Test {
     SiteConfig config;
@@ -222,9 +223,23 @@ TEST_F(PlanTest, UserMountRulesBindUsersAndNotTheSite) {
     config.siteMounts = {{"/opt", "/opt", false}, {"/x", "/etc/x", false}};
     EXPECT_EQ(error(), "no error");
     request.mounts = {"type=bind,src=/x,dst=//etc/x"};
-    EXPECT_EQ(error(), "Invalid mount request 'type=bind,src=/x,dst=//etc/x': destination cannot be a subdirectory of '/etc'");
+    EXPECT_EQ(error(),
+              "Invalid mount request 'type=bind,src=/x,dst=//etc/x': destination cannot be a subdirectory of "
+              "'/etc'");
     request.mounts = {"type=bind,src=/x,dst=/opt"};
-    EXPECT_EQ(error(), "Invalid mount request 'type=bind,src=/x,dst=/opt': '/opt' is not allowed as mount destination");
+    EXPECT_EQ(
+        error(),
+        "Invalid mount request 'type=bind,src=/x,dst=/opt': '/opt' is not allowed as mount destination");
+}
+
+TEST_F(PlanTest, NoTmpfsIsHiddenByTheRuntimesOwnMount) {
+    for (const auto* path : {"/dev/shm", "/dev//shm/", "/dev/shm/x"}) {
+        request.mounts = {std::string("type=tmpfs,dst=") + path};
+        EXPECT_EQ(error(), "Invalid mount request '" + request.mounts.front() +
+                               "': the runtime's own /dev/shm would hide it");
+    }
+    request.mounts = {"type=tmpfs,dst=/dev/shmx"};
+    EXPECT_EQ(error(), "no error");
 }
 
 TEST_F(PlanTest, InvalidMountRequestsAreRefused) {
@@ -242,7 +257,8 @@ TEST_F(PlanTest, PmixServerDirectoryIsMountedAtItsOwnPath) {
     EXPECT_EQ(mounts[0].source, "/var/spool/slurmd/pmix.1.0");
     EXPECT_EQ(mounts[0].destination, "/var/spool/slurmd/pmix.1.0");
     EXPECT_FALSE(mounts[0].readonly);
-    EXPECT_EQ(mounts[0].origin, MountOrigin::workloadManager) << "the site's rights must not open a path that the user names";
+    EXPECT_EQ(mounts[0].origin, MountOrigin::workloadManager)
+        << "the site's rights must not open a path that the user names";
 }
 
 TEST_F(PlanTest, PmixServerDirectoryCannotCoverWhatIsProtected) {
@@ -270,6 +286,21 @@ TEST_F(PlanTest, PmixDirectoriesOfSlurmAreMountedToo) {
     EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("/etc")));
 }
 
+TEST_F(PlanTest, PmixDirectoriesAreMountsOfAUserForTheSitesRules) {
+    config.enablePmixV3Support = true;
+    request.hostEnvironment = {"PMIX_SERVER_TMPDIR=/home/user/own", "PMIX_DSTORE_1_BASE_PATH=/usr/share"};
+    request.workloadDirectories = {"/scratch/user"};
+    config.containerLimits.mounts = 3;
+    EXPECT_THAT(make().mounts, SizeIs(3));
+    request.mounts = {"type=bind,src=/a,dst=/b"};
+    EXPECT_THAT(error(), HasSubstr("more than 3 mounts"));
+    request.mounts.clear();
+    config.allowMount = false;
+    const auto result = make();
+    EXPECT_THAT(result.mounts, IsEmpty());
+    EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("allowMount")));
+}
+
 TEST_F(PlanTest, SiteDevicesComeBeforeUserDevices) {
     config.siteDevices = {{"/dev/fuse", "/dev/fuse", "rw"}};
     request.devices = {"/dev/kvm:/dev/x:r"};
@@ -292,7 +323,8 @@ TEST_F(PlanTest, ADeviceThatTheSiteMountsIsSkippedWithAWarning) {
     ASSERT_EQ(result.devices.size(), 2U);
     EXPECT_EQ(result.devices[0].access, "r");
     EXPECT_EQ(result.devices[1].source, "/dev/kvm");
-    EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("Skipping device request '/dev/../dev/fuse:/dev/other:rw'")));
+    EXPECT_THAT(result.warnings,
+                ElementsAre(HasSubstr("Skipping device request '/dev/../dev/fuse:/dev/other:rw'")));
 }
 
 TEST_F(PlanTest, DevicesThatEveryContainerHasNeedNoMount) {
@@ -309,15 +341,18 @@ TEST_F(PlanTest, InvalidDeviceRequestsAreRefused) {
     request.devices = {"dev/fuse"};
     EXPECT_EQ(error(), "Invalid device request 'dev/fuse': host device path 'dev/fuse' must be absolute");
     request.devices = {"/dev/fuse:/dev/."};
-    EXPECT_THAT(error(), HasSubstr("Invalid device request '/dev/fuse:/dev/.': container device path '/dev'"));
+    EXPECT_THAT(error(),
+                HasSubstr("Invalid device request '/dev/fuse:/dev/.': container device path '/dev'"));
 }
 
 TEST_F(PlanTest, AnnotationsOfCommandLineBeforeEngineBeforeImage) {
-    request.metadata.labels = {{"com.hooks.mpi.enabled", "image"}, {"com.hooks.logging.level", "image"}, {"l", "image"}};
+    request.metadata.labels = {
+        {"com.hooks.mpi.enabled", "image"}, {"com.hooks.logging.level", "image"}, {"l", "image"}};
     request.mpi = true;
     request.annotations = {"com.hooks.logging.level=0", "l=cli", "new"};
-    EXPECT_THAT(make().annotations, ElementsAre(Pair("com.hooks.glibc.enabled", "true"), Pair("com.hooks.logging.level", "0"),
-                                                Pair("com.hooks.mpi.enabled", "true"), Pair("l", "cli"), Pair("new", "")));
+    EXPECT_THAT(make().annotations,
+                ElementsAre(Pair("com.hooks.glibc.enabled", "true"), Pair("com.hooks.logging.level", "0"),
+                            Pair("com.hooks.mpi.enabled", "true"), Pair("l", "cli"), Pair("new", "")));
 }
 
 TEST_F(PlanTest, OfRepeatedAnnotationsTheLastCounts) {
@@ -343,10 +378,23 @@ TEST_F(PlanTest, MpiEnablesTheGlibcHookAndTakesTheDefaultType) {
     EXPECT_THAT(annotations, Contains(Pair("com.hooks.mpi.type", "mpich")));
 }
 
+oci::HookConfig hookOf(const std::string& name, const std::string& when, const std::string& stages) {
+    return oci::parseHookConfig(
+        R"({"version": "1.0.0", "hook": {"path": "/h"}, "when": )" + when + R"(, "stages": )" + stages + "}",
+        "/hooks.d/" + name + ".json");
+}
+
+oci::HookConfig mpiHook(const std::string& type) {
+    return hookOf("05-" + type,
+                  R"({"annotations": {"^com.hooks.mpi.enabled$": "^true$", "^com.hooks.mpi.type$": "^)" +
+                      type + R"($"}})",
+                  R"(["createContainer"])");
+}
+
 TEST_F(PlanTest, MpiTypeImpliesMpiAndWinsOverTheDefault) {
     config.defaultMpiType = "mpich";
     request.mpiType = "openmpi";
-    const auto annotations = make().annotations;
+    const auto annotations = plan(config, request, facts, {mpiHook("openmpi")}).annotations;
     EXPECT_THAT(annotations, Contains(Pair("com.hooks.mpi.enabled", "true")));
     EXPECT_THAT(annotations, Contains(Pair("com.hooks.glibc.enabled", "true")));
     EXPECT_THAT(annotations, Contains(Pair("com.hooks.mpi.type", "openmpi")));
@@ -374,20 +422,49 @@ TEST_F(PlanTest, NobodyButTheEngineChoosesWhereHooksWrite) {
     EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.logging.stdoutfd"))));
     EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.logging.stderrfd"))));
     facts.hookOutput = "/bundle/hooks-log";
-    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stdoutfd", "/bundle/hooks-log")));
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stdoutfd", "/bundle/hooks-log.stdout")));
     EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stderrfd", "/bundle/hooks-log")));
 }
 
-oci::HookConfig hookOf(const std::string& name, const std::string& when, const std::string& stages) {
-    return oci::parseHookConfig(
-        R"({"version": "1.0.0", "hook": {"path": "/h"}, "when": )" + when + R"(, "stages": )" + stages + "}",
-        "/hooks.d/" + name + ".json");
+TEST_F(PlanTest, UnknownMpiTypeIsAnErrorThatNamesTheKnownOnes) {
+    request.mpiType = "mpich4";
+    const std::vector hooks{mpiHook("mpich3"), mpiHook("libfabric")};
+    try {
+        plan(config, request, facts, hooks);
+        FAIL();
+    } catch (const Error& failure) {
+        EXPECT_STREQ(failure.what(), "No MPI hook has the type 'mpich4'");
+        EXPECT_EQ(failure.hint(), "Configured types: mpich3, libfabric");
+    }
+    EXPECT_EQ(error(), "No MPI hook has the type 'mpich4'");
+    request.mpiType = "mpich3";
+    EXPECT_THAT(plan(config, request, facts, hooks).warnings, IsEmpty());
+    const auto untyped =
+        hookOf("05-x", R"({"annotations": {"^com.hooks.mpi.enabled$": "^true$"}})", R"(["createContainer"])");
+    EXPECT_THAT(plan(config, request, facts, {untyped}).warnings, IsEmpty());
+}
+
+TEST_F(PlanTest, OptionsThatNoHookAnswersAreWarnedAbout) {
+    request.mpi = true;
+    EXPECT_THAT(make().warnings,
+                ElementsAre("The option '--mpi' has no effect: no MPI hook runs for this container"));
+    config.defaultMpiType = "mpich4";
+    EXPECT_THAT(plan(config, request, facts, {mpiHook("mpich3")}).warnings,
+                ElementsAre("The option '--mpi' has no effect: no MPI hook has the default type 'mpich4'"));
+    request.mpi = false;
+    request.glibc = true;
+    EXPECT_THAT(make().warnings,
+                ElementsAre("The option '--glibc' has no effect: no glibc hook runs for this container"));
+    const auto glibc = hookOf("01-g", R"({"annotations": {"^com.hooks.glibc.enabled$": "^true$"}})",
+                              R"(["createContainer"])");
+    EXPECT_THAT(plan(config, request, facts, {glibc}).warnings, IsEmpty());
 }
 
 TEST_F(PlanTest, HooksWhoseConditionsHoldFireInFileOrderOnceForEachStage) {
-    const std::vector hooks{hookOf("01-a", R"({"always": true})", R"(["poststop", "createRuntime"])"),
-                            hookOf("02-b", R"({"annotations": {"com.hooks.mpi.enabled": "true"}})", R"(["createRuntime"])"),
-                            hookOf("03-c", R"({"commands": ["true"]})", R"(["createRuntime"])")};
+    const std::vector hooks{
+        hookOf("01-a", R"({"always": true})", R"(["poststop", "createRuntime"])"),
+        hookOf("02-b", R"({"annotations": {"com.hooks.mpi.enabled": "true"}})", R"(["createRuntime"])"),
+        hookOf("03-c", R"({"commands": ["true"]})", R"(["createRuntime"])")};
     const auto names = [&] {
         std::vector<std::string> result;
         for (const auto& planned : plan(config, request, facts, hooks).hooks) {
@@ -398,9 +475,9 @@ TEST_F(PlanTest, HooksWhoseConditionsHoldFireInFileOrderOnceForEachStage) {
     EXPECT_THAT(names(), ElementsAre("01-a:poststop", "01-a:createRuntime", "03-c:createRuntime"));
     request.mpi = true;
     EXPECT_THAT(names(), Contains("02-b:createRuntime"));
-    request.init = true;  // then the command is that of the init process
+    request.init = true;  // the command is still the user's
     config.initPath = "/usr/bin/tini";
-    EXPECT_THAT(names(), Not(Contains("03-c:createRuntime")));
+    EXPECT_THAT(names(), Contains("03-c:createRuntime"));
 }
 
 TEST_F(PlanTest, HooksSeeImageLabelsAndTheCommandLineWins) {
@@ -421,15 +498,19 @@ TEST_F(PlanTest, BindMountsOfTheSiteAndOfTheUserCountForHooks) {
 }
 
 TEST_F(PlanTest, AnnotationsCannotSteerTheRuntime) {
-    request.metadata.labels = {{"run.oci.hooks.stdout", "/etc/cron.d/x"}, {"org.criu.config", "/x"}, {"ok", "1"}};
+    request.metadata.labels = {
+        {"run.oci.hooks.stdout", "/etc/cron.d/x"}, {"org.criu.config", "/x"}, {"ok", "1"}};
     EXPECT_THAT(make().annotations, ElementsAre(Pair("com.hooks.logging.level", "2"), Pair("ok", "1")));
     request.annotations = {"run.oci.handler=krun"};
-    EXPECT_EQ(error(), "Invalid annotation requested from CLI: 'run.oci.handler' is reserved for the administrator");
+    EXPECT_EQ(error(),
+              "Invalid annotation requested from CLI: 'run.oci.handler' is reserved for the administrator");
 }
 
 TEST_F(PlanTest, InvalidAnnotationsAreRefused) {
     request.annotations = {"=value"};
-    EXPECT_EQ(error(), "Error parsing annotation from CLI '=value': Failed to parse key-value pair '=value': key is empty");
+    EXPECT_EQ(
+        error(),
+        "Error parsing annotation from CLI '=value': Failed to parse key-value pair '=value': key is empty");
 }
 
 TEST_F(PlanTest, PmiDescriptorBecomesNumberThree) {
@@ -497,9 +578,8 @@ TEST_F(PlanTest, EnvironmentIsSortedByName) {
 }
 
 struct ExecPlanTest : PlanTest {
+    ExecRequest request{.name = "job", .command = {"true"}};
     ExecBase base{.environment = {"A=run", "B=run"}, .workdir = "/run"};
-
-    ExecPlanTest() { request.name = "job"; }
 
     ContainerPlan makeExec() { return planExec(request, facts, base); }
 };

@@ -17,18 +17,21 @@ TEST(PmixDirectories, AreThoseThatTheServersVariablesName) {
                            {"PMIX_SYSTEM_TMPDIR", "/tmp"},
                            {"PMIX_SERVER_URI4", "server;tcp4://127.0.0.1:4000"},
                            {"OTHER_SEG_PATH", "/other/file"}};
-    EXPECT_THAT(pmixDirectories(host), ElementsAre("/run/store21", "/run/store12", "/run/job", "/tmp/prte.node"));
+    EXPECT_THAT(pmixDirectories(host),
+                ElementsAre("/run/store21", "/run/store12", "/run/job", "/tmp/prte.node"));
 }
 
 TEST(PmixDirectories, AreMountedOnceEach) {
-    EXPECT_THAT(
-        pmixDirectories({{"PMIX_DSTORE_21_BASE_PATH", "/tmp/ompi/pid.7/store"}, {"PMIX_SERVER_TMPDIR", "/tmp/ompi/pid.7"}}),
-        ElementsAre("/tmp/ompi/pid.7"));
-    EXPECT_THAT(pmixDirectories({{"PMIX_DSTORE_21_BASE_PATH", "/a"}, {"PMIX_SERVER_TMPDIR", "/a/b"}}), ElementsAre("/a"));
+    EXPECT_THAT(pmixDirectories({{"PMIX_DSTORE_21_BASE_PATH", "/tmp/ompi/pid.7/store"},
+                                 {"PMIX_SERVER_TMPDIR", "/tmp/ompi/pid.7"}}),
+                ElementsAre("/tmp/ompi/pid.7"));
+    EXPECT_THAT(pmixDirectories({{"PMIX_DSTORE_21_BASE_PATH", "/a"}, {"PMIX_SERVER_TMPDIR", "/a/b"}}),
+                ElementsAre("/a"));
 }
 
 TEST(PmixDirectories, RelativePathsAreNone) {
-    EXPECT_THAT(pmixDirectories({{"PMIX_SERVER_TMPDIR", "tmp"}, {"PMIX_DSTORE_21_BASE_PATH", ""}}), IsEmpty());
+    EXPECT_THAT(pmixDirectories({{"PMIX_SERVER_TMPDIR", "tmp"}, {"PMIX_DSTORE_21_BASE_PATH", ""}}),
+                IsEmpty());
 }
 
 TEST(SlurmPmix, StepsOfAllPmixPluginsCount) {
@@ -47,8 +50,9 @@ TEST(SlurmPmix, StepsOfAllPmixPluginsCount) {
 
 TEST(SlurmPmix, DirectoriesOfServerAndClients) {
     const Environment host{{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "3"}, {"SLURM_JOB_UID", "1000"}};
-    EXPECT_THAT(slurmPmixDirectories(host, {}),
-                ElementsAre("/var/spool/slurmd/pmix.12.3", "/tmp/spmix_appdir_12.3", "/tmp/spmix_appdir_1000_12.3"));
+    EXPECT_THAT(
+        slurmPmixDirectories(host, {}),
+        ElementsAre("/var/spool/slurmd/pmix.12.3", "/tmp/spmix_appdir_12.3", "/tmp/spmix_appdir_1000_12.3"));
 }
 
 TEST(SlurmPmix, ConfigurationIsReadFromTheOutputOfScontrol) {

@@ -26,9 +26,11 @@ TEST(AnnotationOption, WithoutEqualsSignTheValueIsEmpty) {
 }
 
 TEST(AnnotationOption, EmptyOptionAndEmptyKeyAreRefused) {
-    EXPECT_EQ(errorOf([] { parseAnnotation(""); }), "Invalid annotation requested from CLI: empty option value");
-    EXPECT_EQ(errorOf([] { parseAnnotation("=value"); }),
-              "Error parsing annotation from CLI '=value': Failed to parse key-value pair '=value': key is empty");
+    EXPECT_EQ(errorOf([] { parseAnnotation(""); }),
+              "Invalid annotation requested from CLI: empty option value");
+    EXPECT_EQ(
+        errorOf([] { parseAnnotation("=value"); }),
+        "Error parsing annotation from CLI '=value': Failed to parse key-value pair '=value': key is empty");
 }
 
 TEST(EnvironmentOption, TheFirstEqualsSignSplits) {
@@ -42,16 +44,18 @@ TEST(EnvironmentOption, WithoutEqualsSignTheValueIsTheHosts) {
 }
 
 TEST(EnvironmentOption, EmptyOptionAndEmptyNameAreRefused) {
-    EXPECT_EQ(errorOf([] { parseEnvironmentOption(""); }), "Invalid environment variable requested from CLI: empty option value");
-    EXPECT_EQ(
-        errorOf([] { parseEnvironmentOption("=value"); }),
-        "Error parsing environment variable requested from CLI '=value': Failed to parse key-value pair '=value': key is empty");
+    EXPECT_EQ(errorOf([] { parseEnvironmentOption(""); }),
+              "Invalid environment variable requested from CLI: empty option value");
+    EXPECT_EQ(errorOf([] { parseEnvironmentOption("=value"); }),
+              "Error parsing environment variable requested from CLI '=value': Failed to parse key-value "
+              "pair '=value': key is empty");
 }
 
 TEST(Workdir, MustBeAbsolute) {
     EXPECT_EQ(errorOf([] { checkWorkdir("invalid"); }),
               "The working directory 'invalid' is invalid, it needs to be an absolute path.");
-    EXPECT_EQ(errorOf([] { checkWorkdir(""); }), "The working directory '' is invalid, it needs to be an absolute path.");
+    EXPECT_EQ(errorOf([] { checkWorkdir(""); }),
+              "The working directory '' is invalid, it needs to be an absolute path.");
     EXPECT_EQ(errorOf([] { checkWorkdir("/a/b"); }), "no error");
     EXPECT_EQ(errorOf([] { checkWorkdir("/"); }), "no error");
 }
@@ -68,9 +72,9 @@ TEST(ContainerName, HasThePatternOfADirectoryName) {
     for (const auto& name : {std::string("a"), std::string("0.b_c-D"), std::string(128, 'x')}) {
         EXPECT_NO_THROW(checkContainerName(name)) << name;
     }
-    for (const auto& name :
-         {std::string(), std::string("."), std::string(".."), std::string("-a"), std::string("_a"), std::string("a/b"),
-          std::string("a b"), std::string("a\n"), std::string("\xC3\xBC"), std::string("a\0b", 3), std::string(129, 'x')}) {
+    for (const auto& name : {std::string(), std::string("."), std::string(".."), std::string("-a"),
+                             std::string("_a"), std::string("a/b"), std::string("a b"), std::string("a\n"),
+                             std::string("\xC3\xBC"), std::string("a\0b", 3), std::string(129, 'x')}) {
         EXPECT_THROW(checkContainerName(name), Error) << name;
     }
 }

@@ -14,6 +14,7 @@ using testing::AnyOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Not;
 using testing::StartsWith;
 
@@ -41,7 +42,9 @@ struct RuntimeConfigBuilderTest : testing::Test {
         plan.annotations = {{"a", "b"}};
     }
 
-    oci::RuntimeConfig make(const RuntimeDialect& dialect) { return makeRuntimeConfig(plan, config, dialect, inputs); }
+    oci::RuntimeConfig make(const RuntimeDialect& dialect) {
+        return makeRuntimeConfig(plan, config, dialect, inputs);
+    }
 
     oci::RuntimeMount mount(const RuntimeDialect& dialect, const std::string& destination) {
         for (const auto& candidate : make(dialect).mounts) {
@@ -50,6 +53,10 @@ struct RuntimeConfigBuilderTest : testing::Test {
             }
         }
         return {};
+    }
+
+    std::vector<std::string> optionsOf(const RuntimeDialect& dialect, const std::string& destination) {
+        return mount(dialect, destination).options.value_or(std::vector<std::string>());
     }
 
     std::vector<std::string> namespaces(const RuntimeDialect& dialect) {
@@ -81,12 +88,12 @@ TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootStaysNosuidAndNodevUnderRuntimesWhichWouldClearTheFlags) {
-    EXPECT_THAT(mount(crunAsRoot, "/.").options, ElementsAre("remount", "nosuid", "nodev", "bind"));
+    EXPECT_THAT(optionsOf(crunAsRoot, "/."), ElementsAre("remount", "nosuid", "nodev", "bind"));
     EXPECT_EQ(mount(runcAsRoot, "/.").destination, "");
     EXPECT_EQ(mount(crunRootless, "/.").destination, "");
     plan.readonlyRoot = true;
-    EXPECT_THAT(mount(crunAsRoot, "/.").options, ElementsAre("remount", "nosuid", "nodev", "ro", "bind"));
-    EXPECT_THAT(mount(runcAsRoot, "/.").options, ElementsAre("remount", "nosuid", "nodev", "ro"));
+    EXPECT_THAT(optionsOf(crunAsRoot, "/."), ElementsAre("remount", "nosuid", "nodev", "ro", "bind"));
+    EXPECT_THAT(optionsOf(runcAsRoot, "/."), ElementsAre("remount", "nosuid", "nodev", "ro"));
     EXPECT_EQ(mount(runcAsRoot, "/.").type, "tmpfs");
     for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
         EXPECT_FALSE(make(dialect).root.readonly) << "would clear them";
@@ -102,30 +109,36 @@ TEST_F(RuntimeConfigBuilderTest, PrivilegedMountsAreTheDocumentedOnesInOrder) {
     for (const auto& entry : make(runcAsRoot).mounts) {
         destinations.push_back(entry.destination);
     }
-    EXPECT_THAT(destinations, ElementsAre("/proc", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys", "/sys/fs/cgroup"));
+    EXPECT_THAT(destinations,
+                ElementsAre("/proc", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys", "/sys/fs/cgroup"));
     EXPECT_EQ(mount(runcAsRoot, "/proc").type, "proc");
-    EXPECT_THAT(mount(runcAsRoot, "/proc").options, IsEmpty());
-    EXPECT_THAT(mount(runcAsRoot, "/dev/pts").options,
-                ElementsAre("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "uid=1000", "gid=5"));
+    EXPECT_THAT(optionsOf(runcAsRoot, "/proc"), ElementsAre("nosuid", "noexec", "nodev"));
+    EXPECT_THAT(
+        optionsOf(runcAsRoot, "/dev/pts"),
+        ElementsAre("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "uid=1000", "gid=5"));
     EXPECT_EQ(mount(runcAsRoot, "/dev/shm").source, "/dev/shm");
-    EXPECT_THAT(mount(runcAsRoot, "/dev/shm").options, ElementsAre("nosuid", "noexec", "nodev", "rbind", "slave", "rw"));
-    EXPECT_THAT(mount(runcAsRoot, "/sys").options, ElementsAre("nosuid", "noexec", "nodev", "ro"));
-    EXPECT_THAT(mount(runcAsRoot, "/sys/fs/cgroup").options, ElementsAre("nosuid", "noexec", "nodev", "relatime", "ro"));
+    EXPECT_THAT(optionsOf(runcAsRoot, "/dev/shm"),
+                ElementsAre("nosuid", "noexec", "nodev", "rbind", "slave", "rw"));
+    EXPECT_THAT(optionsOf(runcAsRoot, "/sys"), ElementsAre("nosuid", "noexec", "nodev", "ro"));
+    EXPECT_THAT(optionsOf(runcAsRoot, "/sys/fs/cgroup"),
+                ElementsAre("nosuid", "noexec", "nodev", "relatime", "ro"));
 }
 
 TEST_F(RuntimeConfigBuilderTest, ProcHidesWhatTheHostsHides) {
     inputs.hostProcOptions = {"hidepid=invisible", "gid=7"};
     for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
         plan.privatePid = false;
-        EXPECT_THAT(mount(dialect, "/proc").options, ElementsAre("hidepid=invisible", "gid=7"));
+        EXPECT_THAT(optionsOf(dialect, "/proc"),
+                    ElementsAre("nosuid", "noexec", "nodev", "hidepid=invisible", "gid=7"));
         plan.privatePid = true;
-        EXPECT_THAT(mount(dialect, "/proc").options, IsEmpty()) << "it has only processes of the container";
+        EXPECT_THAT(optionsOf(dialect, "/proc"), ElementsAre("nosuid", "noexec", "nodev"))
+            << "it has only processes of the container";
     }
 }
 
 TEST_F(RuntimeConfigBuilderTest, WithoutTtyGroupTheTerminalsGroupIsLeftOut) {
     plan.ttyGroup = std::nullopt;
-    EXPECT_THAT(mount(runcAsRoot, "/dev/pts").options, Not(Contains(StartsWith("gid="))));
+    EXPECT_THAT(optionsOf(runcAsRoot, "/dev/pts"), Not(Contains(StartsWith("gid="))));
 }
 
 TEST_F(RuntimeConfigBuilderTest, OnlyMountAndPrivatePidNamespacesAreMade) {
@@ -136,13 +149,28 @@ TEST_F(RuntimeConfigBuilderTest, OnlyMountAndPrivatePidNamespacesAreMade) {
     EXPECT_THAT(namespaces(runcRootless), ElementsAre("mount", "pid", "user"));
 }
 
+TEST_F(RuntimeConfigBuilderTest, WhatCrunHidesOrMakesReadonlyStaysNosuid) {
+    inputs.kernelPaths = {{"/proc/timer_list", false}, {"/sys/firmware", true}, {"/proc/sys", true}};
+    EXPECT_EQ(mount(crunAsRoot, "/proc/timer_list").source, "/dev/null");
+    EXPECT_THAT(optionsOf(crunAsRoot, "/proc/timer_list"), ElementsAre("bind", "ro", "nosuid", "noexec"));
+    EXPECT_EQ(mount(crunAsRoot, "/sys/firmware").type, "tmpfs");
+    EXPECT_THAT(optionsOf(crunAsRoot, "/proc/sys"), ElementsAre("rbind", "ro", "nosuid", "noexec", "nodev"));
+    const auto section = make(crunAsRoot).linux_;
+    EXPECT_THAT(section.maskedPaths, ElementsAre("/proc/kcore", "/proc/latency_stats", "/proc/timer_stats",
+                                                 "/proc/sched_debug", "/proc/scsi"));
+    EXPECT_THAT(section.readonlyPaths, Not(Contains("/proc/sys")));
+    EXPECT_THAT(make(runcAsRoot).linux_.maskedPaths, Contains("/proc/timer_list"));
+    EXPECT_THAT(make(crunRootless).linux_.readonlyPaths, Contains("/proc/sys"));
+}
+
 TEST_F(RuntimeConfigBuilderTest, KernelFilesAreMaskedOrReadonlyInEveryMode) {
     for (const auto& dialect : {crunAsRoot, runcAsRoot, crunRootless, runcRootless}) {
         const auto section = make(dialect).linux_;
-        EXPECT_THAT(section.maskedPaths, ElementsAre("/proc/kcore", "/proc/latency_stats", "/proc/timer_list",
-                                                     "/proc/timer_stats", "/proc/sched_debug", "/sys/firmware", "/proc/scsi"));
-        EXPECT_THAT(section.readonlyPaths,
-                    ElementsAre("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"));
+        EXPECT_THAT(section.maskedPaths,
+                    ElementsAre("/proc/kcore", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
+                                "/proc/sched_debug", "/sys/firmware", "/proc/scsi"));
+        EXPECT_THAT(section.readonlyPaths, ElementsAre("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq",
+                                                       "/proc/sys", "/proc/sysrq-trigger"));
         EXPECT_EQ(section.rootfsPropagation, "slave");
         EXPECT_EQ(make(dialect).root.path, "rootfs");
         EXPECT_FALSE(make(dialect).root.readonly);
@@ -166,11 +194,15 @@ TEST_F(RuntimeConfigBuilderTest, OnlyPrivilegedRuncHasCgroups) {
     inputs.cgroupsPath = "/job/step/sarus-x";
     inputs.deviceRules = {{true, 'c', 10, 229, "rw"}};
     EXPECT_EQ(make(runcAsRoot).linux_.cgroupsPath, "/job/step/sarus-x");
-    EXPECT_EQ(make(runcAsRoot).linux_.resources->cpus, std::nullopt) << "no controller can be had beside the job's processes";
+    EXPECT_EQ(make(runcAsRoot).linux_.resources->cpus, std::nullopt)
+        << "no controller can be had beside the job's processes";
     for (const auto& dialect : {crunAsRoot, crunRootless, runcRootless}) {
         EXPECT_FALSE(make(dialect).linux_.resources);
         EXPECT_FALSE(make(dialect).linux_.cgroupsPath);
     }
+    inputs.cgroupsPath = "sarus-runc-x";
+    EXPECT_EQ(make(runcAsRoot).linux_.cgroupsPath, "sarus-runc-x");
+    EXPECT_EQ(make(runcAsRoot).linux_.resources->cpus, "0-2,5") << "version 1 has a hierarchy for them";
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessCrunMapsTheUserOntoTheStartersRoot) {
@@ -206,7 +238,8 @@ TEST_F(RuntimeConfigBuilderTest, RootlessRuncGoesThroughTheIdMapHelper) {
 TEST_F(RuntimeConfigBuilderTest, RootlessContainersEnterTheNamespacesTheyHaveInCommon) {
     const auto userNamespace = [](const oci::RuntimeConfig& result) {
         const auto& all = result.linux_.namespaces;
-        return std::find_if(all.begin(), all.end(), [](const auto& entry) { return entry.type == "user"; })->path;
+        return std::find_if(all.begin(), all.end(), [](const auto& entry) { return entry.type == "user"; })
+            ->path;
     };
     EXPECT_EQ(userNamespace(make(crunRootless)), std::nullopt);
     inputs.userNamespace = "/proc/1/fd/7";
@@ -214,7 +247,8 @@ TEST_F(RuntimeConfigBuilderTest, RootlessContainersEnterTheNamespacesTheyHaveInC
     EXPECT_EQ(make(crunRootless).linux_.uidMappings.at(0).containerId, 1000U);
     inputs.payloadNamespace = 5;
     EXPECT_EQ(userNamespace(make(runcRootless)), "/proc/1/fd/7");
-    EXPECT_THAT(make(runcRootless).process.args, ElementsAre("/dev/idmap", "--enter=5", "1000", "100", "ls", "-l"));
+    EXPECT_THAT(make(runcRootless).process.args,
+                ElementsAre("/dev/idmap", "--enter=5", "1000", "100", "ls", "-l"));
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThroughTheHelper) {
@@ -225,6 +259,20 @@ TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThrough
     EXPECT_EQ(make(dialect).process.args.front(), "/dev/idmap");
     EXPECT_EQ(make(dialect).linux_.uidMappings.at(0).containerId, 0U);
     EXPECT_EQ(make({OciRuntime::crun, true, ""}).process.args.front(), "ls");
+}
+
+// crun opens the pipe for writing, and waits for a reader that may have been killed.
+TEST_F(RuntimeConfigBuilderTest, OnlyCrunsHooksInTheContainerGetThePipeFromCrun) {
+    plan.hookOutput = "/bundle/hooks-log";
+    plan.hooks = {{.name = "10-x", .stage = "createRuntime", .hook = {}},
+                  {.name = "20-x", .stage = "poststop", .hook = {}}};
+    EXPECT_EQ(make(crunAsRoot).annotations, plan.annotations);
+    plan.hooks.push_back({.name = "30-x", .stage = "startContainer", .hook = {}});
+    EXPECT_EQ(make(runcAsRoot).annotations, plan.annotations);
+    EXPECT_THAT(make(crunAsRoot).annotations,
+                IsSupersetOf({std::pair<const std::string, std::string>{"run.oci.hooks.stdout",
+                                                                        "/bundle/hooks-log.stdout"},
+                              {"run.oci.hooks.stderr", "/bundle/hooks-log"}}));
 }
 
 TEST_F(RuntimeConfigBuilderTest, CommandsBesideAContainerMadeWithTheHelperNeedItToo) {
@@ -241,10 +289,10 @@ TEST_F(RuntimeConfigBuilderTest, RootlessBindsTheHostsProcAndSys) {
     for (const auto& dialect : {crunRootless, runcRootless}) {
         EXPECT_EQ(mount(dialect, "/proc").type, "bind");
         EXPECT_EQ(mount(dialect, "/proc").source, "/proc");
-        EXPECT_THAT(mount(dialect, "/proc").options, Contains("rbind"));
+        EXPECT_THAT(optionsOf(dialect, "/proc"), Contains("rbind"));
         EXPECT_EQ(mount(dialect, "/sys").type, "bind");
-        EXPECT_THAT(mount(dialect, "/sys").options, Contains("rbind"));
-        EXPECT_THAT(mount(dialect, "/sys").options, Contains("ro"));
+        EXPECT_THAT(optionsOf(dialect, "/sys"), Contains("rbind"));
+        EXPECT_THAT(optionsOf(dialect, "/sys"), Contains("ro"));
         EXPECT_EQ(mount(dialect, "/sys/fs/cgroup").destination, "");
         EXPECT_EQ(mount(dialect, "/dev/mqueue").destination, "");
     }
@@ -264,7 +312,8 @@ TEST_F(RuntimeConfigBuilderTest, RootlessMessageQueuesAreTheHostsIfItHasThem) {
 TEST_F(RuntimeConfigBuilderTest, RootlessHasNeitherGroupsNorATtyGroup) {
     for (const auto& dialect : {crunRootless, runcRootless}) {
         EXPECT_THAT(make(dialect).process.user.additionalGids, IsEmpty());
-        EXPECT_THAT(mount(dialect, "/dev/pts").options, Not(Contains(AnyOf(StartsWith("gid="), StartsWith("uid=")))));
+        EXPECT_THAT(optionsOf(dialect, "/dev/pts"),
+                    Not(Contains(AnyOf(StartsWith("gid="), StartsWith("uid=")))));
     }
 }
 

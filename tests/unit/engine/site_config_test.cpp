@@ -46,7 +46,8 @@ TEST(SiteConfigCorpus, ParserJudgesLikeTheSchema) {
             document.erase(key);
         }
         const auto error = errorOf(document.dump());
-        EXPECT_EQ(!error, test.at("valid").get<bool>()) << test.at("name") << ": " << (error ? error->what() : "no error");
+        EXPECT_EQ(!error, test.at("valid").get<bool>())
+            << test.at("name") << ": " << (error ? error->what() : "no error");
         if (error) {
             EXPECT_THAT(error->what(), HasSubstr("/x/sarus.json: ")) << test.at("name");
             EXPECT_THAT(error->what(), HasSubstr(test.at("message").get<std::string>())) << test.at("name");
@@ -80,9 +81,12 @@ TEST(SiteConfig, DocumentationExampleIsReadUnchanged) {
     EXPECT_EQ(config.siteDevices[0].destination, "/dev/fuse");
     EXPECT_EQ(config.siteDevices[0].access, "rw");
     EXPECT_THAT(config.environment.set, ElementsAre(Pair("VAR_TO_SET_IN_CONTAINER", "value")));
-    EXPECT_THAT(config.environment.prepend, ElementsAre(Pair("VAR_WITH_LIST_OF_PATHS_IN_CONTAINER", "/path/to/prepend")));
-    EXPECT_THAT(config.environment.append, ElementsAre(Pair("VAR_WITH_LIST_OF_PATHS_IN_CONTAINER", "/path/to/append")));
-    EXPECT_THAT(config.environment.unset, ElementsAre("VAR_TO_UNSET_IN_CONTAINER_0", "VAR_TO_UNSET_IN_CONTAINER_1"));
+    EXPECT_THAT(config.environment.prepend,
+                ElementsAre(Pair("VAR_WITH_LIST_OF_PATHS_IN_CONTAINER", "/path/to/prepend")));
+    EXPECT_THAT(config.environment.append,
+                ElementsAre(Pair("VAR_WITH_LIST_OF_PATHS_IN_CONTAINER", "/path/to/append")));
+    EXPECT_THAT(config.environment.unset,
+                ElementsAre("VAR_TO_UNSET_IN_CONTAINER_0", "VAR_TO_UNSET_IN_CONTAINER_1"));
     EXPECT_THAT(config.userMounts.notAllowedPrefixesOfPath, ElementsAre("/etc", "/var", "/opt/sarus"));
     EXPECT_THAT(config.userMounts.notAllowedPaths, ElementsAre("/opt"));
     EXPECT_EQ(config.seccompProfile, "/opt/sarus/1.6.3/etc/seccomp/default.json");
@@ -122,36 +126,57 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     document["cdiSpecDirs"] = {"/a", "/b"};
     document["edfSystemSearchPath"] = {"/e"};
     document["ramFilesystemType"] = "ramfs";
-    document["siteMounts"] = {{{"type", "bind"}, {"source", "/s"}, {"destination", "/d"}, {"flags", {{"readonly", ""}}}}};
+    document["auditLog"] = "off";
+    document["imagePolicy"] = {
+        {"owners", {"root"}}, {"paths", {"/i"}}, {"digestsFile", "/d"}, {"verify", true}};
+    document["containerLimits"] = {{"perUser", 5}, {"mounts", 6}};
+    document["allowExec"] = false;
+    document["privilegedGroups"] = {"hpc", "100"};
+    document["siteMounts"] = {
+        {{"type", "bind"}, {"source", "/s"}, {"destination", "/d"}, {"flags", {{"readonly", ""}}}}};
     const auto config = parseSiteConfig(document.dump(), "f");
     EXPECT_EQ(config.imageMount, ImageMountPolicy::kernelForRootOwned);
     EXPECT_FALSE(config.allowRootless);
     EXPECT_TRUE(config.enablePmixV3Support);
     EXPECT_EQ(config.ramFilesystemType, RamFilesystem::ramfs);
     EXPECT_TRUE(config.siteMounts.at(0).readonly);
+    EXPECT_EQ(config.auditLog, AuditFacility::off);
+    EXPECT_EQ(config.imagePolicy.owners, std::vector<std::string>{"root"});
+    EXPECT_EQ(config.imagePolicy.digestsFile, "/d");
+    EXPECT_TRUE(config.imagePolicy.verify);
+    EXPECT_EQ(config.containerLimits.perUser, 5U);
+    EXPECT_EQ(config.containerLimits.mounts, 6U);
+    EXPECT_TRUE(config.allowMount);
+    EXPECT_FALSE(config.allowExec);
+    EXPECT_EQ(config.privilegedGroups, (std::vector<std::string>{"hpc", "100"}));
     EXPECT_EQ(config.cdiSpecDirs, (std::vector<std::string>{"/a", "/b"}));
     EXPECT_EQ(config.edfSystemSearchPath, std::vector<std::string>{"/e"});
-    EXPECT_EQ(parseSiteConfig(minimal().dump(), "f").edfSystemSearchPath, std::vector<std::string>{"/etc/edf"});
-    EXPECT_EQ(parseSiteConfig(minimal().dump(), "f").cdiSpecDirs, (std::vector<std::string>{"/etc/cdi", "/var/run/cdi"}));
+    EXPECT_EQ(parseSiteConfig(minimal().dump(), "f").edfSystemSearchPath,
+              std::vector<std::string>{"/etc/edf"});
+    EXPECT_EQ(parseSiteConfig(minimal().dump(), "f").cdiSpecDirs,
+              (std::vector<std::string>{"/etc/cdi", "/var/run/cdi"}));
 }
 
-TEST(SiteConfig, UnknownKeysGetASuggestion) {
+TEST(SiteConfig, UnknownKeysAreIgnoredAsBySarus17) {
     auto document = minimal();
     document["mksquashfsOption"] = "-comp gzip";
-    const auto error = errorOf(document.dump());
-    ASSERT_TRUE(error);
-    EXPECT_STREQ(error->what(), "/x/sarus.json: unknown key 'mksquashfsOption'");
-    EXPECT_EQ(error->hint(), "Did you mean 'mksquashfsOptions'?");
-
-    document = minimal();
-    document["userMounts"]["notAllowedPath"] = json::array();
-    EXPECT_EQ(errorOf(document.dump())->hint(), "Did you mean 'notAllowedPaths'?");
+    document["zzzz"] = 1;
+    EXPECT_FALSE(errorOf(document.dump()));
 }
 
-TEST(SiteConfig, UnknownKeysFarFromEverythingGetNoSuggestion) {
+TEST(SiteConfig, MisspeltNewKeysGetASuggestion) {
     auto document = minimal();
-    document["zzzz"] = 1;
-    EXPECT_EQ(errorOf(document.dump())->hint(), "");
+    document["allowRootles"] = false;
+    const auto error = errorOf(document.dump());
+    ASSERT_TRUE(error);
+    EXPECT_STREQ(error->what(), "/x/sarus.json: unknown key 'allowRootles'");
+    EXPECT_EQ(error->hint(), "Did you mean 'allowRootless'?");
+}
+
+TEST(SiteConfig, MisspeltRulesForMountsGetASuggestion) {
+    auto document = minimal();
+    document["userMounts"]["notAllowedPath"] = json::array();
+    EXPECT_EQ(errorOf(document.dump())->hint(), "Did you mean 'notAllowedPaths'?");
 }
 
 TEST(SiteConfig, SyntaxErrorsNameLineAndColumn) {
@@ -171,8 +196,66 @@ TEST(SiteConfig, DocumentsOfAnotherKindAreRefused) {
 
 TEST(SiteConfig, EscapeSequencesInKeysDoNotReachTheTerminal) {
     auto document = minimal();
-    document["\x1b[31m"] = 1;
-    EXPECT_STREQ(errorOf(document.dump())->what(), "/x/sarus.json: unknown key '\\x1b[31m'");
+    document["imageLimits"]["\x1b[31m"] = 1;
+    EXPECT_STREQ(errorOf(document.dump())->what(), "/x/sarus.json: imageLimits: unknown key '\\x1b[31m'");
+}
+
+TEST(SiteConfigReview, NamesEveryProblemWithItsLine) {
+    const auto review = reviewSiteConfig(R"({
+        "securityChecks": "yes",
+        "OCIBundleDir": "/bundles", "rootfsFolder": "rootfs", "prefixDir": "/opt/sarus",
+        "tempDir": "tmp",
+        "localRepositoryBaseDir": "/home", "skopeoPath": "/usr/bin/skopeo",
+        "ramFilesystemType": "tmpfs",
+        "allowRotless": true, "ramFilesystemTyp": "tmpfs", "umociPath": "/umoci",
+        "siteMounts": [
+            {"type": "bind", "source": "/a", "destination": "/b"},
+            {"type": "bind", "source": "a",
+             "destination": "b"}
+        ],
+        "environment": {"set": {"A": 1,
+                                "B": 2}}
+    })",
+                                         "/x/sarus.json");
+    std::vector<std::string> texts;
+    for (const auto& problem : review.problems) {
+        texts.emplace_back(problem.what());
+    }
+    EXPECT_THAT(texts,
+                testing::UnorderedElementsAre(
+                    "/x/sarus.json:2: securityChecks: expected true or false, found 'yes'",
+                    "/x/sarus.json:4: tempDir: expected an absolute path, found 'tmp'",
+                    "/x/sarus.json:7: unknown key 'allowRotless'",
+                    "/x/sarus.json:10: siteMounts[1].source: expected an absolute path, found 'a'",
+                    "/x/sarus.json:11: siteMounts[1].destination: expected an absolute path, found 'b'",
+                    "/x/sarus.json:13: environment.set.A: expected a string, found 1",
+                    "/x/sarus.json:14: environment.set.B: expected a string, found 2",
+                    "/x/sarus.json: the required key 'runcPath' is missing"));
+    ASSERT_EQ(review.warnings.size(), 1U);
+    EXPECT_STREQ(review.warnings[0].what(),
+                 "/x/sarus.json:7: ramFilesystemTyp: unknown key, ignored as by Sarus 1.7");
+    ASSERT_EQ(review.notes.size(), 1U);
+    EXPECT_THAT(review.notes[0].what(), HasSubstr("/x/sarus.json:7: umociPath: has no effect"));
+    EXPECT_EQ(review.config.prefixDir, "/opt/sarus") << "what is valid counts";
+    EXPECT_EQ(review.config.tempDir, "");
+}
+
+TEST(SiteConfigReview, AValidFileHasNoProblems) {
+    const auto review = reviewSiteConfig(minimal().dump(), "f");
+    EXPECT_TRUE(review.problems.empty());
+    EXPECT_TRUE(review.warnings.empty());
+    EXPECT_EQ(review.config.runcPath, parseSiteConfig(minimal().dump(), "f").runcPath);
+}
+
+TEST(SiteConfigReview, WarnsOfKeysThatOccurTwiceAndRefusesTextThatIsNoJson) {
+    auto text = minimal().dump();
+    text.insert(1, "\n\"tempDir\": \"/other\",\n");
+    const auto warnings = reviewSiteConfig(text, "f").warnings;
+    ASSERT_EQ(warnings.size(), 1U);
+    EXPECT_STREQ(warnings[0].what(), "f:3: tempDir: the key is there twice, and the last one counts");
+    const auto review = reviewSiteConfig("{\n\"a\": 1,,\n}", "f");
+    ASSERT_EQ(review.problems.size(), 1U);
+    EXPECT_THAT(review.problems[0].what(), HasSubstr("f: not valid JSON: parse error at line 2"));
 }
 
 }  // namespace

@@ -4,14 +4,14 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "engine/launch_request.hpp"
+#include "engine/starter_request.hpp"
 
 /// What the parser accepts has one form only: writing it again gives the same bytes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view bytes(reinterpret_cast<const char*>(data), size);
     try {
-        const auto request = sarus::engine::parseLaunchRequest(bytes);
-        if (sarus::engine::serializeLaunchRequest(request) != bytes) {
+        const auto request = sarus::engine::parseRequest(bytes);
+        if (sarus::engine::serializeRequest(request) != bytes) {
             std::abort();
         }
     } catch (const sarus::Error&) {

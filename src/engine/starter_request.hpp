@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/log.hpp"
+#include "engine/launch_request.hpp"
+
+namespace sarus::engine {
+
+/// `sarus exec`: a command in a running container of the caller.
+struct ExecRequest {
+    std::string name{};  ///< of the container
+    std::vector<std::string> command{};
+    std::vector<std::string> hostEnvironment{};  ///< the caller's environ, "NAME=value"
+    std::vector<std::string> env{};              ///< values of -e/--env, in order
+    std::optional<std::string> workdir{};
+    bool tty = false;
+    std::optional<std::uint64_t> stackLimit{};  ///< as in LaunchRequest
+    LogLevel logLevel = LogLevel::warn;
+};
+
+/// `sarus ps`. `sessionDirectory` is the caller's XDG_RUNTIME_DIR, used only without privileges; "" if unset.
+struct ListRequest {
+    std::string sessionDirectory{};
+    bool json = false;
+    bool all = false;    ///< of all users; for root
+    bool brief = false;  ///< columns for people instead of those of runc
+};
+
+/// `sarus inspect` of a container.
+struct InspectRequest {
+    std::string sessionDirectory{};
+    std::string name{};
+    bool json = false;
+};
+
+/// `sarus kill`.
+struct KillRequest {
+    std::string sessionDirectory{};
+    std::string name{};
+    std::string signal{};  ///< "SIGTERM", "TERM" or "15"
+};
+
+/// The caller's directory below localRepositoryBaseDir.
+struct CreateRepositoryRequest {};
+
+/// Requests that `sarus` may send to the starter. They cross from the unprivileged to the privileged half, so
+/// the starter treats every field as hostile. Add a new verb here, to `fields` (starter_request.cpp) and to
+/// the starter's verbs.
+using StarterRequest = std::variant<LaunchRequest, ExecRequest, ListRequest, InspectRequest, KillRequest,
+                                    CreateRepositoryRequest>;
+
+/// The maximum size of a serialised request, in bytes.
+constexpr std::size_t maxRequestSize = 8U << 20U;
+/// The maximum lengths of a list and of a string.
+constexpr std::size_t maxRequestListLength = 65536;
+constexpr std::size_t maxRequestStringLength = 1U << 20U;
+
+/// Length-prefixed binary form that starts with a protocol version. Throws Error if it is larger than
+/// maxRequestSize.
+std::string serializeRequest(const StarterRequest& request);
+
+/// Accepts exactly what serializeRequest writes, with bounds checks. Throws Error for everything else.
+StarterRequest parseRequest(std::string_view bytes);
+
+}  // namespace sarus::engine
