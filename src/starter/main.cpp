@@ -1,79 +1,142 @@
-#include <algorithm>
-#include <array>
+#include <unistd.h>
+
 #include <climits>
 #include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
+#include <variant>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/line_writer.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "starter/containers.hpp"
-#include "starter/credentials.hpp"
-#include "starter/entry.hpp"
-#include "starter/exec.hpp"
-#include "starter/installation.hpp"
-#include "starter/launch.hpp"
-#include "starter/user_repository.hpp"
+#include "starter/entry/audit.hpp"
+#include "starter/entry/credentials.hpp"
+#include "starter/entry/entry.hpp"
+#include "starter/entry/installation.hpp"
+#include "starter/entry/request_channel.hpp"
+#include "starter/image/user_repository.hpp"
+#include "starter/runtime/runtime.hpp"
+#include "starter/verbs/containers.hpp"
+#include "starter/verbs/dry_run.hpp"
+#include "starter/verbs/exec.hpp"
+#include "starter/verbs/launch.hpp"
 
 namespace sarus::starter {
 
 namespace {
 
-OutputForm parseForm(const std::string& text) {
-    if (text != "text" && text != "json") {
-        throw Error(cat("Unknown form of output '", printable(text), "'"), "This program is started by `sarus`");
+struct Answer {
+    int status = 0;
+    std::string text{};  ///< for standard output
+};
+
+/// The verbs of engine::StarterRequest.
+struct Verbs {
+    Session& session;
+
+    Answer operator()(const engine::LaunchRequest& request) const {
+        setLogLevel(request.logLevel);
+        return request.dryRun ? Answer{.text = describeContainer(session, request)}
+                              : Answer{launch(session, request)};
     }
-    return text == "json" ? OutputForm::json : OutputForm::text;
+    Answer operator()(const engine::ExecRequest& request) const {
+        setLogLevel(request.logLevel);
+        return {execInContainer(session, request)};
+    }
+    Answer operator()(const engine::ListRequest& request) const {
+        return {.text = listContainers(session, request)};
+    }
+    Answer operator()(const engine::InspectRequest& request) const {
+        return {.text = inspectContainer(session, request)};
+    }
+    Answer operator()(const engine::KillRequest& request) const {
+        killContainer(session, request);
+        return {};
+    }
+    Answer operator()(const engine::CreateRepositoryRequest&) const {
+        createUserRepository(session.config, session.credentials, *session.paths);
+        return {};
+    }
+};
+
+/// Removes the caller's directory in /run/sarus if it is empty, after a command that starts no container. (A
+/// container removes its own.)
+class EmptyDirectories {
+public:
+    EmptyDirectories() = default;
+    EmptyDirectories(const EmptyDirectories&) = delete;
+    EmptyDirectories& operator=(const EmptyDirectories&) = delete;
+    ~EmptyDirectories() {
+        if (::geteuid() == 0) {
+            removeEmptyRuntimeRoots();
+        }
+    }
+};
+
+/// The only argument is the number of the request's descriptor.
+int parseArgument(std::string_view argument) {
+    const auto number = parseNumber(argument);
+    if (!number || *number > INT_MAX) {
+        throw Error(cat("Unknown argument '", printable(argument), "'"),
+                    "This program is started by `sarus`");
+    }
+    return static_cast<int>(*number);
 }
 
-/// What `sarus` asks for besides starting a container, with the number of words: `ps SESSION_DIRECTORY FORM`,
-/// `inspect SESSION_DIRECTORY FORM NAME`, `kill SESSION_DIRECTORY SIGNAL NAME`.
-constexpr std::array<std::pair<std::string_view, std::size_t>, 3> containerCommands{{{"ps", 3}, {"inspect", 4}, {"kill", 4}}};
+/// For failures before the configuration is known.
+AuditLog earlyLog(bool privileged, uid_t caller) {
+    return privileged ? AuditLog(engine::SiteConfig{}.auditLog, caller) : AuditLog();
+}
 
-void manageContainers(const Entry& entry, const Credentials& credentials, const std::vector<std::string>& arguments) {
-    PathChecker paths(trustedOwners(entry, credentials));
-    const auto config = loadInstallation(entry.prefix, paths);
-    if (arguments[0] == "ps") {
-        listContainers(config, credentials, arguments[1], parseForm(arguments[2]));
-    } else if (arguments[0] == "inspect") {
-        inspectContainer(config, credentials, arguments[1], parseForm(arguments[2]), arguments[3]);
-    } else {
-        killContainer(config, credentials, arguments[1], arguments[2], arguments[3]);
+/// Runs `work` and records its failure.
+template <typename Work>
+auto recording(AuditLog& audit, Work&& work) {
+    try {
+        return work();
+    } catch (const Error& error) {
+        audit.refused(error);
+        throw;
     }
 }
 
-/// The command line is the number of the request's descriptor, or the name of another thing to do and its arguments.
-int run(int argc, char** argv) {
-    const auto entry = sanitizeEntry();
-    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    const auto* const command = std::find_if(containerCommands.begin(), containerCommands.end(), [&](const auto& known) {
-        return !arguments.empty() && known.first == arguments[0];
+bool startsSomething(const engine::StarterRequest& request) {
+    const auto* const launched = std::get_if<engine::LaunchRequest>(&request);
+    return launched != nullptr ? !launched->dryRun : std::holds_alternative<engine::ExecRequest>(request);
+}
+
+Answer serve(Entry entry, const Credentials& credentials, int channel) {
+    const EmptyDirectories empty;
+    auto early = earlyLog(credentials.privileged(), credentials.uid());
+    auto session = recording(early, [&] { return openSession(std::move(entry), credentials); });
+    return recording(session.audit, [&] {
+        const auto request = receiveRequest(channel, session.entry.descriptors);
+        if (!startsSomething(request)) {
+            session.audit = AuditLog();
+        }
+        return std::visit(Verbs{session}, request);
     });
-    const bool managing = command != containerCommands.end();
-    const bool executing = !arguments.empty() && arguments[0] == "exec";  // `exec DESCRIPTOR`
-    if (arguments.size() != (managing ? command->second : executing ? 2 : 1)) {
-        throw Error("sarus-starter was called with a wrong number of arguments", "This program is started by `sarus`");
+}
+
+int run(int argc, char** argv) {
+    auto early = earlyLog(::geteuid() == 0, ::getuid());
+    auto entry = recording(early, sanitizeEntry);
+    if (argc != 2) {
+        throw Error("sarus-starter was called with a wrong number of arguments",
+                    "This program is started by `sarus`");
     }
-    const auto& argument = arguments[executing ? 1 : 0];
     const auto credentials = Credentials::acquire(entry.mode);
-    if (argument == "create-repository") {
-        PathChecker paths(trustedOwners(entry, credentials));
-        createUserRepository(loadInstallation(entry.prefix, paths), credentials, paths);
-        return 0;
+    printAsCaller(credentials);
+    const auto answer = serve(std::move(entry), credentials, parseArgument(argv[1]));
+    if (!answer.text.empty()) {
+        // A stalled reader must not block a root process that the user cannot kill.
+        dropToMonitor(credentials);
+        unblockSignals();
+        writeAll(STDOUT_FILENO, answer.text, "standard output");
     }
-    if (managing) {
-        manageContainers(entry, credentials, arguments);
-        return 0;
-    }
-    const auto requestFd = parseNumber(argument);
-    if (!requestFd || *requestFd > INT_MAX) {
-        throw Error(cat("Unknown argument '", printable(argument), "'"), "This program is started by `sarus`");
-    }
-    const auto descriptor = static_cast<int>(*requestFd);
-    return executing ? execInContainer(entry, credentials, descriptor) : launch(entry, credentials, descriptor);
+    return answer.status;
 }
 
 }  // namespace
@@ -81,6 +144,8 @@ int run(int argc, char** argv) {
 }  // namespace sarus::starter
 
 int main(int argc, char** argv) {
+    sarus::setProgramName("sarus");
+    sarus::neverColour();  // the caller's NO_COLOR is not known here
     try {
         return sarus::starter::run(argc, argv);
     } catch (const sarus::Error& error) {

@@ -1,19 +1,21 @@
-// sarus-hook exec|mark|wait INDEX TIMEOUT LOG [PROGRAM [ARGUMENT...]]
+// sarus-hook exec|fork|mark|wait INDEX TIMEOUT LOG [PROGRAM [ARGUMENT...]]
 // sarus-hook inside INDEX TIMEOUT DESCRIPTION PROGRAM [ARGUMENT...]
 // sarus-hook devices INDEX TIMEOUT CGROUP RULES
 //
-// Stands before each hook that an OCI runtime starts. It reads the container's state to the end, so that a hook which does not
-// want it does no harm (the runtimes fail with a broken pipe then). Then, by its first argument:
-//   exec    it tells the starter through the FIFO LOG which hook of the plan is about to run, and becomes this hook: process,
-//           environment, directory, time-out and exit status are the hook's own;
-//   mark    there is no hook: it tells that all those have run which are started on the host before the command;
-//   wait    it runs the hook, which must not end the container if it fails: for stages after the start. The starter is told
-//           about a failure, and about a hook that runs for more than TIMEOUT seconds (0: no limit), which is killed;
-//   inside  it runs the hook, and names it if it fails: for hooks in the container, where there is no way to the starter.
-// "devices" is a hook by itself: the rules of the container's device cgroup (version 1) are those of the file RULES, one a line,
-// with "?" before those that may be refused.
-// What it writes to LOG is described beside HookLog (starter/hooks.hpp). It is linked statically, because it may run inside of
-// foreign images, and has no privileges of its own.
+// Runs in front of each hook that an OCI runtime starts. It reads the container's state to the end, because
+// the runtimes fail with a broken pipe if a hook ignores it. The first argument selects what it does:
+// - exec: reports to the starter, through the FIFO LOG, which hook of the plan is about to run, and becomes
+//   it. Process, environment, directory, timeout and exit status are the hook's own.
+// - fork: like exec, but the hook is a child: for crun's createContainer hooks (see endParent()).
+// - mark: runs no hook; reports that all hooks on the host that precede the command have run.
+// - wait: for the stages after the start, whose hooks must not end the container if they fail. Runs the hook,
+//   kills it after TIMEOUT seconds (0: no limit), and reports a failure or timeout to the starter.
+// - inside: runs a hook in the container, where the starter is out of reach, and prints its name if it fails.
+// "devices" is a hook itself: it sets the rules of the container's device cgroup (version 1) from the file
+// RULES, one rule a line; "?" marks rules that may be refused. The output of hooks goes to LOG.stdout and
+// LOG. The protocol of LOG: hook_contracts/hook_wrapper.hpp.
+//
+// Linked statically, because it may run inside any image. Has no privileges of its own.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "hook_contracts/hook_wrapper.hpp"
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -34,6 +38,8 @@
 extern char** environ;
 
 namespace {
+
+namespace wrapper = sarus::hook_contracts::wrapper;
 
 constexpr long largestState = 64L << 20;
 constexpr int cannotExecute = 127;
@@ -80,7 +86,7 @@ void becomeInput(int fd) {
     ::close(fd);
 }
 
-/// False if it is more than a pipe holds.
+/// False if the data exceeds the capacity of a pipe.
 bool passThroughPipe(const char* data, size_t size) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -97,7 +103,7 @@ bool passThroughPipe(const char* data, size_t size) {
     return fits;
 }
 
-/// Standard input is read to the end and replaced by what was read.
+/// Reads standard input to the end and replaces it with what was read.
 void keepState() {
     static char buffer[64U << 10U];
     size_t size = readInput(buffer, sizeof buffer);
@@ -123,7 +129,7 @@ void keepState() {
     becomeInput(file);
 }
 
-/// -1 if nobody reads the log: the starter was killed, and others end what is left of the container.
+/// -1 if nobody reads the log: the starter was killed, and others clean up the container.
 int openLog(const char* path) {
     const int log = ::open(path, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (log >= 0) {
@@ -132,10 +138,33 @@ int openLog(const char* path) {
     return log;
 }
 
-/// In one piece: nothing that a hook writes comes in between.
+/// Sends the hook's output the same way with every runtime: one of them would discard it. Standard output has
+/// a log of its own.
+void writeTo(int log, const char* path) {
+    char name[4096];
+    ::snprintf(name, sizeof name, "%s%s", path, wrapper::outputSuffix);
+    const int output = openLog(name);
+    if (log >= 0 && output >= 0) {
+        ::dup2(output, STDOUT_FILENO);
+        ::dup2(log, STDERR_FILENO);
+    }
+}
+
+/// crun starts hooks with nearly all signals blocked, which breaks `timeout` and `kill -SEGV $$` in them.
+/// Returns the signals that were blocked.
+sigset_t unblockSignals() {
+    sigset_t none;
+    sigset_t before;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, &before);
+    return before;
+}
+
+/// A single write: the output of a hook cannot split the message.
 void tell(int log, const char* what, const char* index, int status) {
     char line[128];
-    const int size = ::snprintf(line, sizeof line, "\001sarus-hook %s %.20s %d\n", what, index, status);
+    const int size =
+        ::snprintf(line, sizeof line, "%s%s %.20s %d\n", wrapper::reportMark, what, index, status);
     if (log >= 0) {
         struct sigaction before {};
         struct sigaction ignored {};
@@ -153,7 +182,7 @@ void tell(int log, const char* what, const char* index, int status) {
     ::_exit(cannotExecute);
 }
 
-/// The wait status of the child, or -1 if its time was over.
+/// The wait status of the child, or -1 after a timeout.
 int waitFor(pid_t child, long seconds) {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -177,8 +206,8 @@ int waitFor(pid_t child, long seconds) {
     return status;
 }
 
-/// Its wait status; -1 if it could not be started or its time was over. `output` (-1: none) is where it writes.
-int run(int output, long seconds, char** command) {
+/// The wait status of the command; -1 if it did not start or exceeded its timeout.
+int run(long seconds, char** command) {
     sigset_t childEnded;
     sigset_t before;
     ::sigemptyset(&childEnded);
@@ -193,22 +222,31 @@ int run(int output, long seconds, char** command) {
         if (::getppid() != self) {
             ::_exit(1);
         }
-        if (output >= 0) {
-            ::dup2(output, STDOUT_FILENO);
-            ::dup2(output, STDERR_FILENO);
-        }
         execute(command);
     }
     return child < 0 ? -1 : waitFor(child, seconds);
 }
 
-/// The exit status of a shell.
+int shellStatus(int status) {
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// When a createContainer hook has failed, crun's process in the container reports it to crun, unblocks all
+/// signals, and goes on until crun kills it. If crun is slow, that process prints a confusing message about a
+/// missing program. A signal that stays pending until the unblock ends it before that. (Process 1 of a PID
+/// namespace cannot be ended this way.)
+void endParent(pid_t parent, const sigset_t& blocked) {
+    if (parent > 1 && ::sigismember(&blocked, SIGTERM) == 1 && ::getppid() == parent) {
+        ::kill(parent, SIGTERM);
+    }
+}
+
 int runInside(const char* description, char** command) {
-    const int status = run(-1, 0, command);
+    const int status = run(0, command);
     if (status != 0) {
         ::dprintf(STDERR_FILENO, "The hook which failed is %s\n", description);
     }
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return shellStatus(status);
 }
 
 int openControl(const char* cgroup, const char* name) {
@@ -235,7 +273,8 @@ int makeDeviceRules(const char* cgroup, const char* rules) {
         line[::strcspn(line, "\n")] = '\0';
         const bool usual = line[0] == '?';
         if (!writeAll(allow, line + usual, ::strlen(line + usual)) && !usual) {
-            ::dprintf(STDERR_FILENO, "Failed to allow the device %s in the container's cgroup: %s\n", line, ::strerror(errno));
+            ::dprintf(STDERR_FILENO, "Failed to allow the device %s in the container's cgroup: %s\n", line,
+                      ::strerror(errno));
             return 1;
         }
     }
@@ -246,28 +285,40 @@ int makeDeviceRules(const char* cgroup, const char* rules) {
 
 int main(int argc, char** argv) {
     const auto is = [&](const char* how) { return argc > 5 && ::strcmp(argv[1], how) == 0; };
-    const bool mark = argc == 5 && ::strcmp(argv[1], "mark") == 0;
-    if (!mark && !is("exec") && !is("wait") && !is("inside") && !is("devices")) {
+    const bool mark = argc == 5 && ::strcmp(argv[1], wrapper::mark) == 0;
+    if (!mark && !is(wrapper::become) && !is(wrapper::asChild) && !is(wrapper::wait) &&
+        !is(wrapper::inside) && !is(wrapper::devices)) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-hook exec|mark|wait|inside|devices INDEX TIMEOUT LOG|DESCRIPTION|CGROUP [PROGRAM|RULES "
+                  "usage: sarus-hook exec|fork|mark|wait|inside|devices INDEX TIMEOUT LOG|DESCRIPTION|CGROUP "
+                  "[PROGRAM|RULES "
                   "[ARGUMENT...]]\n");
         return 1;
     }
+    const pid_t parent = ::getppid();
+    const sigset_t blocked = unblockSignals();
     keepState();
-    if (is("devices")) {
+    if (is(wrapper::devices)) {
         return makeDeviceRules(argv[4], argv[5]);
     }
-    if (is("inside")) {
+    if (is(wrapper::inside)) {
         return runInside(argv[4], argv + 5);
     }
     const int log = openLog(argv[4]);
-    if (is("wait")) {  // its output goes to the log: one of the runtimes would drop it
-        if (const int status = run(log, ::strtol(argv[3], nullptr, 10), argv + 5); status != 0) {
-            tell(log, "failed", argv[2], status);
+    writeTo(log, argv[4]);
+    if (is(wrapper::wait)) {
+        if (const int status = run(::strtol(argv[3], nullptr, 10), argv + 5); status != 0) {
+            tell(log, wrapper::failed, argv[2], status);
         }
         return 0;
     }
-    tell(log, "begins", argv[2], 0);
+    tell(log, wrapper::begins, argv[2], 0);
+    if (is(wrapper::asChild)) {
+        const int status = run(0, argv + 5);
+        if (status != 0) {
+            endParent(parent, blocked);
+        }
+        return shellStatus(status);
+    }
     if (!mark) {
         execute(argv + 5);
     }

@@ -1,9 +1,9 @@
 // sarus-idmap [--enter=FD] UID GID COMMAND [ARGUMENT...]
 //
-// runc without privileges can only make a container whose user is 0. This program is what such a container starts first: it makes
-// one more user namespace in which its ids are the caller's again, or enters the one of descriptor FD, and becomes the command.
-// All capabilities are gone then (user_namespaces(7): ids other than 0 lose them in execve). It is linked statically, because it
-// runs inside of foreign images.
+// Rootless runc can create only containers whose user is 0. This program runs first in such a container: it
+// creates one more user namespace in which its ids are the caller's again, or enters the one of descriptor
+// FD, and becomes the command. The command has no capabilities (user_namespaces(7): ids other than 0 lose
+// them in execve). Linked statically, because it runs inside any image.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ bool isNumber(const char* text) {
     return *text != '\0' && text[::strspn(text, "0123456789")] == '\0';
 }
 
-/// execvp(3), but what is no program is not handed to the image's shell: no OCI runtime does that.
+/// Like execvp(3), but never runs a file through the image's shell: no OCI runtime does that.
 void tryToExecute(char** command) {
     if (::strchr(command[0], '/') != nullptr) {
         ::execv(command[0], command);
@@ -51,7 +51,8 @@ void tryToExecute(char** command) {
     while (directory != nullptr) {
         const auto length = static_cast<int>(::strcspn(directory, ":"));
         char path[4096];
-        const int size = ::snprintf(path, sizeof path, "%.*s%s%s", length, directory, length == 0 ? "" : "/", command[0]);
+        const int size =
+            ::snprintf(path, sizeof path, "%.*s%s%s", length, directory, length == 0 ? "" : "/", command[0]);
         if (size > 0 && static_cast<std::size_t>(size) < sizeof path) {
             ::execv(path, command);
         }
@@ -76,9 +77,9 @@ void tryToExecute(char** command) {
     ::_exit(1);
 }
 
-/// A namespace of its own does as well, if that of the caller's other containers cannot be entered.
+/// Failure is harmless: without access to the shared namespace the caller creates a new one.
 bool enter(const char* descriptor) {
-    const int fd = ::atoi(descriptor);
+    const int fd = static_cast<int>(::strtol(descriptor, nullptr, 10));
     const bool entered = ::setns(fd, CLONE_NEWUSER) == 0;
     ::close(fd);
     return entered;

@@ -7,7 +7,8 @@
 
 namespace sarus::test {
 
-/// Runs `body` in a process of its own, whose identity it may change, and returns what it returns (0 to 97). 98: it threw.
+/// Runs `body` in a process of its own, whose identity it may change, and returns what it returns (0 to 97).
+/// 98: it threw.
 template <typename Body>
 int isolated(Body body) {
     const pid_t pid = ::fork();

@@ -19,7 +19,7 @@
 #include "base/subprocess.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
-#include "starter/credentials.hpp"
+#include "starter/entry/credentials.hpp"
 
 namespace sarus::test {
 
@@ -83,11 +83,24 @@ public:
 
     std::string operator/(const std::string& name) const { return directory / name; }
 
-    /// Makes a squashfs of the directory "tree", all files owned by the user as after a pull, and returns its path.
-    std::string makeImage(const std::string& name = "image.squashfs", const std::vector<std::string>& more = {}) const {
+    /// Makes a squashfs of the directory "tree", all files owned by the user as after a pull, and returns its
+    /// path.
+    /// A copy of sarus-squashfs that every user can execute.
+    std::string imageServer() const {
+        const auto copy = *this / "sarus-squashfs";
+        if (!pathExists(copy)) {
+            const auto tests = ownProgramPath();
+            const auto build = tests.substr(0, tests.rfind('/', tests.rfind('/') - 1));
+            replaceFile(copy, readFile(build + "/sarus-squashfs", std::size_t{256} << 20U), 0755);
+        }
+        return copy;
+    }
+    std::string makeImage(const std::string& name = "image.squashfs",
+                          const std::vector<std::string>& more = {}) const {
         const auto image = directory / name;
-        std::vector<std::string> args{"mksquashfs",   directory / "tree", image,       "-noappend",  "-quiet",
-                                      "-no-progress", "-force-uid",       cat(userId), "-force-gid", cat(groupId)};
+        std::vector<std::string> args{"mksquashfs", directory / "tree", image,        "-noappend",
+                                      "-quiet",     "-no-progress",     "-force-uid", cat(userId),
+                                      "-force-gid", cat(groupId)};
         args.insert(args.end(), more.begin(), more.end());
         const auto output = runAndCapture({.path = "/usr/bin/mksquashfs", .args = args});
         EXPECT_TRUE(output.status.ok()) << output.out << output.err;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/unique_fd.hpp"
+
+namespace sarus::starter {
+
+/// Throws Error, naming the owner and the remedy, unless the open file is a directory of `owner` without any
+/// `forbidden` mode bit. `path`: for messages.
+void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidden);
+
+/// mkdir and open (O_PATH) of one component, never through a link. An existing entry must be as private as a
+/// new one: a directory of `owner` that nobody else can enter (mode 0700) or write to (other modes).
+UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::string& path, mode_t mode,
+                              uid_t owner);
+
+/// mkdir -p of a directory with mode 0700. Every component must belong to root alone. Throws Error.
+UniqueFd makeRootsDirectory(const std::string& path);
+
+struct OwnDirectory {
+    UniqueFd fd;
+    std::string path;
+};
+
+/// A user's directory below the world-writable `tempDir`: `sarus-<uid>`. If another user has taken that name:
+/// the first of the owner's directories `sarus-<uid>-<letters>`, created if missing. The letters are
+/// unpredictable, and nobody can create a directory for somebody else. `owner`: the uid as this process's
+/// user namespace shows it.
+OwnDirectory makeOwnDirectory(const std::string& tempDir, uid_t uid, uid_t owner);
+
+}  // namespace sarus::starter

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "starter/entry/credentials.hpp"
+
+namespace sarus::starter {
+
+/// User namespaces for the container, below the rootless starter's own. Empty: the OCI runtime creates new
+/// ones.
+struct UserNamespaces {
+    UniqueFd container;  ///< given to the container by the OCI runtime
+    UniqueFd payload;  ///< below that one; the id-map helper enters it. Empty where containers need no helper
+};
+
+/// Where a caller's rootless containers find each other's namespaces.
+struct NamespaceSharing {
+    std::string directory{};  ///< exists, the caller's alone; empty: share nothing
+    /// Whether the helper inside creates the container's user (engine::needsIdMapHelper).
+    bool idMapHelper = false;
+};
+
+/// Enters a user namespace in which the caller's uid and gid are 0, together with all of the caller's
+/// rootless starters on this node that have the same gid, limits and environment, and opens the namespaces of
+/// their containers. Only processes in one user namespace may read each other's memory and descriptors. The
+/// first starter creates the namespaces, and later ones enter those of any that still runs. No daemon and no
+/// cleanup are needed: the namespaces end with their last process.
+///
+/// If that fails for any reason, the starter gets namespaces of its own (--debug logs why). Throws Error only
+/// if it cannot have any.
+UserNamespaces enterSharedUserNamespace(Credentials& credentials, const NamespaceSharing& sharing);
+
+/// A path by which other processes can open this process's descriptor.
+std::string pathForOthers(int fd);
+
+}  // namespace sarus::starter

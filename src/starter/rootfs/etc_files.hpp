@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/site_config.hpp"
+#include "starter/entry/credentials.hpp"
+#include "starter/rootfs/rootfs.hpp"
+
+namespace sarus::starter {
+
+/// Replaces hosts, resolv.conf, nsswitch.conf, passwd and group in the container's /etc (reference
+/// documentation, "Root filesystem"). The first two come from the host, the others from the installation
+/// (`<prefixDir>/etc/container/nsswitch.conf`, `<prefixDir>/etc/passwd`, `<prefixDir>/etc/group`). The new
+/// files belong to the user and have mode 0644. The old ones are unlinked, never written through; /etc itself
+/// may be a symbolic link inside the root. With `account`, adds the caller's ids to passwd and group if they
+/// are missing. Throws Error if a source is missing.
+void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
+                   const std::optional<CallerAccount>& account);
+
+/// The text, with a passwd (group) line for the ids appended unless it has one already.
+std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const CallerAccount& account);
+std::string withGroupEntry(std::string group, gid_t gid, const CallerAccount& account);
+
+}  // namespace sarus::starter

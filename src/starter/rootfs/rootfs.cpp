@@ -1,0 +1,183 @@
+#include "starter/rootfs/rootfs.hpp"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/mounts.hpp"
+#include "base/path_in_root.hpp"
+#include "base/text.hpp"
+#include "node/selinux.hpp"
+#include "starter/rootfs/bind_mount.hpp"
+#include "starter/rootfs/etc_files.hpp"
+#include "starter/rootfs/overlay.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr auto lowerName = "overlay/rootfs-lower";
+constexpr auto upperName = "overlay/rootfs-upper";
+constexpr auto workName = "overlay/rootfs-work";
+
+/// A rootless overlay needs user.* xattrs, which ramfs never has.
+std::string ramFilesystem(const RootfsRequest& request) {
+    const bool ramfs =
+        request.config.ramFilesystemType == engine::RamFilesystem::ramfs && request.credentials.privileged();
+    return ramfs ? "ramfs" : "tmpfs";
+}
+
+void makeDirectory(int parent, const std::string& name) {
+    checkErrno(::mkdirat(parent, name.c_str(), 0755),
+               cat("Failed to create directory ", printable(name), " in the bundle"));
+}
+
+/// Mounts the container's own ram filesystem and creates the bundle's directories in it.
+void prepareBundle(const RootfsRequest& request) {
+    const auto& folder = request.config.rootfsFolder;
+    if (folder.empty() || folder == "." || folder == ".." || folder == "overlay" ||
+        folder.find('/') != std::string::npos) {
+        throw Error(cat("Failed to prepare the bundle: '", printable(folder),
+                        "' cannot be the name of the root filesystem's directory"),
+                    "Set \"rootfsFolder\" to a plain name such as \"rootfs\" in sarus.json");
+    }
+    const auto type = ramFilesystem(request);
+    const auto& limit = request.config.writableLayerSize;
+    mountFilesystem(type, request.bundleDir, type, MS_NOSUID | MS_NODEV,
+                    limit && type == "tmpfs" ? cat("mode=755,size=", *limit) : std::string("mode=755"));
+    const auto bundle = openFile(request.bundleDir, O_PATH | O_DIRECTORY);
+    for (const std::string& name : {folder, std::string("overlay"), std::string(lowerName),
+                                    std::string(upperName), std::string(workName)}) {
+        makeDirectory(bundle.get(), name);
+    }
+    const auto owner = request.credentials.ownerUid();
+    const auto group = request.credentials.ownerGid();
+    checkErrno(::fchownat(bundle.get(), upperName, owner, group, AT_SYMLINK_NOFOLLOW),
+               "Failed to give the upper layer to the user");
+}
+
+/// A directory for mounts of the runtime or the starter. Replaces anything else in the image (a symbolic
+/// link, a file).
+UniqueFd ensureTopDirectory(int root, const char* name) {
+    constexpr int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    UniqueFd fd(::openat(root, name, flags));
+    if (!fd) {
+        if (::unlinkat(root, name, 0) != 0 && errno != ENOENT) {
+            throwErrno(cat("Failed to replace /", name, " in the container"));
+        }
+        checkErrno(::mkdirat(root, name, 0755), cat("Failed to create /", name, " in the container"));
+        fd.reset(checkErrno(::openat(root, name, flags), cat("Failed to open /", name, " in the container")));
+    }
+    return fd;
+}
+
+/// The runtime adds the device nodes later.
+UniqueFd mountDev(int root, const std::string& type, const std::optional<std::string>& label) {
+    const auto mountPoint = ensureTopDirectory(root, "dev");
+    mountFilesystem(type, descriptorPath(mountPoint.get()), type, MS_NOSUID | MS_STRICTATIME,
+                    node::withMountLabel("mode=755,size=65536k", label));
+    return ensureTopDirectory(root, "dev");
+}
+
+void bindInit(int dev, const std::string& initPath, const std::optional<std::string>& label) {
+    try {
+        bringProgram(openFile(initPath, O_PATH).get(), dev, "init", label);
+    } catch (Error& error) {
+        error.addContext("Failed to provide /dev/init in the container");
+        throw;
+    }
+}
+
+}  // namespace
+
+std::string_view Rootfs::forgetHelper(pid_t pid) noexcept {
+    if (image.forgetHelper(pid)) {
+        return "the image (sarus-squashfs)";
+    }
+    if (pid > 0 && overlayHelper.pid() == pid) {
+        overlayHelper.release();
+        return "the root filesystem (fuse-overlayfs)";
+    }
+    return {};
+}
+
+void bringProgram(int program, int root, const std::string& path, const std::optional<std::string>& label) {
+    constexpr std::size_t largest = 64U << 20U;
+    const auto target = createInRoot(root, path, EntryKind::file, {.fileMode = 0755});
+    if (!label) {
+        bindMount(program, target.get(), {.readonly = true});
+        return;
+    }
+    const auto content = readAll(openFile(descriptorPath(program), O_RDONLY).get(), largest, path);
+    writeAll(openFile(descriptorPath(target.get()), O_WRONLY | O_TRUNC).get(), content, path);
+}
+
+Rootfs buildRootfs(const RootfsRequest& request) {
+    const auto& plan = request.plan;
+    const auto& credentials = request.credentials;
+    Rootfs rootfs;
+    rootfs.bundle = request.bundleDir;
+    rootfs.folder = request.config.rootfsFolder;
+
+    prepareBundle(request);
+    rootfs.image = mountImage({.imageFd = request.imageFd,
+                               .imagePath = request.imagePath,
+                               .policy = request.config.imageMount,
+                               .tempDir = request.config.tempDir,
+                               .imageBuilderPath = request.imageBuilderPath,
+                               .serverPath = request.squashfsServerPath,
+                               .label = request.config.selinuxMountLabel,
+                               .target = cat(request.bundleDir, '/', lowerName),
+                               .bundleDir = request.bundleDir,
+                               .sharingDirectory = request.imageSharingDirectory,
+                               .whyNotByKernel = request.whyNotByKernel,
+                               .onlyByKernel = !request.config.imagePolicy.isEmpty()},
+                              credentials);
+    rootfs.overlayHelper = mountOverlay({.base = request.bundleDir,
+                                         .lower = lowerName,
+                                         .upper = upperName,
+                                         .work = workName,
+                                         .target = rootfs.folder},
+                                        request.config.selinuxMountLabel, credentials);
+
+    // Otherwise a mount of /tmp or / would include the container itself, the next one both of them, and so
+    // on. Must follow the overlay mount, which clones its layers.
+    checkErrno(::mount(nullptr, request.bundleDir.c_str(), nullptr, MS_UNBINDABLE, nullptr),
+               "Failed to make the bundle unbindable");
+
+    rootfs.root = openFile(cat(request.bundleDir, '/', rootfs.folder), O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    const auto dev = mountDev(rootfs.root.get(), ramFilesystem(request), request.config.selinuxMountLabel);
+    ensureTopDirectory(rootfs.root.get(), "proc");
+    ensureTopDirectory(rootfs.root.get(), "sys");
+    writeEtcFiles(rootfs.root.get(), request.config, credentials, request.account);
+    if (plan.initPath) {
+        bindInit(dev.get(), *plan.initPath, request.config.selinuxMountLabel);
+    }
+
+    const ContainerTree tree(credentials, request.config, rootfs.root.get(), dev.get());
+    for (const auto& mount : plan.mounts) {
+        tree.bind(mount);
+    }
+    for (const auto& device : plan.devices) {
+        if (auto rule = tree.bindDevice(device)) {
+            rootfs.deviceRules.push_back(std::move(*rule));
+        }
+    }
+    if (!plan.workdir.empty()) {
+        tree.createWorkdir(plan.workdir);
+    }
+    if (const auto home = engine::homeOf(plan)) {
+        tree.createHome(*home);
+    }
+    tree.requireDevForRuntime();
+    return rootfs;
+}
+
+}  // namespace sarus::starter

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/site_config.hpp"
+#include "oci/runtime/runtime_config.hpp"
+#include "starter/entry/credentials.hpp"
+#include "starter/image/image_mount.hpp"
+
+namespace sarus::starter {
+
+/// The caller's line in the container's passwd and group, used only if the installation's files lack the ids.
+struct CallerAccount {
+    std::string name;   ///< names with characters outside [A-Za-z0-9_.-] become "user<uid>"
+    std::string group;  ///< same rule: "group<gid>"
+    std::string home;   ///< absolute, else "/"
+};
+
+/// The input of buildRootfs().
+struct RootfsRequest {
+    const engine::ContainerPlan& plan;
+    const engine::SiteConfig& config;
+    const Credentials& credentials;
+    int imageFd = -1;              ///< O_RDONLY, opened with the caller's rights
+    std::string imagePath;         ///< for messages only
+    std::string bundleDir;         ///< exists; only root (rootless: the caller) can change it
+    std::string imageBuilderPath;  ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
+    std::string squashfsServerPath;  ///< absolute path of sarus-squashfs
+    std::optional<CallerAccount> account{};
+    std::string whyNotByKernel{};         ///< as in ImageMountRequest
+    std::string imageSharingDirectory{};  ///< as in ImageMountRequest
+};
+
+/// A finished root filesystem. It exists in the mount namespace; this object holds what must outlive the
+/// container: the FUSE servers of the image and of the overlay (children of this process: do not reap them
+/// with waitpid(-1) before the container has ended, or call forgetHelper), and the lock that protects an
+/// unpacked image.
+class Rootfs {
+public:
+    /// The directory for config.json: the root of the container's own ram filesystem (mode 0755, owned by the
+    /// starter).
+    const std::string& bundleDir() const noexcept { return bundle; }
+    /// `root.path` of config.json, relative to bundleDir().
+    const std::string& rootFolder() const noexcept { return folder; }
+    /// The root directory of the container (O_PATH).
+    int rootFd() const noexcept { return root.get(); }
+    /// One rule for each device of the plan, in its order.
+    const std::vector<oci::RuntimeDeviceRule>& devices() const noexcept { return deviceRules; }
+    /// Call this if somebody else reaped a child, because its pid may be reused. Returns a description of
+    /// what the child provided; "" for an unknown pid.
+    std::string_view forgetHelper(pid_t pid) noexcept;
+    /// A child that serves other containers, too, and may outlive this one; else -1.
+    pid_t sharedChild() const noexcept { return image.sharedChild(); }
+    /// A pidfd of the image's server, if it is that of another container; else -1.
+    int foreignImageServer() const noexcept { return image.foreignServer(); }
+
+private:
+    friend Rootfs buildRootfs(const RootfsRequest& request);
+
+    std::string bundle;
+    std::string folder;
+    UniqueFd root;
+    std::vector<oci::RuntimeDeviceRule> deviceRules;
+    MountedImage image;
+    Child overlayHelper;
+};
+
+/// Binds a program of the node (an open descriptor) read-only into the container. With `label`, the SELinux
+/// label of the container's files, copies it instead, because a bound file cannot get a label. `path` is
+/// resolved inside the directory `root` and lies in the container's /dev.
+void bringProgram(int program, int root, const std::string& path, const std::optional<std::string>& label);
+
+/// Builds the container's root filesystem below `bundleDir` (reference documentation, "Root filesystem" and
+/// "Bind mounts"): a ram filesystem; the image and a writable overlay on it, nosuid and nodev; /dev; the
+/// files in /etc; init; the plan's mounts and devices in their order; the working directory.
+///
+/// Call it in the container's own mount namespace with slave mounts (rootless: in a user namespace, too), as
+/// root, single-threaded, with umask 022 and /proc mounted. Opens the plan's host paths as the caller, and
+/// resolves all container paths inside the container's root. Throws Error with the documented messages;
+/// completed mounts go away with the namespace.
+Rootfs buildRootfs(const RootfsRequest& request);
+
+}  // namespace sarus::starter

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/site_config.hpp"
+#include "hook_contracts/id_map.hpp"
+#include "oci/runtime/runtime_config.hpp"
+#include "starter/entry/entry.hpp"
+#include "starter/namespaces/shared_namespaces.hpp"
+#include "starter/rootfs/rootfs.hpp"
+#include "starter/runtime/runtime.hpp"
+
+namespace sarus::starter {
+
+using hook_contracts::idMapHelperInside;
+
+/// The descriptor number with which the runtime passes the payload's user namespace to the helper: the next
+/// one after the container's descriptors.
+int payloadNamespaceNumber(const engine::ContainerPlan& plan);
+
+/// The limits as in config.json.
+std::vector<oci::RuntimeRlimit> callerLimits(const std::vector<CallerLimit>& limits);
+
+/// The input of config.json.
+struct BundleRequest {
+    std::vector<CallerLimit> limits;  ///< limits restored for the payload
+    const engine::ContainerPlan& plan;
+    const engine::SiteConfig& config;
+    const Credentials& credentials;
+    const RuntimeProgram& runtime;
+    const Rootfs& rootfs;
+    std::string idMapHelper;  ///< host path of the helper that rootless containers may need inside
+    std::string hookWrapper;  ///< host path of the program that starts the hooks
+    /// runc's v1 device cgroup, if a hook sets its rules.
+    std::optional<std::string> runcDevices;
+    const UserNamespaces& userNamespaces;  ///< namespaces that the container shares with others
+};
+
+/// Writes config.json (0600) beside the root filesystem, and provides the id-map helper in the container if
+/// needed. Returns the `linux.resources.devices` set by the precreate hooks, if any: crun does not apply them
+/// by itself. Throws Error if a hook fails or writes an invalid configuration.
+std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request);
+
+/// The error for a missing command, worded like runc's, with a hint for common mistakes. `args`: its command
+/// line.
+Error missingCommand(const std::vector<std::string>& args);
+
+/// Looks for the payload's program as execvp(3) would, inside the container and with the caller's rights.
+/// Throws Error worded like runc's if it is missing. Leaves to the runtime what cannot be decided before the
+/// container is complete, and everything if a hook runs before the program, because the hook may provide it.
+/// If the program is for another processor, returns what to tell the user should the start fail (it succeeds
+/// on a node with an emulator); otherwise "".
+std::string checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials);
+
+}  // namespace sarus::starter

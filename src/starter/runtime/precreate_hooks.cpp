@@ -1,0 +1,175 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/pipe.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "starter/runtime/hooks.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr std::size_t largestConfig = 16U << 20U;
+constexpr std::size_t largestMessage = 64U << 10U;
+
+UniqueFd memoryFile(const char* name) {
+    return UniqueFd(
+        checkErrno(::memfd_create(name, MFD_CLOEXEC), "Failed to create a memory file for a hook"));
+}
+
+/// Collects a hook's output up to a limit, and discards the rest.
+class Collector {
+public:
+    explicit Collector(std::size_t theLimit) : limit(theLimit) {
+        checkErrno(::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK), "Failed to set up a pipe for a hook");
+    }
+
+    int input() const noexcept { return pipe.writer.get(); }
+    void closeInput() noexcept { pipe.writer.reset(); }
+    /// -1 when everything has been written.
+    int descriptor() const noexcept { return pipe.reader.get(); }
+    const std::string& text() const noexcept { return collected; }
+    bool isCut() const noexcept { return cut; }
+
+    void readAvailable() {
+        std::array<char, 16384> buffer{};
+        ssize_t count = 0;
+        while (pipe.reader && (count = ::read(pipe.reader.get(), buffer.data(), buffer.size())) > 0) {
+            const auto kept = std::min(static_cast<std::size_t>(count), limit - collected.size());
+            collected.append(buffer.data(), kept);
+            cut = cut || kept < static_cast<std::size_t>(count);
+        }
+        if (count == 0) {
+            pipe.reader.reset();
+        }
+    }
+
+private:
+    std::size_t limit;
+    std::string collected{};
+    bool cut = false;
+    Pipe pipe = makePipe();
+};
+
+/// False if the process did not end in time. All signals are blocked here, so SIGCHLD stays pending until it
+/// is taken.
+bool waitUntilEnded(pid_t process, std::optional<std::uint64_t> seconds, Collector& output,
+                    Collector& errors) {
+    timespec start{};
+    ::clock_gettime(CLOCK_MONOTONIC, &start);
+    sigset_t childEnded;
+    ::sigemptyset(&childEnded);
+    ::sigaddset(&childEnded, SIGCHLD);
+    while (true) {
+        siginfo_t info{};
+        const bool ended =
+            ::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == process;
+        output.readAvailable();
+        errors.readAvailable();
+        if (ended) {
+            return true;
+        }
+        timespec now{};
+        ::clock_gettime(CLOCK_MONOTONIC, &now);
+        if (seconds && static_cast<std::uint64_t>(now.tv_sec - start.tv_sec) >= *seconds) {
+            return false;
+        }
+        const timespec patience{.tv_sec = 0, .tv_nsec = 100'000'000};
+        std::array<pollfd, 2> sources{{{output.descriptor(), POLLIN, 0}, {errors.descriptor(), POLLIN, 0}}};
+        if (output.descriptor() >= 0 || errors.descriptor() >= 0) {
+            ::ppoll(sources.data(), sources.size(), &patience, nullptr);
+        } else {
+            ::sigtimedwait(&childEnded, nullptr, &patience);
+        }
+    }
+}
+
+struct Edited {
+    std::string text;
+    oci::BundleConfig config;
+};
+
+Edited runOne(const engine::PlannedHook& planned, const std::string& configJson) {
+    const auto& hook = planned.hook;
+    const auto title =
+        cat("The hook '", printable(planned.name), "' (", printable(hook.path), ", precreate)");
+    const auto input = memoryFile("config.json");
+    writeAll(input.get(), configJson, "a hook's input");
+    checkErrno(::lseek(input.get(), 0, SEEK_SET), "Failed to rewind a hook's input");
+    Collector output(largestConfig);
+    Collector errors(largestMessage);
+    auto args = hook.args;
+    if (args.empty()) {
+        args.push_back(hook.path);
+    }
+    auto child = start({.path = hook.path,
+                        .args = std::move(args),
+                        .environment = hook.env,
+                        .stdinFd = input.get(),
+                        .stdoutFd = output.input(),
+                        .stderrFd = errors.input()});
+    output.closeInput();
+    errors.closeInput();
+    if (!waitUntilEnded(child.pid(), hook.timeout, output, errors)) {
+        throw Error(cat(title, " did not end within ", *hook.timeout, " s"));
+    }
+    const auto status = child.wait();
+    const auto said = printable(trim(errors.text()));
+    if (!status.ok()) {
+        throw Error(cat(title, " failed with ", status.signal != 0 ? "signal " : "status ",
+                        status.signal != 0 ? status.signal : status.code, said.empty() ? "" : ": ", said));
+    }
+    if (!said.empty()) {
+        logWarn("Hooks", cat(title, ": ", said));
+    }
+    const auto refuse = [&](const std::string& why) {
+        return Error(
+            cat(title, " did not write a configuration (a JSON object) to its standard output", why));
+    };
+    if (output.isCut()) {
+        throw refuse("");
+    }
+    try {
+        return {output.text(),
+                oci::BundleConfig::parse(output.text(), "config.json after the precreate hooks")};
+    } catch (const Error& error) {
+        throw refuse(cat(": ", error.what()));
+    }
+}
+
+}  // namespace
+
+EditedConfig runPrecreateHooks(const engine::ContainerPlan& plan, std::string configJson) {
+    EditedConfig result{.text = std::move(configJson)};
+    std::optional<oci::BundleConfig> last;
+    for (const auto& planned : plan.hooks) {
+        if (planned.stage == oci::precreateStage) {
+            auto [text, config] = runOne(planned, result.text);
+            result.text = std::move(text);
+            last = std::move(config);
+        }
+    }
+    if (last) {
+        result.deviceRules = last->deviceRules();
+    }
+    return result;
+}
+
+}  // namespace sarus::starter

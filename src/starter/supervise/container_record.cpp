@@ -1,0 +1,306 @@
+#include "starter/supervise/container_record.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <set>
+#include <string_view>
+
+#include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/file_lock.hpp"
+#include "base/log.hpp"
+#include "base/process_tree.hpp"
+#include "base/text.hpp"
+#include "oci/json/json_node.hpp"
+#include "oci/json/json_writer.hpp"
+#include "starter/devices/device_cgroup.hpp"
+#include "starter/supervise/running_container.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Node = oci::JsonNode<Json>;
+
+constexpr std::size_t largestRecord = 64U << 20U;
+/// Size limit for each list and for all other strings of a record.
+constexpr std::size_t largestEnvironment = 192U << 10U;
+constexpr std::size_t largestCommand = 32U << 10U;
+constexpr std::size_t largestString = 32U << 10U;
+
+std::string recordPath(const std::string& runtimeRoot, const std::string& containerName) {
+    return cat(runtimeRoot, "/.", containerName, ".json");  // no container's name begins with a dot
+}
+
+std::string_view nameOfRecord(std::string_view fileName) {
+    constexpr std::string_view suffix = ".json";
+    const bool record =
+        fileName.size() > suffix.size() + 1 && fileName.starts_with('.') && fileName.ends_with(suffix);
+    return record ? fileName.substr(1, fileName.size() - suffix.size() - 1) : std::string_view();
+}
+
+/// Only the owner of a record locks it for longer. Others lock it to check that it exists, and to clean up
+/// after a dead container; that takes less than this.
+constexpr int patienceMilliseconds = 200;
+
+std::size_t sizeAsJson(std::string_view text) {
+    return oci::JsonWriter().value(text).text().size() + 1;
+}
+
+/// The strings that fit into `space`, in their order.
+std::vector<std::string> fitting(const std::vector<std::string>& strings, std::size_t space) {
+    constexpr std::size_t mostOfCharacter = 6;  // "\u0001"
+    std::size_t most = 0;
+    for (const auto& text : strings) {
+        most += mostOfCharacter * text.size() + std::string_view("\"\",").size();
+    }
+    if (most <= space) {
+        return strings;  // almost always: do not serialise them only to measure their size
+    }
+    std::vector<std::string> kept;
+    for (const auto& text : strings) {
+        // A string takes at least its length: do not serialise large ones only to measure their size.
+        const auto size = text.size() < space ? sizeAsJson(text) : text.size();
+        if (size <= space) {
+            kept.push_back(text);
+            space -= size;
+        }
+    }
+    return kept;
+}
+
+std::string serialize(const ContainerRecord& record) {
+    const auto command = fitting(record.command, largestCommand);
+    const auto environment = fitting(record.environment, largestEnvironment);
+    for (const auto* text : {&record.image, &record.workdir}) {
+        if (sizeAsJson(*text) > largestString) {
+            throw Error(
+                cat("The path of the image or the working directory is too long (", text->size(), " bytes)"));
+        }
+    }
+    oci::JsonWriter out;
+    out.beginObject();
+    out.member("image", record.image);
+    out.member("command", command);
+    out.member("environment", environment);
+    out.member("incomplete",
+               command.size() < record.command.size() || environment.size() < record.environment.size());
+    out.member("workdir", record.workdir);
+    if (record.apparmorProfile) {
+        out.member("apparmorProfile", *record.apparmorProfile);
+    }
+    if (record.selinuxLabel) {
+        out.member("selinuxLabel", *record.selinuxLabel);
+    }
+    out.member("idMapHelper", record.idMapHelper);
+    out.endObject();
+    return out.text();
+}
+
+ContainerRecord parse(const std::string& text, const std::string& path) {
+    const auto document = oci::parseJson<Json>(text, path);
+    const Node root(document, "", path);
+    const auto member = [&](const char* key) -> const Json& {
+        const auto found = root.object().find(key);
+        if (found == document.end()) {
+            root.reject(cat("the key ", key, " is missing"));
+        }
+        return *found;
+    };
+    const auto strings = [&](const char* key) { return root.member(key, member(key)).strings(); };
+    const auto optionalString = [&](const char* key) -> std::optional<std::string> {
+        const auto found = root.object().find(key);
+        return found == document.end() ? std::nullopt : std::optional(root.member(key, *found).string());
+    };
+    ContainerRecord record;
+    record.image = root.member("image", member("image")).string();
+    record.command = strings("command");
+    record.environment = strings("environment");
+    record.workdir = root.member("workdir", member("workdir")).string();
+    record.apparmorProfile = optionalString("apparmorProfile");
+    record.selinuxLabel = optionalString("selinuxLabel");
+    const auto flag = [&](const char* key) {
+        const auto found = root.object().find(key);
+        return found != document.end() && root.member(key, *found).boolean();
+    };
+    record.incomplete = flag("incomplete");
+    record.idMapHelper = flag("idMapHelper");
+    return record;
+}
+
+/// The runtimes' own state of a container: each keeps a file for it.
+std::optional<RuntimeState> readRuntimeState(const std::string& runtimeRoot,
+                                             const std::string& containerName) {
+    for (const auto runtime : {engine::OciRuntime::crun, engine::OciRuntime::runc}) {
+        try {
+            if (const auto path = runtimeStateFile(runtime, runtimeRoot, containerName); pathExists(path)) {
+                return parseRuntimeState(readFile(path, largestRecord), runtime);
+            }
+        } catch (const Error&) {
+            return std::nullopt;  // the runtime was killed while writing it
+        }
+    }
+    return std::nullopt;
+}
+
+/// Requires the lock of the record. True if nothing is left of a container but `state`. The container may
+/// have survived the kill of its starter and janitor: it may ignore SIGHUP.
+bool isDead(const std::optional<RuntimeState>& state) {
+    if (!state) {
+        return true;
+    }
+    const Process first(state->pid);
+    return first.started() != state->started || !first.isRunning();
+}
+
+/// Requires the lock of the record, whose text is `record`.
+void removeEverythingOf(const std::string& runtimeRoot, const std::string& containerName,
+                        const std::optional<RuntimeState>& state, std::string_view record) {
+    auto cgroups = state ? state->cgroups : std::vector<std::string>();
+    const auto noted = split(record, '\n');
+    cgroups.insert(cgroups.end(), noted.begin() + 1, noted.end());
+    for (const auto& cgroup : cgroups) {
+        removeUnusedCgroup(AT_FDCWD, cgroup, 50);
+    }
+    if (const auto directory = cat(runtimeRoot, '/', containerName); pathExists(directory)) {
+        removeTree(directory);
+    }
+}
+
+/// The text of a record is one line of JSON, followed by the directories of the container's cgroups, one per
+/// line.
+std::string_view jsonOf(std::string_view text) {
+    return text.substr(0, text.find('\n'));
+}
+
+/// The names with a record or a runtime's state.
+std::set<std::string> knownNames(const std::string& runtimeRoot) {
+    std::set<std::string> names;
+    Directory entries(runtimeRoot);
+    while (const char* entry = entries.next()) {
+        const std::string_view name = entry;
+        struct stat status {};
+        if (const auto container = nameOfRecord(name); !container.empty()) {
+            names.emplace(container);
+        } else if (!name.starts_with('.') &&
+                   ::fstatat(entries.fd(), entry, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   S_ISDIR(status.st_mode)) {
+            names.emplace(name);
+        }
+    }
+    return names;
+}
+
+void sweep(const std::string& runtimeRoot, const std::string& containerName) {
+    const auto path = recordPath(runtimeRoot, containerName);
+    const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !hasName(file.get(), path)) {
+        return;
+    }
+    const auto state = readRuntimeState(runtimeRoot, containerName);
+    const auto text = readAll(file.get(), largestRecord, path);
+    if (isDead(state)) {
+        removeEverythingOf(runtimeRoot, containerName, state, text);
+    }
+    ::unlink(path.c_str());  // useless without its lock, although the container may live
+}
+
+}  // namespace
+
+RecordFile RecordFile::create(const std::string& runtimeRoot, const std::string& containerName,
+                              const ContainerRecord& record) {
+    const auto path = recordPath(runtimeRoot, containerName);
+    const auto inUse = [&] {
+        return Error(cat("A container with the name '", printable(containerName), "' exists already"),
+                     "Choose another --name");
+    };
+    UniqueFd file;
+    do {  // until the name refers to the locked file: its former owner removes it
+        file = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+        const auto lock = lockWithin(file.get(), path, patienceMilliseconds);
+        if (lock == LockResult::busy) {
+            throw inUse();
+        }
+        if (lock == LockResult::unsupported) {
+            logWarn("Runtime", cat("The filesystem of \"", printable(path),
+                                   "\" has no file locks: what a killed container leaves there stays until "
+                                   "its name is used again"));
+        }
+    } while (!hasName(file.get(), path));
+    if (pathExists(cat(runtimeRoot, '/', containerName))) {
+        const auto state = readRuntimeState(runtimeRoot, containerName);
+        if (!isDead(state)) {
+            throw inUse();
+        }
+        removeEverythingOf(runtimeRoot, containerName, state,
+                           readAll(file.get(), largestRecord, printable(path)));
+        checkErrno(::lseek(file.get(), 0, SEEK_SET), cat("Failed to write ", printable(path)));
+    }
+    RecordFile owned(std::move(file), path);
+    checkErrno(::ftruncate(owned.fd.get(), 0), cat("Failed to empty ", printable(path)));
+    writeAll(owned.fd.get(), serialize(record), printable(path));
+    return owned;
+}
+
+void RecordFile::remove() noexcept {
+    if (!path.empty()) {
+        ::unlink(path.c_str());
+        path.clear();
+    }
+}
+
+void RecordFile::removeRemains(const std::string& runtimeRoot, const std::string& containerName) const {
+    checkErrno(::lseek(fd.get(), 0, SEEK_SET), cat("Failed to read ", printable(path)));
+    removeEverythingOf(runtimeRoot, containerName, readRuntimeState(runtimeRoot, containerName),
+                       readAll(fd.get(), largestRecord, path));
+}
+
+void RecordFile::noteCgroup(const std::string& directory) {
+    writeAll(fd.get(), cat('\n', directory), printable(path));
+}
+
+void sweepDeadContainers(const std::string& runtimeRoot) {
+    for (const auto& name : knownNames(runtimeRoot)) {
+        try {
+            sweep(runtimeRoot, name);
+        } catch (const Error& error) {
+            logInfo("Runtime", cat("What is left of the container '", printable(name),
+                                   "' stays for now: ", error.what()));
+        }
+    }
+}
+
+std::size_t countContainers(const std::string& runtimeRoot) {
+    const auto names = knownNames(runtimeRoot);
+    return static_cast<std::size_t>(std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+        const UniqueFd record(
+            ::open(recordPath(runtimeRoot, name).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+        const bool isHeld = record && ::flock(record.get(), LOCK_SH | LOCK_NB) != 0;
+        return isHeld || !isDead(readRuntimeState(runtimeRoot, name));
+    }));
+}
+
+bool hasEnded(const std::string& runtimeRoot, const std::string& containerName) {
+    return isDead(readRuntimeState(runtimeRoot, containerName));
+}
+
+std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const std::string& containerName) {
+    const auto path = recordPath(runtimeRoot, containerName);
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!file) {
+        return std::nullopt;
+    }
+    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
+        return std::nullopt;  // the lock is free: its starter and janitor were killed
+    }
+    return parse(std::string(jsonOf(readAll(file.get(), largestRecord, printable(path)))), path);
+}
+
+}  // namespace sarus::starter

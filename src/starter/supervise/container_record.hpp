@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+
+namespace sarus::starter {
+
+/// The starter's data about a running container that the runtimes do not provide.
+struct ContainerRecord {
+    std::string image;                     ///< reference, or the path of a file
+    std::vector<std::string> command;      ///< argv of its first process
+    std::vector<std::string> environment;  ///< "NAME=value"
+    std::string workdir;
+    /// The profile that also confines every process that joins it.
+    std::optional<std::string> apparmorProfile = std::nullopt;
+    std::optional<std::string> selinuxLabel = std::nullopt;
+    bool incomplete = false;   ///< RecordFile has omitted large variables or arguments
+    bool idMapHelper = false;  ///< the helper inside created its user (engine::needsIdMapHelper)
+};
+
+/// The record's file `.<name>.json`, beside the runtime's states. It stays locked while its container lives:
+/// without a locked record, a runtime's state is a leftover of a killed starter. The destructor removes the
+/// file.
+class RecordFile {
+public:
+    /// Removes leftovers of a dead container of this name. Throws Error "A container with the name ... exists
+    /// already" if a record of this name is locked, or the runtime's state names a running process.
+    ///
+    /// A record stays below 300 KiB: /run is small and shared by all users, and a user's variables may have
+    /// megabytes. Omits variables and arguments that would exceed this, and keeps smaller ones after them.
+    static RecordFile create(const std::string& runtimeRoot, const std::string& containerName,
+                             const ContainerRecord& record);
+
+    RecordFile(RecordFile&& other) noexcept : fd(std::move(other.fd)), path(std::exchange(other.path, {})) {}
+    RecordFile& operator=(RecordFile&&) = delete;
+    ~RecordFile() { remove(); }
+
+    int descriptor() const noexcept { return fd.get(); }
+    /// Records a cgroup to be removed with the container.
+    void noteCgroup(const std::string& directory);
+    /// Removes the container's runtime state and cgroups, which a killed runtime leaves behind. Throws Error.
+    void removeRemains(const std::string& runtimeRoot, const std::string& containerName) const;
+    void remove() noexcept;
+    /// The other process of a fork owns the file from now on.
+    void release() noexcept { path.clear(); }
+
+private:
+    RecordFile(UniqueFd file, std::string name) noexcept : fd(std::move(file)), path(std::move(name)) {}
+
+    UniqueFd fd;
+    std::string path;
+};
+
+/// Removes leftovers of containers whose starters were killed together with their janitors and runtimes:
+/// records, runtime states, cgroups. Does not disturb concurrent starts or containers whose first process
+/// still runs. Keeps what it cannot remove.
+void sweepDeadContainers(const std::string& runtimeRoot);
+
+/// The containers that live or are about to, including that of a record which the caller holds.
+std::size_t countContainers(const std::string& runtimeRoot);
+
+/// True if the runtime knows no first process of the container, or that process is gone.
+bool hasEnded(const std::string& runtimeRoot, const std::string& containerName);
+
+/// nullopt if there is no living container of that name. Throws Error for an invalid file.
+std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const std::string& containerName);
+
+}  // namespace sarus::starter

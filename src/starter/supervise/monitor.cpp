@@ -1,0 +1,371 @@
+#include "starter/supervise/monitor.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/process_tree.hpp"
+#include "base/text.hpp"
+#include "starter/entry/credentials.hpp"
+#include "starter/supervise/read_back.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+sigset_t allSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    return all;
+}
+
+ExitStatus fromWaitStatus(int status) {
+    if (WIFSIGNALED(status)) {
+        return {.code = 0, .signal = WTERMSIG(status)};
+    }
+    return {.code = WEXITSTATUS(status), .signal = 0};
+}
+
+/// Every runtime gives the payload a session and a process group of its own, so a terminal would stop that
+/// group.
+void signalPayload(pid_t runtime, int number) {
+    const auto payloads = Process(runtime).children();
+    // They belong to the user, as this process does. CAP_KILL could only hit a stranger that reuses the pid
+    // of a payload that has just ended.
+    const WithoutCapabilities userAlone;
+    for (const auto& payload : payloads) {
+        if (::kill(-payload.pid(), number) != 0) {
+            payload.signal(number);
+        }
+    }
+}
+
+/// True for processes of a container: unlike hooks, they cannot gain privileges or leave its user namespace.
+bool isConfined(const Process& process) {
+    const auto status = process.read("status");
+    const Process self(::getpid());
+    return statusField(status, "NoNewPrivs") == "1" && statusField(status, "Uid") == cat(::getuid()) &&
+           (statusField(self.read("status"), "NoNewPrivs") != "1" ||
+            process.read("uid_map") != self.read("uid_map"));
+}
+
+bool isReadable(int fd) {
+    pollfd source{fd, POLLIN, 0};
+    return ::poll(&source, 1, 0) > 0;
+}
+
+/// A process whose end requires ending its companions.
+class Leader {
+public:
+    explicit Leader(const Process& theProcess)
+        : process(theProcess), end(static_cast<int>(::syscall(SYS_pidfd_open, theProcess.pid(), 0))) {}
+
+    bool isOver() const { return !process.isRunning(); }
+    /// -1 if the process cannot be polled (before Linux 5.3).
+    int descriptor() const noexcept { return end.get(); }
+
+private:
+    Process process;
+    UniqueFd end;
+};
+
+class Watch {
+public:
+    Watch(Child child, const Reaped& onReaped, const WatchedThings& theThings)
+        : runtime(std::move(child)), reaped(onReaped), things(theThings) {
+        if (things.container != nullptr) {
+            leaders.emplace_back(*things.container);
+        }
+    }
+
+    RuntimeEnd run() {
+        const auto all = allSignals();
+        const UniqueFd signals(
+            checkErrno(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK), "Failed to watch signals"));
+        while (true) {
+            wait(signals.get());
+            signalfd_siginfo info{};
+            while (::read(signals.get(), &info, sizeof info) == sizeof info) {
+                handle(static_cast<int>(info.ssi_signo));
+            }
+            if (reapChildren()) {  // after reading its SIGCHLD: a later one ends the next wait
+                break;
+            }
+            if (things.hookLog != nullptr) {
+                things.hookLog->forward();
+            }
+            if (things.program != nullptr) {
+                noteStart();
+            }
+            if (unread) {
+                readBack();
+            }
+            if (things.terminal != nullptr) {
+                things.terminal->forward();
+            }
+            endWithOwner();
+            if (!imageLost) {
+                lookForImage();
+            }
+            if (isOver()) {
+                killLeftovers();
+            }
+        }
+        if (things.hookLog != nullptr) {
+            things.hookLog->finish();
+        }
+        if (things.program != nullptr) {
+            things.program->read();
+            end.programStarted = things.program->started();
+        }
+        return end;
+    }
+
+private:
+    /// Returns when something has happened or a check is due.
+    void wait(int signals) const {
+        constexpr int lookMilliseconds = 20;
+        bool look = isOver() || unread || orphaned || (things.program != nullptr && !programNoted);
+        std::vector<pollfd> sources{{signals, POLLIN, 0}};
+        if (things.hookLog != nullptr) {
+            for (const int fifo : things.hookLog->descriptors()) {
+                sources.push_back({fifo, POLLIN, 0});
+            }
+        }
+        if (!orphaned) {  // afterwards they are always ready
+            sources.push_back({things.jobStep, POLLIN, 0});
+            if (things.terminal != nullptr) {
+                things.terminal->addTo(sources);
+            }
+        }
+        if (!imageLost) {
+            sources.push_back({things.imageServer, POLLIN, 0});  // poll(2) skips -1
+        }
+        for (const auto& leader : leaders) {
+            look = look || leader.descriptor() < 0;
+            if (!leader.isOver()) {
+                sources.push_back({leader.descriptor(), POLLIN, 0});
+            }
+        }
+        ::poll(sources.data(), sources.size(), look ? lookMilliseconds : -1);
+    }
+
+    bool isOver() const {
+        return std::any_of(leaders.begin(), leaders.end(),
+                           [](const Leader& leader) { return leader.isOver(); });
+    }
+
+    /// Ends the container whose terminal or job step is gone. The kernel reports a lost terminal only to the
+    /// session leader, and crun would try to read from it forever.
+    void endWithOwner() {
+        constexpr std::chrono::seconds patience{3};  // for the signal, and for the runtime after SIGKILL
+        const bool noTerminal = things.terminal != nullptr && things.terminal->hasVanished();
+        if (!orphaned && (noTerminal || isReadable(things.jobStep))) {
+            orphaned = std::chrono::steady_clock::now();
+            handle(noTerminal ? SIGHUP : SIGTERM);
+            handle(SIGCONT);
+        }
+        const auto since = orphaned ? std::chrono::steady_clock::now() - *orphaned : std::chrono::seconds(0);
+        if (since > patience) {
+            killDescendants(Process(runtime.pid()), 1);
+        }
+        if (since > 2 * patience) {
+            end.lastForwarded = SIGKILL;
+            ::kill(runtime.pid(), SIGKILL);
+        }
+    }
+
+    void noteStart() {
+        const auto start = things.program->read();
+        if (!start) {
+            return;
+        }
+        programNoted = true;
+        startedAt = start->time;
+        // If it is gone it has ended, and a stranger may have its pid.
+        const auto children = Process(runtime.pid()).children();
+        const auto found = std::find_if(children.begin(), children.end(),
+                                        [&](const Process& child) { return child.pid() == start->pid; });
+        leaders.emplace_back(found == children.end() ? Process(0) : *found);
+        if (things.planned != nullptr && found != children.end()) {
+            unread = *found;
+        }
+    }
+
+    /// The server of another container: only its parent learns how it ended.
+    void lookForImage() {
+        pollfd server{things.imageServer, POLLIN, 0};
+        imageLost = ::poll(&server, 1, 0) == 1;
+        if (imageLost) {
+            printError(
+                "The process which provides the image (sarus-squashfs) was ended: the container cannot "
+                "use its files any more");
+        }
+    }
+
+    /// Ends a program that is not confined as planned.
+    void readBack() {
+        const auto difference = findDifference(*unread, Process(runtime.pid()), *things.planned);
+        if (difference && !difference->empty()) {
+            end.difference = *difference;
+            unread->signal(SIGKILL);
+        }
+        if (difference) {
+            unread.reset();
+        }
+    }
+
+    /// crun continues until the last process left by the program is gone, and runc until nobody holds the
+    /// write end of its streams.
+    void killLeftovers() const {
+        const auto isHook = [this](const Process& process) {
+            return process.started() >= startedAt && !isConfined(process);
+        };
+        killDescendants(Process(runtime.pid()), 1,
+                        things.hooksFollow ? isHook : std::function<bool(const Process&)>());
+    }
+
+    void handle(int number) {
+        switch (number) {
+            case SIGCHLD:
+            case SIGPIPE:
+                break;
+            case SIGTSTP:
+            case SIGTTIN:
+            case SIGTTOU:
+                stop();
+                break;
+            case SIGCONT:
+                if (std::exchange(stopped, false)) {
+                    ::kill(runtime.pid(), SIGCONT);
+                }
+                signalPayload(runtime.pid(), SIGCONT);
+                break;
+            default:
+                if (number == SIGWINCH && things.terminal != nullptr) {
+                    things.terminal->copySize();
+                }
+                end.lastForwarded = number;
+                ::kill(runtime.pid(), number);
+        }
+    }
+
+    void stop() {
+        signalPayload(runtime.pid(), SIGSTOP);
+        stopped = ::kill(runtime.pid(), SIGSTOP) == 0;  // runc would go on reading input meant for others
+        ::kill(::getpid(), SIGSTOP);                    // a pending SIGCONT resumes it
+    }
+
+    /// True if the runtime has ended.
+    bool reapChildren() {
+        bool ended = false;
+        int status = 0;
+        pid_t pid = 0;
+        while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+            if (pid == runtime.pid()) {
+                end.status = fromWaitStatus(status);
+                runtime.release();
+                ended = true;
+            } else {
+                reaped(pid, fromWaitStatus(status));
+            }
+        }
+        if (pid < 0 && errno == ECHILD && !ended) {
+            throw Error("The OCI runtime was lost");
+        }
+        return ended;
+    }
+
+    Child runtime;
+    const Reaped& reaped;
+    const WatchedThings& things;
+    std::vector<Leader> leaders;
+    bool programNoted = false;
+    bool imageLost = false;
+    std::optional<Process> unread;  ///< the program, until its confinement is known
+    bool stopped = false;           ///< stop() stopped the runtime
+    std::uint64_t startedAt = 0;    ///< when the program was first seen running
+    std::optional<std::chrono::steady_clock::time_point> orphaned;  ///< when its terminal or job step ended
+    RuntimeEnd end;
+};
+
+}  // namespace
+
+int takePendingTermination() {
+    sigset_t terminating;
+    ::sigemptyset(&terminating);
+    for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2}) {
+        ::sigaddset(&terminating, number);
+    }
+    const timespec now{};
+    const int number = ::sigtimedwait(&terminating, nullptr, &now);
+    return number > 0 ? number : 0;
+}
+
+RuntimeEnd watchRuntime(Child runtime, const Reaped& reaped, const WatchedThings& things) {
+    return Watch(std::move(runtime), reaped, things).run();
+}
+
+int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {
+    if (!end.difference.empty()) {
+        throw Error(
+            cat("The OCI runtime ", printable(runtimePath),
+                " did not confine the container as planned: ", end.difference),
+            "The container was ended. Set `runcPath` in sarus.json to a runtime that is known to work");
+    }
+    if (end.status.signal == 0) {
+        return end.status.code != 0 && !end.programStarted ? 1 : end.status.code;
+    }
+    if (end.status.signal == end.lastForwarded) {
+        return end.status.shellStatus();  // the signal came before the runtime could forward it
+    }
+    throw Error(cat("The OCI runtime ", printable(runtimePath), " was killed by signal ", end.status.signal));
+}
+
+void reapLeftovers(const Reaped& reaped, std::initializer_list<pid_t> spared) {
+    constexpr int rounds = 50;
+    sigset_t childEnded;
+    ::sigemptyset(&childEnded);
+    ::sigaddset(&childEnded, SIGCHLD);
+    for (int round = 0; round < rounds; ++round) {
+        pid_t pid = 0;
+        int status = 0;
+        while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+            reaped(pid, fromWaitStatus(status));
+        }
+        if (pid < 0) {
+            return;
+        }
+        bool anyLeft = false;
+        for (const auto& child : Process(::getpid()).children()) {
+            if (std::find(spared.begin(), spared.end(), child.pid()) == spared.end()) {
+                child.signal(SIGKILL);
+                anyLeft = true;
+            }
+        }
+        if (!anyLeft) {
+            return;
+        }
+        const timespec patience{.tv_sec = 0, .tv_nsec = 100'000'000};
+        ::sigtimedwait(&childEnded, nullptr, &patience);
+    }
+    logWarn("Runtime", "Some processes of the container could not be ended");
+}
+
+}  // namespace sarus::starter

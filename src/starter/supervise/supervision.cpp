@@ -1,0 +1,34 @@
+#include "starter/supervise/supervision.hpp"
+
+#include <sys/prctl.h>
+
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace sarus::starter {
+
+int supervise(Session& session, Supervised supervised) {
+    const auto& credentials = session.credentials;
+    auto& [invocation, remains, watched, spared, reaped, ended] = supervised;
+    checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the container's subreaper");
+    if (const int number = takePendingTermination(); number != 0) {
+        return 128 + number;
+    }
+    session.audit.started();
+    Janitor janitor(credentials, remains, session.audit);
+    session.audit.handOver();
+    invocation.janitor = janitor.control();
+    auto runtime = startRuntime(invocation);
+    session.timer.done("Starting the OCI runtime");
+    remains.deviceCgroup.reset();  // the monitor needs none of its descriptors
+    dropToMonitor(credentials, runtime.pid());
+    const auto end = watchRuntime(std::move(runtime), reaped, watched);
+    session.timer.done("The container");
+    ended(end.status);
+    reapLeftovers(reaped, {janitor.pid(), spared});  // before the janitor removes their cgroup
+    janitor.finish(end.status.shellStatus());
+    return exitStatusOf(end, invocation.program.path);
+}
+
+}  // namespace sarus::starter

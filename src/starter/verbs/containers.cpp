@@ -1,0 +1,385 @@
+#include "starter/verbs/containers.hpp"
+
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+#include <ctime>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/columns.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/passwd_file.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "engine/run_options.hpp"
+#include "oci/json/json_depth.hpp"
+#include "oci/json/json_writer.hpp"
+#include "starter/runtime/runtime.hpp"
+#include "starter/supervise/container_record.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* runtimePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+std::string text(const Json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? printable(found->get_ref<const std::string&>())
+                                                       : std::string();
+}
+
+std::vector<std::string> environmentOf(const std::string& sessionDirectory) {
+    return {cat("XDG_RUNTIME_DIR=", sessionDirectory)};
+}
+
+Output callRuntime(const RuntimeProgram& program, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), program.kind == engine::OciRuntime::crun ? "crun" : "runc");
+    return runAndCapture({.path = program.path,
+                          .args = std::move(arguments),
+                          .environment = std::vector<std::string>{runtimePath}});
+}
+
+void writeMembers(oci::JsonWriter& out, const ListedContainer& container) {
+    out.member("name", container.id);
+    out.member("pid", container.pid);
+    out.member("status", container.status);
+    out.member("bundle", container.bundle);
+    out.member("created", container.created);
+    out.member("owner", container.owner);
+}
+
+/// What a list has beyond runc's.
+void writeRecordMembers(oci::JsonWriter& out, const ListedContainer& container) {
+    out.member("image", container.image).member("args", container.command);
+    out.member("job", container.job);
+}
+
+/// `record` is empty for a container whose starter was killed.
+std::string formatDetails(const ListedContainer& container, const std::optional<ContainerRecord>& record) {
+    auto text = cat("Container:      ", container.id, "\nProcess:        ", container.pid,
+                    "\nStatus:         ", container.status, "\nCreated:        ", container.created,
+                    "\nOwner:          ", container.owner, "\n");
+    if (record) {
+        text += cat("Image:          ", printable(record->image),
+                    "\nCommand:        ", printable(join(record->command, " ")),
+                    "\nDirectory:      ", printable(record->workdir), "\n");
+        for (const auto& variable : record->environment) {
+            text += cat("Environment:    ", printable(variable), "\n");
+        }
+        if (record->incomplete) {
+            text +=
+                "Incomplete:     variables or arguments that are too large to be remembered are missing\n";
+        }
+    }
+    return text;
+}
+
+std::string formatDetailsJson(const ListedContainer& container,
+                              const std::optional<ContainerRecord>& record) {
+    oci::JsonWriter out;
+    out.beginObject();
+    out.member("kind", "container");
+    writeMembers(out, container);
+    if (record) {
+        out.member("image", record->image).member("args", record->command);
+        out.member("workingDir", record->workdir).member("env", record->environment);
+        if (record->incomplete) {
+            out.member("incomplete", true);
+        }
+    }
+    out.endObject();
+    return cat(out.text(), '\n');
+}
+
+[[noreturn]] void fail(const std::string& doing, const Output& output) {
+    const auto said = printable(trim(output.err));
+    throw Error(cat(doing, said.empty() ? "" : ": ", said));
+}
+
+/// Formats as runc does: crun counts microseconds, and shows "root" as the owner of every container created
+/// in a user namespace.
+void describeLikeRunc(std::vector<ListedContainer>& containers, const Session& session) {
+    const auto& credentials = session.credentials;
+    std::optional<std::string> owner;
+    if (!credentials.privileged() && !containers.empty()) {
+        owner = userName(session.config, credentials.uid());
+    }
+    for (auto& container : containers) {
+        container.created = withNanoseconds(std::move(container.created));
+        container.owner = owner.value_or(container.owner);
+    }
+}
+
+/// What the starter knows about a container. One whose record cannot be read is listed without it.
+void addRecord(const std::string& root, ListedContainer& container) {
+    try {
+        auto record = readRecord(root, container.id);
+        if (!record) {
+            return;
+        }
+        constexpr std::string_view job = "SLURM_JOB_ID=";
+        for (const auto& variable : record->environment) {
+            if (variable.starts_with(job)) {
+                container.job = variable.substr(job.size());
+            }
+        }
+        container.image = std::move(record->image);
+        container.command = std::move(record->command);
+    } catch (const Error& error) {
+        logInfo("Runtime", error.what());
+    }
+}
+
+std::vector<ListedContainer> containersIn(const std::string& root, const RuntimeProgram& program) {
+    sweepDeadContainers(root);
+    const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
+    if (!output.status.ok() && !pathExists(root)) {
+        return {};  // another command has removed the empty directory
+    }
+    if (!output.status.ok()) {
+        fail("Failed to list the containers", output);
+    }
+    return parseContainerList(output.out);
+}
+
+enum class Whose { callers, everybodys };
+
+std::vector<ListedContainer> listedContainers(const Session& session, const std::string& sessionDirectory,
+                                              Whose whose) {
+    const auto program = findRuntime(session.config.runcPath);
+    std::vector<ListedContainer> all;
+    auto roots = findRuntimeRoots(session.credentials, session.config, environmentOf(sessionDirectory));
+    if (whose == Whose::everybodys) {
+        for (auto& root : findAllRuntimeRoots(session.credentials)) {
+            if (std::find(roots.begin(), roots.end(), root) == roots.end()) {
+                roots.push_back(std::move(root));
+            }
+        }
+    }
+    for (const auto& root : roots) {
+        std::vector<ListedContainer> containers;
+        try {
+            containers = containersIn(root, program);
+        } catch (Error& error) {
+            if (whose == Whose::callers) {
+                throw;
+            }
+            // One user's damaged directory must not hide the containers of all others.
+            logWarn("Runtime", error.addContext(printable(root)).what());
+            continue;
+        }
+        if (program.kind == engine::OciRuntime::crun) {
+            describeLikeRunc(containers, session);
+        }
+        const auto uid = parseNumber(root.substr(root.rfind('/') + 1));
+        for (auto& container : containers) {
+            if (whose == Whose::everybodys && uid) {
+                container.owner = userName(session.config, static_cast<uid_t>(*uid));
+            }
+            container.runtimeRoot = root;
+            addRecord(root, container);
+        }
+        std::move(containers.begin(), containers.end(), std::back_inserter(all));
+    }
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    return all;
+}
+
+Error noSuchContainer(const std::string& name) {
+    return Error(cat("There is no container with the name '", printable(name), "'"), "See 'sarus ps'");
+}
+
+/// For root: the only root of all users' that has the container.
+std::optional<std::string> rootOfAnybody(const Session& session, const std::string& name) {
+    std::optional<std::string> found;
+    for (auto& root : findAllRuntimeRoots(session.credentials)) {
+        if (!pathExists(cat(root, '/', name))) {
+            continue;
+        }
+        if (found) {
+            throw Error(cat("Several users have a container with the name '", printable(name), "'"),
+                        "Run the command as its user: sudo -u USER sarus ...");
+        }
+        found = std::move(root);
+    }
+    return found;
+}
+
+/// The caller's runtime root that has the container.
+std::string rootOf(const Session& session, const std::string& sessionDirectory, const std::string& name) {
+    engine::checkContainerName(name);
+    auto root = findRuntimeRootOf(name, session.credentials, session.config, environmentOf(sessionDirectory));
+    if (!root || !pathExists(cat(*root, '/', name))) {
+        root = rootOfAnybody(session, name);
+    }
+    if (root) {
+        sweepDeadContainers(*root);
+    }
+    if (!root || !pathExists(cat(*root, '/', name))) {
+        throw noSuchContainer(name);
+    }
+    return std::move(*root);
+}
+
+}  // namespace
+
+std::vector<ListedContainer> parseContainerList(std::string_view json) {
+    const auto trimmed = trim(json);
+    oci::checkJsonDepth(trimmed, "the OCI runtime's list of containers");
+    const auto document = Json::parse(trimmed, nullptr, false);
+    std::vector<ListedContainer> containers;
+    if (document.is_null()) {  // runc's output if there are none
+        return containers;
+    }
+    if (!document.is_array()) {
+        throw Error("The OCI runtime printed something else than a list of containers");
+    }
+    for (const auto& entry : document) {
+        if (!entry.is_object()) {
+            throw Error("The OCI runtime printed a list of something else than containers");
+        }
+        const auto pid = entry.find("pid");
+        containers.push_back(
+            {.id = text(entry, "id"),
+             .pid = pid != entry.end() && pid->is_number_integer() ? pid->get<std::int64_t>() : 0,
+             .status = text(entry, "status"),
+             .bundle = text(entry, "bundle"),
+             .created = text(entry, "created"),
+             .owner = text(entry, "owner")});
+    }
+    return containers;
+}
+
+std::string withNanoseconds(std::string time) {
+    constexpr std::size_t digits = 9;
+    const auto point = time.find('.');
+    const auto end =
+        time.find_first_not_of("0123456789", point == std::string::npos ? time.size() : point + 1);
+    if (end != std::string::npos && end - point - 1 < digits) {
+        time.insert(end, digits - (end - point - 1), '0');
+    }
+    return time;
+}
+
+std::string formatContainerTable(const std::vector<ListedContainer>& containers) {
+    constexpr std::size_t narrowest = 9;
+    constexpr std::size_t gap = 3;
+    std::vector<std::vector<std::string>> rows{{"ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"}};
+    for (const auto& container : containers) {
+        rows.push_back({container.id, cat(container.pid), container.status, container.bundle,
+                        container.created, container.owner});
+    }
+    return formatColumns(std::move(rows), gap, narrowest);
+}
+
+std::string formatContainerJson(const std::vector<ListedContainer>& containers) {
+    oci::JsonWriter out;
+    out.beginArray();
+    for (const auto& container : containers) {
+        out.beginObject();
+        writeMembers(out, container);
+        writeRecordMembers(out, container);
+        out.endObject();
+    }
+    out.endArray();
+    return cat(out.text(), '\n');
+}
+
+int parseSignal(std::string_view signal) {
+    if (const auto number = parseNumber(signal);
+        number && *number >= 1 && *number < static_cast<std::uint64_t>(NSIG)) {
+        return static_cast<int>(*number);
+    }
+    std::string name(signal);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+    if (name.starts_with("SIG")) {
+        name.erase(0, 3);
+    }
+    for (int number = 1; number < NSIG; ++number) {
+        const char* known = ::sigabbrev_np(number);
+        if (known != nullptr && name == known) {
+            return number;
+        }
+    }
+    throw Error(cat("Unknown signal '", printable(signal), "'"), "Name it like SIGTERM, TERM or 15");
+}
+
+std::string formatBriefTable(const std::vector<ListedContainer>& containers, std::time_t now,
+                             bool withOwner) {
+    constexpr std::size_t longestCommand = 24;
+    std::vector<std::vector<std::string>> rows{{"NAME", "IMAGE", "COMMAND", "AGE", "JOB"}};
+    if (withOwner) {
+        rows.front().emplace_back("USER");
+    }
+    for (const auto& container : containers) {
+        auto command = printable(join(container.command, " "));
+        if (command.size() > longestCommand) {
+            command = cat(command.substr(0, longestCommand - 3), "...");
+        }
+        struct tm parts {};
+        const bool known = ::strptime(container.created.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) != nullptr;
+        rows.push_back({container.id, printable(container.image), command,
+                        known ? formatAge(now - ::timegm(&parts)) : "", printable(container.job)});
+        if (withOwner) {
+            rows.back().push_back(container.owner);
+        }
+    }
+    constexpr std::size_t gap = 2;
+    return formatColumns(std::move(rows), gap);
+}
+
+std::string listContainers(const Session& session, const engine::ListRequest& request) {
+    if (request.all && !(session.credentials.privileged() && session.credentials.uid() == 0)) {
+        throw Error("Only root can list the containers of all users", "Leave '--all' out to list your own");
+    }
+    const auto containers =
+        listedContainers(session, request.sessionDirectory, request.all ? Whose::everybodys : Whose::callers);
+    return request.json    ? formatContainerJson(containers)
+           : request.brief ? formatBriefTable(containers, std::time(nullptr), request.all)
+                           : formatContainerTable(containers);
+}
+
+std::string inspectContainer(const Session& session, const engine::InspectRequest& request) {
+    const auto containers = listedContainers(session, request.sessionDirectory, Whose::everybodys);
+    const auto hasName = [&](const ListedContainer& entry) { return entry.id == request.name; };
+    if (std::none_of(containers.begin(), containers.end(), hasName)) {
+        throw noSuchContainer(request.name)
+            .setHint("'sarus ps' lists the containers, 'sarus images' the images");
+    }
+    const auto root = rootOf(session, request.sessionDirectory, request.name);
+    const auto found = std::find_if(containers.begin(), containers.end(), [&](const ListedContainer& entry) {
+        return hasName(entry) && entry.runtimeRoot == root;
+    });
+    if (found == containers.end()) {
+        throw noSuchContainer(request.name);  // it has ended meanwhile
+    }
+    const auto record = readRecord(root, request.name);
+    return request.json ? formatDetailsJson(*found, record) : formatDetails(*found, record);
+}
+
+void killContainer(const Session& session, const engine::KillRequest& request) {
+    const int number = parseSignal(request.signal);
+    const auto& name = request.name;
+    const auto root = rootOf(session, request.sessionDirectory, name);
+    const auto output =
+        callRuntime(findRuntime(session.config.runcPath), {"--root", root, "kill", name, cat(number)});
+    if (!output.status.ok() && hasEnded(root, name)) {
+        throw Error(cat("The container '", printable(name), "' has ended"), "See 'sarus ps'");
+    }
+    if (!output.status.ok()) {
+        fail(cat("Failed to send a signal to the container '", printable(name), "'"), output);
+    }
+}
+
+}  // namespace sarus::starter

@@ -1,0 +1,191 @@
+#include "starter/verbs/exec.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/run_options.hpp"
+#include "engine/runtime_config_builder.hpp"
+#include "engine/site_rule.hpp"
+#include "node/apparmor.hpp"
+#include "node/cgroups.hpp"
+#include "node/selinux.hpp"
+#include "oci/runtime/runtime_config.hpp"
+#include "starter/devices/runtime_cgroups.hpp"
+#include "starter/entry/host_facts.hpp"
+#include "starter/runtime/bundle.hpp"
+#include "starter/runtime/runtime.hpp"
+#include "starter/supervise/container_record.hpp"
+#include "starter/supervise/job_step.hpp"
+#include "starter/supervise/running_container.hpp"
+#include "starter/supervise/supervision.hpp"
+#include "starter/supervise/terminal.hpp"
+#include "starter/verbs/planning.hpp"
+#include "starter/verbs/site_rules.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+engine::ContainerPlan planCommand(const Session& session, const engine::ExecRequest& request,
+                                  const ContainerRecord& record) {
+    auto plan = engine::planExec(request, gatherHostFacts(session),
+                                 {.environment = record.environment, .workdir = record.workdir});
+    logWarnings(plan);
+    if (record.incomplete) {
+        logWarn("Runtime",
+                cat("The environment of the container '", plan.name,
+                    "' is too large to be remembered as a whole: the command does not get all of it"));
+    }
+    return plan;
+}
+
+/// The runtime may record a container slightly after its program has begun to run.
+std::pair<ContainerRecord, RunningContainer> findContainer(const Credentials& credentials,
+                                                           engine::OciRuntime runtime,
+                                                           const std::string& runtimeRoot,
+                                                           const std::string& name) {
+    constexpr int attempts = 200;
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        auto record = readRecord(runtimeRoot, name);
+        if (!record) {
+            break;
+        }
+        auto container = RunningContainer::open(credentials, runtime, runtimeRoot, name);
+        // Without a payload namespace the helper still runs.
+        if (container && (!record->idMapHelper || container->payloadNamespace() >= 0)) {
+            return {std::move(*record), std::move(*container)};
+        }
+        ::nanosleep(&pause, nullptr);
+    }
+    throw Error(cat("There is no running container with the name '", printable(name), "'"), "See 'sarus ps'");
+}
+
+/// The command is confined like its container, even if sarus.json has changed.
+engine::SiteConfig confinedLike(const ContainerRecord& record, engine::SiteConfig config) {
+    config.apparmorProfile = record.apparmorProfile;
+    config.selinuxLabel = record.selinuxLabel;
+    config.selinuxMountLabel.reset();  // nothing is mounted in the container
+    node::checkAppArmorProfile(config.apparmorProfile);
+    node::checkSelinuxLabel(config.selinuxLabel, "selinuxLabel");
+    return config;
+}
+
+/// The description of the process, in memory because it contains the user's variables.
+UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
+                      const engine::ExecRequest& request, engine::OciRuntime runtime,
+                      const ContainerRecord& record) {
+    const engine::RuntimeDialect dialect{.runtime = runtime,
+                                         .privileged = session.credentials.privileged(),
+                                         .idMapHelper = idMapHelperInside,
+                                         .madeWithHelper = record.idMapHelper};
+    engine::RuntimeInputs inputs;
+    if (record.idMapHelper) {
+        inputs.payloadNamespace = payloadNamespaceNumber(plan);
+    }
+    inputs.rlimits = callerLimits(payloadLimits(session.entry, request.stackLimit));
+    const auto process =
+        engine::makeRuntimeConfig(plan, confinedLike(record, session.config), dialect, inputs).process;
+    UniqueFd file(checkErrno(::memfd_create("sarus-process", MFD_CLOEXEC), "Failed to describe the process"));
+    writeAll(file.get(), oci::serializeRuntimeProcess(process), "the description of the process");
+    return file;
+}
+
+/// A private directory for the runtime's state, which goes away with the mount namespace. The monitor, which
+/// then has the user's rights, reads only the bundle. runc expects a root filesystem at the usual place, as
+/// its working directory.
+std::string makePrivateState(const std::string& bundleDir, const std::string& rootfsFolder) {
+    checkErrno(::mount("tmpfs", bundleDir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=711"),
+               cat("Failed to mount a private directory on ", printable(bundleDir)));
+    createDirectories(cat(bundleDir, '/', rootfsFolder), 0700);
+    auto state = cat(bundleDir, "/.state");
+    createDirectories(state, 0700);
+    return state;
+}
+
+}  // namespace
+
+int execInContainer(Session& session, const engine::ExecRequest& request) {
+    recordCaller(session, "exec", request.hostEnvironment);
+    session.audit.about().text("container", request.name);
+    checkRootlessAllowed(session);
+    checkCaller(session);
+    if (session.credentials.privileged() && !session.config.allowExec) {
+        throw engine::siteForbids("commands in running containers", "allowExec");
+    }
+    engine::checkContainerName(request.name);
+    closeInherited(std::exchange(session.entry.descriptors, {}),
+                   {});  // a command has only the standard streams
+    const auto jobStep = watchJobStep(request.hostEnvironment);
+    auto& credentials = session.credentials;
+    auto directories = prepareStateDirectories(credentials, session.config, request.hostEnvironment);
+    if (auto root = findRuntimeRootOf(request.name, credentials, session.config, request.hostEnvironment)) {
+        directories.runtimeRoot = std::move(*root);
+    }
+    const auto runtime = findRuntime(session.config.runcPath, session.checker());
+    const bool isCrun = runtime.kind == engine::OciRuntime::crun;
+    session.paths.reset();
+    const auto [record, container] =
+        findContainer(credentials, runtime.kind, directories.runtimeRoot, request.name);
+    session.audit.about().text("image", record.image);
+    const auto plan = planCommand(session, request, record);
+    auto terminal = plan.terminal ? std::optional<UserTerminal>(std::in_place) : std::nullopt;
+    // runc itself enters the cgroups that it made for the container.
+    const auto cgroups =
+        isCrun ? openCgroupsToJoin(container.cgroups(), credentials.privileged()) : std::vector<UniqueFd>();
+    const auto process = writeProcess(plan, session, request, runtime.kind, record);
+
+    container.enterStarterNamespaces(credentials);
+    if (isCrun && node::detectCgroupLayout() == node::CgroupLayout::hybrid) {
+        hideUnifiedHierarchy();
+    }
+    const auto state = makePrivateState(directories.bundleDir, session.config.rootfsFolder);
+    auto anchor = container.anchor(credentials, plan.workdir, directories.runtimeRoot, state);
+    RuntimeInvocation invocation{.program = runtime,
+                                 .runtimeRoot = state,
+                                 .bundleDir = directories.bundleDir,
+                                 .containerName = plan.name,
+                                 .uid = credentials.ownerUid(),
+                                 .gid = credentials.ownerGid(),
+                                 .terminal = plan.terminal,
+                                 .input = terminal ? terminal->runtimeInput() : STDIN_FILENO,
+                                 .keepLog = !isCrun && logLevel() > LogLevel::debug,
+                                 .execProcess = process.get()};
+    if (record.idMapHelper) {
+        invocation.descriptors.push_back(
+            {.from = container.payloadNamespace(), .to = payloadNamespaceNumber(plan)});
+    }
+    for (const auto& cgroup : cgroups) {
+        invocation.cgroups.push_back(cgroup.get());
+    }
+    PidFile pidFile(invocation);
+    const PlannedState planned{.privileged = credentials.privileged(), .seccomp = false};
+    return supervise(session, {.invocation = invocation,
+                               .watched = {.container = &container.firstProcess(),
+                                           .program = &pidFile,
+                                           .planned = &planned,
+                                           .terminal = terminal ? &*terminal : nullptr,
+                                           .jobStep = jobStep.get()},
+                               .reaped =
+                                   [&](pid_t pid, const ExitStatus&) {
+                                       if (pid == anchor.pid()) {
+                                           anchor.release();
+                                       }
+                                   },
+                               .ended = [&](const ExitStatus&) { anchor = Child(); }});
+}
+
+}  // namespace sarus::starter

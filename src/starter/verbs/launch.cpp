@@ -1,0 +1,403 @@
+#include "starter/verbs/launch.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "engine/container_plan.hpp"
+#include "engine/plan_report.hpp"
+#include "node/cgroups.hpp"
+#include "starter/devices/device_cgroup.hpp"
+#include "starter/devices/hook_devices.hpp"
+#include "starter/devices/runtime_cgroups.hpp"
+#include "starter/image/image_mount.hpp"
+#include "starter/namespaces/namespaces.hpp"
+#include "starter/rootfs/rootfs.hpp"
+#include "starter/runtime/bundle.hpp"
+#include "starter/runtime/hooks.hpp"
+#include "starter/runtime/runtime.hpp"
+#include "starter/supervise/container_record.hpp"
+#include "starter/supervise/job_step.hpp"
+#include "starter/supervise/memory_watch.hpp"
+#include "starter/supervise/supervision.hpp"
+#include "starter/supervise/terminal.hpp"
+#include "starter/verbs/lost_privileges.hpp"
+#include "starter/verbs/planning.hpp"
+#include "starter/verbs/site_rules.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr std::string_view subsystem = "Runtime";
+
+std::string howItEnded(const ExitStatus& status) {
+    const char* const name = status.signal != 0 ? ::sigabbrev_np(status.signal) : nullptr;
+    return status.signal == 0
+               ? cat("with status ", status.code)
+               : cat("by ", name != nullptr ? cat("SIG", name) : cat("signal ", status.signal));
+}
+
+/// One container, from its plan to its end. The members are in order of creation; their destructors, in
+/// reverse order, clean up if a phase fails.
+class Launch {
+public:
+    Launch(Session& theSession, const engine::LaunchRequest& theRequest)
+        : session(theSession),
+          request(theRequest),
+          image(theRequest.imageFd),
+          directories(prepareDirectories()),
+          plan(planContainer(session, request, directories.bundleDir)) {}
+
+    int run() {
+        prepare();
+        enter();
+        buildRoot();
+        writeConfiguration();
+        return watch();
+    }
+
+private:
+    // The phases.
+    void prepare();
+    void enter();
+    void buildRoot();
+    void writeConfiguration();
+    int watch();
+
+    // Their steps.
+    StateDirectories prepareDirectories() const;
+    void keepDescriptors() const;
+    void logPlan() const;
+    RecordFile createRecord() const;
+    ContainerRecord describe() const;
+    NamespaceSharing sharing() const;
+    RuntimeInvocation makeInvocation() const;
+    std::optional<DeviceCgroup> makeDeviceCgroup();
+    Remains takeRemains();
+    void explainEnd(const ExitStatus& status, const UniqueFd& runtimeLog,
+                    std::optional<std::size_t> lastBegunHook) const;
+    void reaped(pid_t pid, const ExitStatus& status, bool tell);
+
+    bool privileged() const noexcept { return session.credentials.privileged(); }
+    std::string leafName() const { return leafNameOf(plan.uid, plan.name); }
+    bool isCrun() const noexcept { return runtime.kind == engine::OciRuntime::crun; }
+    bool hasStage(std::string_view stage) const {
+        return std::any_of(plan.hooks.begin(), plan.hooks.end(),
+                           [&](const auto& planned) { return planned.stage == stage; });
+    }
+    std::string program(std::string_view name) const { return cat(session.entry.prefix, "/libexec/", name); }
+
+    Session& session;
+    const engine::LaunchRequest& request;
+    UniqueFd image;
+    StateDirectories directories;
+    engine::ContainerPlan plan;
+
+    std::optional<UserTerminal> terminal;
+    UniqueFd jobStep;
+    RuntimeProgram runtime;
+    bool idMapHelper = false;  ///< whether the helper inside creates the container's user
+    std::optional<RecordFile> record;
+
+    MemoryWatch memory;
+    std::optional<OwnCgroup> ownCgroup;
+    std::string sharingDirectory;  ///< where the user's starters find each other; "": nowhere
+    std::string notByKernel;       ///< why the kernel does not mount the image
+    UserNamespaces userNamespaces;
+
+    std::optional<Rootfs> rootfs;
+    std::string foreign;  ///< the result of checkCommand()
+
+    /// runc's v1 device cgroup, if a hook sets its rules.
+    std::optional<std::string> runcDevices;
+    std::vector<oci::RuntimeDeviceRule> rulesOfHooks;  ///< added by precreate hooks
+};
+
+StateDirectories Launch::prepareDirectories() const {
+    return prepareStateDirectories(session.credentials, session.config, request.hostEnvironment);
+}
+
+void Launch::prepare() {
+    recordPlan(session, plan);
+    checkImage(session, request);
+    if (plan.terminal) {
+        terminal.emplace();
+    }
+    keepDescriptors();
+    jobStep = watchJobStep(request.hostEnvironment);
+    runtime = findRuntime(session.config.runcPath, session.checker());
+    logPlan();
+    session.paths.reset();
+    idMapHelper = engine::needsIdMapHelper(
+        plan, {.runtime = runtime.kind, .privileged = privileged(), .idMapHelper = {}});
+    record.emplace(createRecord());
+    checkContainerCount(session, directories.runtimeRoot);
+    session.timer.done("Planning the container");
+}
+
+/// Closes everything that the container is not given.
+void Launch::keepDescriptors() const {
+    std::vector<int> kept;
+    for (const auto& descriptor : plan.descriptors) {
+        kept.push_back(descriptor.from);
+    }
+    closeInherited(session.entry.descriptors, kept);
+}
+
+void Launch::logPlan() const {
+    if (logLevel() > LogLevel::info) {
+        return;
+    }
+    const engine::PlanReport report{
+        .plan = plan, .request = request, .runtime = runtime.path, .privileged = privileged()};
+    for (const auto& line : engine::describePlan(report, logLevel() == LogLevel::debug)) {
+        log(line.level, subsystem, line.text);
+    }
+}
+
+ContainerRecord Launch::describe() const {
+    ContainerRecord description{.image = request.imageReference,
+                                .command = plan.args,
+                                .environment = {},
+                                .workdir = plan.workdir,
+                                .apparmorProfile = session.config.apparmorProfile,
+                                .selinuxLabel = session.config.selinuxLabel,
+                                .idMapHelper = idMapHelper};
+    for (const auto& [name, value] : plan.environment) {
+        description.environment.push_back(cat(name, '=', value));
+    }
+    return description;
+}
+
+/// While the directory is empty, the end of the user's last container may remove it: then it is created
+/// again.
+RecordFile Launch::createRecord() const {
+    constexpr int attempts = 100;
+    const auto description = describe();
+    for (int attempt = 1;; ++attempt) {
+        try {
+            return RecordFile::create(directories.runtimeRoot, plan.name, description);
+        } catch (const Error& error) {
+            if (error.errnum() != ENOENT || attempt == attempts) {
+                throw;
+            }
+        }
+        prepareDirectories();
+    }
+}
+
+void Launch::enter() {
+    const auto& config = session.config;
+    memory = MemoryWatch::begin();
+    if (privileged()) {
+        if (!isCrun() || !plan.devices.empty()) {
+            ownCgroup = OwnCgroup::open();
+        }
+        if (config.imageMount != engine::ImageMountPolicy::fuse) {
+            notByKernel = whyNotByKernel(image.get());
+        }
+    }
+    const auto shared = sharing();
+    userNamespaces = enterNamespaces(session.credentials, shared);
+    if (privileged()) {
+        sharingDirectory = "/run/sarus/images";
+    } else if (userNamespaces.container) {
+        sharingDirectory = shared.directory;
+    }
+    session.timer.done("Entering the namespaces");
+}
+
+/// If runc enters a user namespace for a container instead of creating one, it hides its process there from
+/// others (PR_SET_DUMPABLE): hooks inside that container could not inspect it.
+NamespaceSharing Launch::sharing() const {
+    if (!isCrun() && hasStage("createContainer")) {
+        return {};
+    }
+    return {.directory = prepareNamespacesDirectory(session.credentials, session.config, directories),
+            .idMapHelper = idMapHelper};
+}
+
+void Launch::buildRoot() {
+    rootfs.emplace(
+        buildRootfs({.plan = plan,
+                     .config = session.config,
+                     .credentials = session.credentials,
+                     .imageFd = image.get(),
+                     .imagePath = request.imagePath,
+                     .bundleDir = directories.bundleDir,
+                     .imageBuilderPath = program("sarus-image-builder"),
+                     .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),
+                     .account = CallerAccount{.name = callerVariable(request.hostEnvironment, "USER"),
+                                              .group = {},
+                                              .home = callerVariable(request.hostEnvironment, "HOME")},
+                     .whyNotByKernel = notByKernel,
+                     .imageSharingDirectory = sharingDirectory}));
+    image.reset();
+    session.timer.done("Building the root filesystem");
+}
+
+void Launch::writeConfiguration() {
+    foreign = checkCommand(plan, rootfs->rootFd(), session.credentials);
+    if (isCrun() && node::detectCgroupLayout() == node::CgroupLayout::hybrid) {
+        hideUnifiedHierarchy();
+    }
+    if (!isCrun() && privileged()) {
+        hideFreezer();
+    }
+    if (ownCgroup && !ownCgroup->unified && !isCrun()) {
+        runcDevices = cat(ownCgroup->path, '/', runcCgroupName(leafName()));
+    }
+    rulesOfHooks = writeBundle({.limits = payloadLimits(session.entry, request.stackLimit),
+                                .plan = plan,
+                                .config = session.config,
+                                .credentials = session.credentials,
+                                .runtime = runtime,
+                                .rootfs = *rootfs,
+                                .idMapHelper = program("sarus-idmap"),
+                                .hookWrapper = program("sarus-hook"),
+                                .runcDevices = runcDevices,
+                                .userNamespaces = userNamespaces});
+    session.timer.done("Writing the bundle");
+}
+
+int Launch::watch() {
+    std::optional<HookLog> hookLog;
+    if (!plan.hooks.empty()) {
+        hookLog.emplace(rootfs->bundleDir(), plan);
+    }
+    auto invocation = makeInvocation();
+    auto remains = takeRemains();
+    if (remains.deviceCgroup && remains.deviceCgroup->processes() >= 0) {
+        invocation.cgroups.push_back(remains.deviceCgroup->processes());
+    }
+    PidFile pidFile(invocation);
+    // The runtime's own log, opened before the starter drops its rights.
+    const auto log =
+        openFile(runtimeLogPath(invocation.bundleDir), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    bool running = true;
+    Supervised supervised{.invocation = invocation, .remains = std::move(remains)};
+    supervised.watched.hookLog = hookLog ? &*hookLog : nullptr;
+    supervised.watched.program = &pidFile;
+    supervised.watched.hooksFollow = hasStage("poststart") || hasStage("poststop");
+    const PlannedState planned{.privileged = privileged(),
+                               .seccomp = session.config.seccompProfile.has_value()};
+    supervised.watched.planned = &planned;
+    supervised.watched.terminal = terminal ? &*terminal : nullptr;
+    supervised.watched.jobStep = jobStep.get();
+    supervised.watched.imageServer = rootfs->foreignImageServer();
+    supervised.spared = rootfs->sharedChild();
+    supervised.reaped = [&](pid_t pid, const ExitStatus& status) { reaped(pid, status, running); };
+    supervised.ended = [&](const ExitStatus& status) {
+        running = false;
+        explainEnd(status, log, hookLog ? hookLog->lastBegun() : std::nullopt);
+    };
+    return supervise(session, std::move(supervised));
+}
+
+RuntimeInvocation Launch::makeInvocation() const {
+    RuntimeInvocation invocation{.program = runtime,
+                                 .runtimeRoot = directories.runtimeRoot,
+                                 .bundleDir = rootfs->bundleDir(),
+                                 .containerName = plan.name,
+                                 .uid = session.credentials.ownerUid(),
+                                 .gid = session.credentials.ownerGid(),
+                                 .terminal = plan.terminal,
+                                 .input = terminal ? terminal->runtimeInput() : STDIN_FILENO,
+                                 .descriptors = plan.descriptors,
+                                 .keepLog = true,
+                                 .deviceRulesByHook = runcDevices.has_value()};
+    if (userNamespaces.payload) {
+        invocation.descriptors.push_back(
+            {.from = userNamespaces.payload.get(), .to = payloadNamespaceNumber(plan)});
+    }
+    return invocation;
+}
+
+std::optional<DeviceCgroup> Launch::makeDeviceCgroup() {
+    if (!isCrun()) {
+        return ownCgroup && ownCgroup->unified
+                   ? std::optional(DeviceCgroup::createForRunc(std::move(*ownCgroup), leafName()))
+                   : std::nullopt;
+    }
+    if (rootfs->devices().empty()) {
+        return std::nullopt;
+    }
+    if (!ownCgroup) {
+        logInfo(subsystem, "There is no device cgroup: devices are restricted by the job's own cgroup alone");
+        return std::nullopt;
+    }
+    auto rules = rootfs->devices();
+    // Devices requested by hooks: on version 2 hooks cannot change the program when they run, and on version
+    // 1 they do not change a cgroup that holds the runtime as well as the container.
+    const auto more = findDeviceRulesOfHooks(plan);
+    rules.insert(rules.end(), more.begin(), more.end());
+    return DeviceCgroup::create(std::move(*ownCgroup), leafName(), rules, rulesOfHooks);
+}
+
+Remains Launch::takeRemains() {
+    Remains remains{.stateDirectory = cat(directories.runtimeRoot, '/', plan.name),
+                    .deviceCgroup = makeDeviceCgroup(),
+                    .record = std::move(record)};
+    if (remains.deviceCgroup) {
+        remains.record->noteCgroup(remains.deviceCgroup->path());
+    }
+    if (privileged() && !isCrun()) {
+        for (const auto& cgroup : runcCgroups(leafName())) {
+            remains.record->noteCgroup(cgroup);
+        }
+    }
+    return remains;
+}
+
+void Launch::reaped(pid_t pid, const ExitStatus& status, bool tell) {
+    if (const auto task = rootfs->forgetHelper(pid); !task.empty() && tell) {
+        printError(cat("The process which provides ", task, " was ended ", howItEnded(status),
+                       ": the container cannot use its files any more"));
+    }
+}
+
+void Launch::explainEnd(const ExitStatus& status, const UniqueFd& runtimeLog,
+                        std::optional<std::size_t> lastBegunHook) const {
+    constexpr std::size_t largestLog = 16U << 20U;
+    if (status.ok()) {
+        return;
+    }
+    const auto log = readAll(runtimeLog.get(), largestLog, "the log of the OCI runtime");
+    for (const auto& text :
+         {explainFailedHook(plan, log, lastBegunHook), explainRefusedLayout(log, runtime.path),
+          status.code == 1 ? foreign : std::string(),  // that of a program which cannot be run
+          memory.explain(!isCrun() && status.shellStatus() == 128 + SIGKILL)}) {
+        if (!text.empty()) {
+            printError(text);
+        }
+    }
+    if (log.starts_with("executable file `")) {  // crun's words; with hooks, checkCommand() cannot detect it
+        printError(missingCommand(plan.args));
+    }
+}
+
+}  // namespace
+
+int launch(Session& session, const engine::LaunchRequest& request) {
+    session.timer.done("Checking the installation and reading the request");
+    recordCaller(session, "run", request.hostEnvironment);
+    recordImage(session, request);
+    warnOfLostPrivileges(session.entry, request.hostEnvironment);
+    checkNode(session);
+    return Launch(session, request).run();
+}
+
+}  // namespace sarus::starter

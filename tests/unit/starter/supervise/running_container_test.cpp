@@ -1,0 +1,45 @@
+#include "starter/supervise/running_container.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+
+namespace sarus::starter {
+namespace {
+
+using engine::OciRuntime;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(RuntimeStateFile, OfCrunAndRuncNamesTheFirstProcess) {
+    const auto crun = parseRuntimeState(R"({"pid": 12, "process-start-time": 345})", OciRuntime::crun);
+    EXPECT_EQ(crun.pid, 12);
+    EXPECT_EQ(crun.started, 345U);
+    const auto runc =
+        parseRuntimeState(R"({"init_process_pid": 7, "init_process_start": 8})", OciRuntime::runc);
+    EXPECT_EQ(runc.pid, 7);
+    EXPECT_EQ(runc.started, 8U);
+}
+
+TEST(RuntimeStateFile, OfAnotherFormIsRefused) {
+    for (const auto* text : {"", "[]", "{}", R"({"pid":1})", R"({"pid":"1","process-start-time":1})",
+                             R"({"pid":-1,"process-start-time":1})", R"({"pid":0,"process-start-time":1})",
+                             R"({"pid":99999999999,"process-start-time":1})"}) {
+        EXPECT_THROW(parseRuntimeState(text, OciRuntime::crun), Error) << text;
+    }
+}
+
+TEST(RuntimeStateFile, WithAnotherProcessKeepsTheRest) {
+    EXPECT_EQ(withOtherProcess(R"({"pid":1,"process-start-time":2,"bundle":"/b"})", OciRuntime::crun, 10, 20),
+              R"({"pid":10,"process-start-time":20,"bundle":"/b"})");
+    EXPECT_EQ(
+        withOtherProcess(
+            R"({"init_process_pid":1,"init_process_start":2,"namespace_paths":{"NEWNS":"/proc/1/ns/mnt"}})",
+            OciRuntime::runc, 10, 20),
+        R"({"init_process_pid":10,"init_process_start":20,"namespace_paths":{"NEWNS":"/proc/10/ns/mnt"}})");
+}
+
+}  // namespace
+}  // namespace sarus::starter
