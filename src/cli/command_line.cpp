@@ -1,10 +1,12 @@
 #include "cli/command_line.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "cli/hints.hpp"
 
 namespace sarus::cli {
 
@@ -22,6 +24,10 @@ std::string seeHelp(const std::string& command) {
     return command.empty() ? "See 'sarus help'" : cat("See 'sarus help ", command, "'");
 }
 
+Error usageError(std::string message, const std::string& command) {
+    return Error(std::move(message)).addUsage(seeHelp(command));
+}
+
 namespace {
 
 bool isLongOption(std::string_view token) {
@@ -36,14 +42,19 @@ std::vector<std::string> longNames(const std::vector<Option>& options) {
     std::vector<std::string> names;
     for (const auto& option : options) {
         names.push_back(option.longName);
-        names.insert(names.end(), option.aliases.begin(), option.aliases.end());
+        std::copy_if(option.aliases.begin(), option.aliases.end(), std::back_inserter(names),
+                     [](const std::string& alias) { return alias.size() > 1; });
     }
     return names;
 }
 
+bool hasAlias(const Option& option, std::string_view name) {
+    return std::find(option.aliases.begin(), option.aliases.end(), name) != option.aliases.end();
+}
+
 const Option* findLong(const std::vector<Option>& options, std::string_view name) {
     for (const auto& option : options) {
-        if (option.longName == name || std::find(option.aliases.begin(), option.aliases.end(), name) != option.aliases.end()) {
+        if (option.longName == name || (name.size() > 1 && hasAlias(option, name))) {
             return &option;
         }
     }
@@ -51,9 +62,29 @@ const Option* findLong(const std::vector<Option>& options, std::string_view name
 }
 
 const Option* findShort(const std::vector<Option>& options, char name) {
-    const auto found =
-        std::find_if(options.begin(), options.end(), [&](const Option& option) { return option.shortName == name; });
+    const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
+        return option.shortName == name || hasAlias(option, std::string_view(&name, 1));
+    });
     return found == options.end() ? nullptr : &*found;
+}
+
+/// The options that an abbreviation may stand for.
+std::vector<const Option*> findAbbreviated(const std::vector<Option>& options, std::string_view name) {
+    std::vector<const Option*> matches;
+    for (const auto& option : options) {
+        if (!option.hidden && option.longName.starts_with(name)) {
+            matches.push_back(&option);
+        }
+    }
+    return matches;
+}
+
+bool isCapitalOrDigit(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool asksForHelp(std::string_view token) {
+    return token == "-h" || token == "--help";
 }
 
 }  // namespace
@@ -61,26 +92,41 @@ const Option* findShort(const std::vector<Option>& options, char name) {
 /// Parses the tokens of one level.
 class CommandLineParser {
 public:
-    CommandLineParser(const std::vector<Option>& theOptions, std::string theCommand, bool skipUnknown = false)
-        : options(theOptions), command(std::move(theCommand)), skipsUnknown(skipUnknown) {}
+    explicit CommandLineParser(const std::vector<Option>& global) : options(global) {}
+    explicit CommandLineParser(const Subcommand& ofCommand)
+        : options(ofCommand.options),
+          command(ofCommand.name),
+          startsContainers(ofCommand.endsWithCommand),
+          optionForCapitals(ofCommand.optionForCapitals) {}
 
-    /// How many tokens belong to this level's options.
+    /// The number of tokens of this level's options.
     std::size_t countOptionTokens(std::span<const std::string> tokens) const {
         std::size_t count = 0;
         while (count < tokens.size() && (isLongOption(tokens[count]) || isShortOption(tokens[count]))) {
-            const bool valueFollows = expectsNextToken(tokens[count]) && count + 1 < tokens.size() && isValue(tokens[count + 1]);
-            count += valueFollows ? 2 : 1;
+            count += width(tokens, count);
         }
         return count;
+    }
+
+    /// Whether one of this level's options asks for help.
+    bool wantsHelp(std::span<const std::string> optionTokens) const {
+        for (std::size_t i = 0; i < optionTokens.size(); i += width(optionTokens, i)) {
+            if (asksForHelp(optionTokens[i])) {
+                return true;
+            }
+        }
+        return false;
     }
 
     Arguments parse(std::span<const std::string> optionTokens, std::span<const std::string> positionals) {
         Arguments arguments;
         for (std::size_t i = 0; i < optionTokens.size();) {
             const auto& token = optionTokens[i];
-            const auto next =
-                i + 1 < optionTokens.size() && isValue(optionTokens[i + 1]) ? std::optional(optionTokens[i + 1]) : std::nullopt;
-            const bool usedNext = isLongOption(token) ? parseLong(arguments, token, next) : parseShort(arguments, token, next);
+            const auto next = i + 1 < optionTokens.size() && isValue(optionTokens[i + 1])
+                                  ? std::optional(optionTokens[i + 1])
+                                  : std::nullopt;
+            const bool usedNext =
+                isLongOption(token) ? parseLong(arguments, token, next) : parseShort(arguments, token, next);
             i += usedNext ? 2 : 1;
         }
         arguments.rest.assign(positionals.begin(), positionals.end());
@@ -88,17 +134,33 @@ public:
     }
 
 private:
-    /// What may be the value of the option before it: anything, the empty string too, that does not start with a single dash.
-    static bool isValue(const std::string& token) { return !token.starts_with('-') || token.starts_with("--"); }
+    /// Whether a token can be the value of the option before it: anything that does not begin with a single
+    /// dash, also the empty string.
+    static bool isValue(const std::string& token) {
+        return !token.starts_with('-') || token.starts_with("--");
+    }
 
-    [[noreturn]] void fail(const std::string& message, const std::string& extra = {}) const {
-        throw Error(cat(message, "\n", seeHelp(command), extra.empty() ? "" : "\n", extra));
+    [[noreturn]] void fail(const std::string& message) const { throw usageError(message, command); }
+
+    /// The number of tokens of an option and its value.
+    std::size_t width(std::span<const std::string> tokens, std::size_t index) const {
+        const bool valueFollows =
+            expectsNextToken(tokens[index]) && index + 1 < tokens.size() && isValue(tokens[index + 1]);
+        return valueFollows ? 2 : 1;
     }
 
     bool expectsNextToken(const std::string& token) const {
         if (isLongOption(token)) {
-            const auto* option = findLong(options, std::string_view(token).substr(2));
+            const auto name = std::string_view(token).substr(2);
+            const auto* option = findLong(options, name);
+            if (const auto matches = findAbbreviated(options, name);
+                option == nullptr && matches.size() == 1) {
+                option = matches.front();
+            }
             return option != nullptr && option->takesValue;
+        }
+        if (isSignalName(token)) {
+            return false;
         }
         for (std::size_t i = 1; i < token.size(); ++i) {  // sticky flags, the last of which may take a value
             const auto* option = findShort(options, token[i]);
@@ -117,44 +179,50 @@ private:
         values.push_back(std::move(value));
     }
 
-    /// nullptr: to be ignored.
-    const Option* resolveLong(const std::string& name, const std::string& token) const {
+    /// `-KILL` or `-9`.
+    bool isSignalName(const std::string& token) const {
+        return !optionForCapitals.empty() && isShortOption(token) && isCapitalOrDigit(token[1]) &&
+               findShort(options, token[1]) == nullptr;
+    }
+
+    const Option& resolveLong(const std::string& name, const std::string& token) const {
         if (const auto* exact = findLong(options, name)) {
-            return exact;
+            return *exact;
         }
-        std::vector<const Option*> matches;
-        for (const auto& option : options) {
-            if (!option.hidden && option.longName.starts_with(name)) {
-                matches.push_back(&option);
-            }
-        }
+        auto matches = findAbbreviated(options, name);
         if (matches.size() > 1) {
-            std::sort(matches.begin(), matches.end(), [](const auto* a, const auto* b) { return a->longName < b->longName; });
+            std::sort(matches.begin(), matches.end(),
+                      [](const auto* a, const auto* b) { return a->longName < b->longName; });
             std::string list;
             for (const auto* match : matches) {
-                list += cat(list.empty() ? "" : match == matches.back() ? ", and " : ", ", "'--", match->longName, "'");
+                list += cat(list.empty()              ? ""
+                            : match == matches.back() ? ", and "
+                                                      : ", ",
+                            "'--", match->longName, "'");
             }
             fail(cat("option '--", printable(name), "' is ambiguous and matches ", list));
         }
         if (matches.empty()) {
-            const auto meant = closestMatch(name, longNames(options));
-            if (skipsUnknown && !meant) {
-                return nullptr;
+            auto error = usageError(cat("unrecognised option '", printable(token), "'"), command);
+            if (const auto hint = hintFor(cat("--", name))) {
+                throw error.addUsage(std::string(*hint));
             }
-            fail(cat("unrecognised option '", printable(token), "'"), meant ? cat("Did you mean '--", *meant, "'?") : "");
+            const auto meant = closestMatch(name, longNames(options));
+            throw meant ? error.addUsage(cat("Did you mean '--", *meant, "'?")) : error;
         }
-        return matches.front();
+        return *matches.front();
     }
 
-    bool parseLong(Arguments& arguments, const std::string& token, const std::optional<std::string>& next) const {
+    std::optional<std::string_view> hintFor(const std::string& option) const {
+        return hintForOption(command, startsContainers, option);
+    }
+
+    bool parseLong(Arguments& arguments, const std::string& token,
+                   const std::optional<std::string>& next) const {
         const auto equals = token.find('=');
         const bool adjacent = equals != std::string::npos;
         const std::string name = token.substr(2, adjacent ? equals - 2 : std::string::npos);
-        const auto* const resolved = resolveLong(name, adjacent ? token.substr(0, equals) : token);
-        if (resolved == nullptr) {
-            return false;
-        }
-        const auto& option = *resolved;
+        const auto& option = resolveLong(name, adjacent ? token.substr(0, equals) : token);
         if (!option.takesValue) {
             if (adjacent) {
                 fail(cat("option '--", option.longName, "' does not take any arguments"));
@@ -164,7 +232,8 @@ private:
         }
         if (adjacent) {
             if (equals + 1 == token.size()) {
-                fail(cat("the argument for option '--", option.longName, "' should follow immediately after the equal sign"));
+                fail(cat("the argument for option '--", option.longName,
+                         "' should follow immediately after the equal sign"));
             }
             add(arguments, option, token.substr(equals + 1));
             return false;
@@ -180,14 +249,19 @@ private:
         add(arguments, option, *next);
     }
 
-    bool parseShort(Arguments& arguments, const std::string& token, const std::optional<std::string>& next) const {
+    bool parseShort(Arguments& arguments, const std::string& token,
+                    const std::optional<std::string>& next) const {
+        if (isSignalName(token)) {
+            add(arguments, *findLong(options, optionForCapitals), token.substr(1));
+            return false;
+        }
         for (std::size_t i = 1; i < token.size(); ++i) {
             const auto* option = findShort(options, token[i]);
-            if (option == nullptr && skipsUnknown) {
-                return false;
-            }
             if (option == nullptr) {
-                fail(cat("unrecognised option '-", printable(token.substr(i)), "'"));
+                auto error =
+                    usageError(cat("unrecognised option '-", printable(token.substr(i)), "'"), command);
+                const auto hint = hintFor(cat('-', token[i]));
+                throw hint ? error.addUsage(std::string(*hint)) : error;
             }
             if (!option->takesValue) {
                 add(arguments, *option, {});
@@ -204,35 +278,52 @@ private:
     }
 
     const std::vector<Option>& options;
-    std::string command;
-    bool skipsUnknown;
+    std::string command{};
+    bool startsContainers = false;
+    std::string optionForCapitals{};
 };
 
 const std::vector<Option>& globalOptions() {
     static const std::vector<Option> options{
-        {.longName = "help", .help = "Print this help message, like the command help"},
-        {.longName = "version", .help = "Print the version, like the command version"},
-        {.longName = "debug", .help = "Print debug messages, and all details of errors"},
+        {.longName = "help", .help = "Show this help, or that of a command", .aliases = {"h"}},
+        {.longName = "version", .help = "Show the version, like the command 'version'"},
+        {.longName = "debug", .help = "Print debug messages and all details of errors"},
         {.longName = "verbose", .help = "Print informational messages"},
+        {.longName = "quiet", .help = "Print results, warnings and errors, but no progress"},
     };
     return options;
 }
 
+const std::vector<Option>& commonOptions() {
+    static const auto options = [] {
+        std::vector<Option> common;
+        for (auto option : globalOptions()) {
+            if (option.longName != "version") {
+                option.hidden = true;
+                common.push_back(std::move(option));
+            }
+        }
+        return common;
+    }();
+    return options;
+}
+
 Arguments parseGlobal(std::span<const std::string> tokens) {
-    CommandLineParser parser(globalOptions(), {});
+    CommandLineParser parser(globalOptions());
     const auto count = parser.countOptionTokens(tokens);
     return parser.parse(tokens.first(count), tokens.subspan(count));
 }
 
 namespace {
 
-/// Whether the option is there that makes positionals unnecessary. If the options are wrong too, what is missing is reported.
-bool isGiven(const Command& command, std::span<const std::string> tokens) {
+/// Whether the option that makes positionals unnecessary is present. If the options are wrong too, the
+/// missing positional is reported.
+bool isGiven(const Subcommand& command, std::span<const std::string> tokens) {
     if (command.optionForPositionals.empty()) {
         return false;
     }
     try {
-        return CommandLineParser(command.options, command.name).parse(tokens, {}).has(command.optionForPositionals);
+        return CommandLineParser(command).parse(tokens, {}).has(command.optionForPositionals);
     } catch (const Error&) {
         return false;
     }
@@ -240,18 +331,33 @@ bool isGiven(const Command& command, std::span<const std::string> tokens) {
 
 }  // namespace
 
-Arguments parseCommand(const Command& command, std::span<const std::string> tokens) {
-    CommandLineParser parser(command.options, command.name, command.skipsUnknownOptions);
+Arguments parseCommand(const Subcommand& command, std::span<const std::string> tokens) {
+    CommandLineParser parser(command);
     const auto count = parser.countOptionTokens(tokens);
-    if (count > 0 && !command.acceptsOptions) {
-        throw Error(cat("Command '", command.name, "' doesn't support options\n", seeHelp(command.name)));
+    const auto words = tokens.subspan(count);
+    // Words beyond the last one of Sarus belong to the container, except where there is none ('shell').
+    const bool endsWithCommand = command.endsWithCommand && words.size() <= command.maxPositionals;
+    if (parser.wantsHelp(tokens.first(count)) ||
+        (!endsWithCommand && std::any_of(words.begin(), words.end(), asksForHelp))) {
+        Arguments help;
+        help.set("help");
+        return help;
     }
-    const auto positionals = tokens.size() - count;
+    const auto isOwn = [&](const std::string& token) {
+        return std::any_of(command.options.begin(), command.options.end(),
+                           [&](const Option& option) { return token == cat("--", option.longName); });
+    };
+    if (!command.acceptsOptions &&
+        !std::all_of(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count), isOwn)) {
+        throw usageError(cat("Command '", command.name, "' doesn't support options"), command.name);
+    }
+    const auto positionals = words.size();
     const bool tooFew = positionals < command.minPositionals && !isGiven(command, tokens.first(count));
     if (tooFew || positionals > command.maxPositionals) {
-        throw Error(cat("Too ", tooFew ? "few" : "many", " arguments for command '", command.name, "'\n", seeHelp(command.name)));
+        throw usageError(cat("Too ", tooFew ? "few" : "many", " arguments for command '", command.name, "'"),
+                         command.name);
     }
-    return parser.parse(tokens.first(count), tokens.subspan(count));
+    return parser.parse(tokens.first(count), words);
 }
 
 void throwUnknownCommand(const std::string& name) {
@@ -262,8 +368,11 @@ void throwUnknownCommand(const std::string& name) {
         }
     }
     const auto meant = closestMatch(name, names);
-    throw Error(cat("'", printable(name), "' is not a Sarus command\n", seeHelp(), meant ? "\nDid you mean '" : "",
-                    meant.value_or(""), meant ? "'?" : ""));
+    auto error = usageError(cat("'", printable(name), "' is not a Sarus command"));
+    if (const auto hint = hintForCommand(name)) {
+        throw error.addUsage(std::string(*hint));
+    }
+    throw meant ? error.addUsage(cat("Did you mean '", *meant, "'?")) : error;
 }
 
 }  // namespace sarus::cli

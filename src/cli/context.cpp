@@ -2,21 +2,17 @@
 
 #include <unistd.h>
 
-#include <climits>
-
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "image/repository_location.hpp"
+#include "cli/place/repository_place.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
 std::string findPrefix() {
-    std::string path(PATH_MAX, '\0');
-    const auto size = checkErrno(::readlink("/proc/self/exe", path.data(), path.size()), "Failed to read /proc/self/exe");
-    path.resize(static_cast<std::size_t>(size));
+    auto path = ownProgramPath();
     for (int level = 0; level < 2; ++level) {
         const auto slash = path.rfind('/');
         path.resize(slash == std::string::npos ? 0 : slash);
@@ -40,7 +36,8 @@ const engine::SiteConfig& Context::config() {
             site = engine::parseSiteConfig(readFile(file), file);
         } catch (Error& error) {
             if (error.errnum() != 0) {
-                error.setHint("An administrator creates the configuration with configure_installation.sh");
+                error.setHint("Ask your administrator to run configure_installation.sh")
+                    .setId("configuration-missing");
             }
             throw;
         }
@@ -49,10 +46,8 @@ const engine::SiteConfig& Context::config() {
 }
 
 std::string Context::repositoryDirectory(bool centralized) {
-    const image::RepositorySettings settings{.localRepositoryBaseDir = config().localRepositoryBaseDir,
-                                             .centralizedRepositoryDir = config().centralizedRepositoryDir,
-                                             .prefixDir = config().prefixDir};
-    return centralized ? image::centralizedRepositoryDirectory(settings) : image::localRepositoryDirectory(settings);
+    return centralized ? image::centralizedRepositoryDirectory(repositorySettings(config()))
+                       : findRepositoryPlace(config()).directory;
 }
 
 }  // namespace sarus::cli

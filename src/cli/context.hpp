@@ -7,14 +7,15 @@
 
 namespace sarus::cli {
 
-/// What the commands share. Nothing is read before a command asks for it: help and version work with a broken configuration.
+/// What the commands share. Nothing is read before a command needs it: help and version work with a broken
+/// configuration.
 class Context {
 public:
     /// The installation's directory: two levels above the running program.
     const std::string& prefix();
-    /// `<prefix>/etc/sarus.json`, read and validated once. Throws Error which names the file.
+    /// `<prefix>/etc/sarus.json`, read and validated once. Throws Error that names the file.
     const engine::SiteConfig& config();
-    /// The repository of the calling user, or the centralised one.
+    /// The repository of the calling user, or the centralized one.
     std::string repositoryDirectory(bool centralized);
 
 private:

@@ -9,9 +9,10 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "engine/cdi.hpp"
+#include "engine/mount_rules.hpp"
 #include "engine/run_options.hpp"
-#include "oci/device_request.hpp"
-#include "oci/mount_request.hpp"
+#include "oci/runtime/device_request.hpp"
+#include "oci/runtime/mount_request.hpp"
 
 namespace sarus::cli {
 
@@ -24,14 +25,17 @@ bool isPath(std::string_view reference) {
     return reference.starts_with('.') || reference.starts_with('/') || reference.ends_with(".toml");
 }
 
-std::string findEdf(const std::string& reference, const std::vector<std::string>& searchPath, std::string_view where) {
+std::string findEdf(const std::string& reference, const std::vector<std::string>& searchPath,
+                    std::string_view where) {
     const auto prefix = where.empty() ? std::string() : cat(where, ": ");
     if (reference.empty()) {
         throw Error(cat(prefix, "the name of an environment definition is empty"));
     }
     if (isPath(reference)) {
-        if (!reference.ends_with(".toml")) {
-            throw Error(cat(prefix, "the environment definition file '", printable(reference), "' does not end in .toml"));
+        // What a shell substitutes for <(PROGRAM) cannot end in .toml.
+        if (!reference.ends_with(".toml") && !reference.starts_with("/dev/fd/")) {
+            throw Error(cat(prefix, "the environment definition file '", printable(reference),
+                            "' does not end in .toml"));
         }
         return reference;
     }
@@ -43,7 +47,8 @@ std::string findEdf(const std::string& reference, const std::vector<std::string>
     }
     throw Error(cat(prefix, "the environment definition '", printable(reference), "' was not found"),
                 searchPath.empty() ? "Set EDF_PATH, or name a file NAME.toml"
-                                   : cat("There is no ", printable(reference), ".toml in ", printable(join(searchPath, ", "))));
+                                   : cat("There is no ", printable(reference), ".toml in ",
+                                         printable(join(searchPath, ", "))));
 }
 
 template <typename Value>
@@ -55,7 +60,8 @@ void override(std::optional<Value>& older, std::optional<Value>&& newer) {
 
 void append(std::vector<EdfText>& older, std::vector<EdfText>&& newer) {
     for (auto& text : newer) {
-        if (std::none_of(older.begin(), older.end(), [&](const auto& known) { return known.text == text.text; })) {
+        if (std::none_of(older.begin(), older.end(),
+                         [&](const auto& known) { return known.text == text.text; })) {
             older.push_back(std::move(text));
         }
     }
@@ -77,6 +83,23 @@ void merge(EdfFile& older, EdfFile&& newer) {
     older.warnings.insert(older.warnings.end(), newer.warnings.begin(), newer.warnings.end());
 }
 
+/// A basic string of TOML.
+std::string quote(std::string_view text) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    std::string quoted = "\"";
+    for (const char c : text) {
+        const auto code = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            quoted += cat('\\', c);
+        } else if (code < 0x20 || code == 0x7F) {
+            quoted += cat("\\u00", digits[code >> 4U], digits[code & 0xFU]);
+        } else {
+            quoted += c;
+        }
+    }
+    return quoted + '"';
+}
+
 class Loader {
 public:
     Loader(const std::vector<std::string>& directories, const VariableLookup& environment)
@@ -85,12 +108,12 @@ public:
     EdfFile load(const std::string& reference, std::string_view where) {
         const auto path = findEdf(reference, searchPath, where);
         if (std::find(chain.begin(), chain.end(), path) != chain.end()) {
-            throw Error(cat(where, ": the environment definition inherits from itself: ", printable(join(chain, " -> ")), " -> ",
-                            printable(path)));
+            throw Error(cat(where, ": the environment definition inherits from itself: ",
+                            printable(join(chain, " -> ")), " -> ", printable(path)));
         }
         if (chain.size() >= deepestInheritance || ++files > mostFiles) {
-            throw Error(cat(where, ": environment definitions inherit over more than ", deepestInheritance, " levels or ",
-                            mostFiles, " files"));
+            throw Error(cat(where, ": environment definitions inherit from more than ", deepestInheritance,
+                            " levels or ", mostFiles, " files"));
         }
         auto own = read(path, where);
         chain.push_back(path);
@@ -109,7 +132,8 @@ private:
         try {
             text = readFile(path, maxEdfSize);
         } catch (Error& error) {
-            error.addContext(cat(where, where.empty() ? "" : ": ", "failed to read the environment definition file"));
+            error.addContext(
+                cat(where, where.empty() ? "" : ": ", "failed to read the environment definition file"));
             throw;
         }
         return parseEdf(text, path);
@@ -121,7 +145,7 @@ private:
     std::size_t files = 0;
 };
 
-/// Runs a check of the engine's and puts the place of the value in front of what it says.
+/// Runs a check of the engine and adds the place of the value to its errors.
 template <typename Check>
 void checkAt(const EdfText& value, Check check) {
     try {
@@ -133,52 +157,27 @@ void checkAt(const EdfText& value, Check check) {
 }
 
 bool mountFlag(const EdfText& mount, std::string_view flag) {
-    // What a mount of a user is in any case: recursive, private, without set-id programs and devices.
+    // Mounts of users always have these: recursive, private, without set-id programs and devices.
     constexpr std::array<std::string_view, 9> harmless{"rw",    "bind",   "rbind",  "private", "rprivate",
                                                        "slave", "rslave", "nosuid", "nodev"};
     if (flag == "ro" || flag == "readonly") {
         return true;
     }
     if (std::find(harmless.begin(), harmless.end(), flag) == harmless.end()) {
-        throw Error(cat(mount.where, ": the mount flag '", printable(flag), "' is not supported"), "The flags are ro and rw");
+        throw Error(cat(mount.where, ": the mount flag '", printable(flag), "' is not supported"),
+                    "The flags are ro and rw");
     }
     return false;
 }
 
-std::string mountOption(const EdfText& mount, const std::string& text, const std::string& workingDirectory) {
-    const auto parts = split(text, ':');
-    if (parts.size() > 3 || parts[0].empty() || (parts.size() > 1 && parts[1].empty())) {
-        throw Error(cat(mount.where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"));
-    }
-    auto source = parts[0];
-    const auto& destination = parts.size() > 1 ? parts[1] : parts[0];
-    bool readonly = false;
-    if (parts.size() == 3) {
-        auto flags = parts[2];
-        std::replace(flags.begin(), flags.end(), '+', ',');
-        for (const auto& flag : split(flags, ',')) {
-            readonly = mountFlag(mount, flag) || readonly;
-        }
-    }
-    if (!source.starts_with('/') && !source.starts_with('.')) {
-        throw Error(cat(mount.where, ": the source '", printable(source), "' must begin with '/' or '.'"));
-    }
-    if (source.starts_with('.')) {
-        source = cat(workingDirectory, '/', source);
-    }
-    if (source.find_first_of(",=") != std::string::npos || destination.find_first_of(",=") != std::string::npos) {
-        throw Error(cat(mount.where, ": a path with ',' or '=' cannot be mounted: '", printable(text), "'"));
-    }
-    return cat("type=bind,source=", source, ",destination=", destination, readonly ? ",readonly" : "");
-}
-
 void prepend(std::vector<std::string>&& front, std::vector<std::string>& values) {
-    values.insert(values.begin(), std::make_move_iterator(front.begin()), std::make_move_iterator(front.end()));
+    values.insert(values.begin(), std::make_move_iterator(front.begin()),
+                  std::make_move_iterator(front.end()));
 }
 
-/// Before the definition's options join those of the command line, which win.
-void noteOrigins(const EdfFile& edf, const std::vector<std::string>& mounts, const std::vector<std::string>& devices,
-                 engine::LaunchRequest& request) {
+/// Runs before the definition's options join those of the command line, which win.
+void noteOrigins(const EdfFile& edf, const std::vector<std::string>& mounts,
+                 const std::vector<std::string>& devices, engine::LaunchRequest& request) {
     const auto note = [&](std::string_view option, std::string_view value, const EdfText& text) {
         request.optionOrigins[engine::optionKey(option, value)] = cat("EDF file ", text.where);
     };
@@ -186,7 +185,9 @@ void noteOrigins(const EdfFile& edf, const std::vector<std::string>& mounts, con
                                const std::vector<std::string>& commandLine) {
         for (const auto& [name, text] : values) {
             if (std::none_of(commandLine.begin(), commandLine.end(),
-                             [&, &key = name](const std::string& entry) { return entry.substr(0, entry.find('=')) == key; })) {
+                             [&, &key = name](const std::string& entry) {
+                                 return entry.substr(0, entry.find('=')) == key;
+                             })) {
                 note(option, name, text);
             }
         }
@@ -203,7 +204,8 @@ void noteOrigins(const EdfFile& edf, const std::vector<std::string>& mounts, con
 
 }  // namespace
 
-std::vector<std::string> edfSearchPath(const VariableLookup& environment, const std::vector<std::string>& site) {
+std::vector<std::string> edfSearchPath(const VariableLookup& environment,
+                                       const std::vector<std::string>& site) {
     std::vector<std::string> directories;
     if (const auto path = environment("EDF_PATH"); path && !path->empty()) {
         for (auto& directory : split(*path, ':')) {
@@ -222,8 +224,53 @@ std::vector<std::string> edfSearchPath(const VariableLookup& environment, const 
     return directories;
 }
 
-EdfFile loadEdf(const std::string& reference, const std::vector<std::string>& searchPath, const VariableLookup& environment) {
+EdfFile loadEdf(const std::string& reference, const std::vector<std::string>& searchPath,
+                const VariableLookup& environment) {
     return Loader(searchPath, environment).load(reference, "");
+}
+
+EdfFile inheritFrom(EdfFile base, EdfFile own) {
+    merge(base, std::move(own));
+    return base;
+}
+
+std::string tomlText(const EdfFile& edf) {
+    std::string text;
+    const auto line = [&](std::string_view key, std::string_view value) {
+        text += cat(key, " = ", value, '\n');
+    };
+    const auto quoted = [&](std::string_view key, const std::optional<EdfText>& value) {
+        if (value) {
+            line(key, quote(value->text));
+        }
+    };
+    const auto flag = [&](std::string_view key, std::optional<bool> value) {
+        if (value) {
+            line(key, *value ? "true" : "false");
+        }
+    };
+    const auto list = [&](std::string_view key, const std::vector<EdfText>& values) {
+        std::vector<std::string> items;
+        for (const auto& value : values) {
+            items.push_back(quote(value.text));
+        }
+        line(key, cat('[', join(items, ", "), ']'));
+    };
+    const auto table = [&](std::string_view key, const std::map<std::string, EdfText>& values) {
+        text += cat('[', key, "]\n");
+        for (const auto& [name, value] : values) {
+            line(quote(name), quote(value.text));
+        }
+    };
+    quoted("image", edf.image);
+    quoted("workdir", edf.workdir);
+    flag("entrypoint", edf.entrypoint);
+    flag("writable", edf.writable);
+    list("mounts", edf.mounts);
+    list("devices", edf.devices);
+    table("env", edf.env);
+    table("annotations", edf.annotations);
+    return text;
 }
 
 std::optional<std::string> edfImage(const EdfFile& edf, const VariableLookup& environment) {
@@ -234,6 +281,10 @@ std::optional<std::string> edfImage(const EdfFile& edf, const VariableLookup& en
     if (image.empty()) {
         throw Error(cat(edf.image->where, ": the name of the image is empty"));
     }
+    return withoutRegistryMark(image);
+}
+
+std::string withoutRegistryMark(const std::string& image) {
     const auto separator = image.find('#');
     if (separator == std::string::npos || isPath(image)) {
         return image;
@@ -243,13 +294,50 @@ std::optional<std::string> edfImage(const EdfFile& edf, const VariableLookup& en
     return cat(server.substr(user == std::string::npos ? 0 : user + 1), '/', image.substr(separator + 1));
 }
 
+oci::MountRequest readMount(const EdfText& mount, const std::string& text,
+                            const std::string& workingDirectory) {
+    const auto parts = split(text, ':');
+    if (parts.size() > 3 || parts[0].empty() || (parts.size() > 1 && parts[1].empty())) {
+        throw Error(cat(mount.where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"));
+    }
+    oci::MountRequest request{.source = parts[0], .destination = parts[parts.size() > 1 ? 1 : 0]};
+    if (parts.size() == 3) {
+        auto flags = parts[2];
+        std::replace(flags.begin(), flags.end(), '+', ',');
+        for (const auto& flag : split(flags, ',')) {
+            request.readonly = mountFlag(mount, flag) || request.readonly;
+        }
+    }
+    if (!request.source.starts_with('/') && !request.source.starts_with('.')) {
+        throw Error(
+            cat(mount.where, ": the source '", printable(request.source), "' must begin with '/' or '.'"));
+    }
+    if (request.source.starts_with('.')) {
+        request.source = cat(workingDirectory, '/', request.source);
+        if (parts.size() == 1) {
+            request.destination = engine::normalizePath(request.source);
+        }
+    }
+    if (cat(request.source, request.destination).find_first_of(",=") != std::string::npos) {
+        throw Error(cat(mount.where, ": a path with ',' or '=' cannot be mounted: '", printable(text), "'"),
+                    "Mount each directory by itself");
+    }
+    if (!request.destination.starts_with('/')) {
+        throw Error(cat(mount.where, ": Invalid mount request '", printable(oci::toText(request)),
+                        "': destination must be an absolute path"),
+                    cat("'", printable(request.destination), "' does not begin with '/'"));
+    }
+    return request;
+}
+
 void applyEdf(const EdfFile& edf, const VariableLookup& environment, const std::string& workingDirectory,
               engine::LaunchRequest& request) {
-    const auto expand = [&](const EdfText& value) { return expandVariables(value.text, environment, value.where); };
+    const auto expand = [&](const EdfText& value) {
+        return expandVariables(value.text, environment, value.where);
+    };
     std::vector<std::string> mounts;
     for (const auto& mount : edf.mounts) {
-        mounts.push_back(mountOption(mount, expand(mount), workingDirectory));
-        checkAt(mount, [&] { oci::parseMountRequest(mounts.back()); });
+        mounts.push_back(oci::toText(readMount(mount, expand(mount), workingDirectory)));
     }
     std::vector<std::string> devices;
     for (const auto& device : edf.devices) {

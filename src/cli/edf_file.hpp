@@ -8,13 +8,13 @@
 
 namespace sarus::cli {
 
-/// A text of an environment definition file together with where it stands ("FILE:LINE: KEY"), for messages.
+/// A text of an environment definition file with its place ("FILE:LINE: KEY") for messages.
 struct EdfText {
     std::string text;
     std::string where;
 };
 
-/// One environment definition file (EDF): TOML 1.0. Variables are not expanded yet.
+/// One environment definition file (EDF) in TOML 1.0. Variables are not expanded yet.
 struct EdfFile {
     std::vector<EdfText> bases;  ///< `base_environment`: a name or a list of names
     std::optional<EdfText> image;
@@ -28,10 +28,11 @@ struct EdfFile {
     std::vector<std::string> warnings;           ///< unknown keys, which are ignored
 };
 
-/// The largest file that is read, in bytes.
+/// Size limit of a file, in bytes.
 constexpr std::size_t maxEdfSize = 64U << 10U;
 
-/// Parses the text of an EDF. Throws Error "<file>:<line>: ..." for text that is no TOML and for values of wrong types.
+/// Parses the text of an EDF. Throws Error "<file>:<line>: ..." for invalid TOML and for values of wrong
+/// types.
 EdfFile parseEdf(std::string_view text, const std::string& file);
 
 }  // namespace sarus::cli

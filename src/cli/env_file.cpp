@@ -38,17 +38,17 @@ std::vector<std::string> parseEnvironmentFile(std::string_view text, std::string
         }
         const auto fail = [&](std::string_view why) {
             throw Error(cat("Invalid environment file ", printable(file), ", line ", number, ": ", why),
-                        "A line is NAME=VALUE, NAME alone (the value is taken from your environment), or a comment after #");
+                        "Write NAME=VALUE, NAME to copy the value from your environment, or # and a comment");
         };
         const auto name = line.substr(0, line.find('='));
         if (line.find('\0') != std::string_view::npos) {
             fail("it holds a NUL character");
         }
         if (name.empty()) {
-            fail(cat("'", printable(line), "' has no name in front of the '='"));
+            fail(cat("'", printable(line), "' has no name before the '='"));
         }
         if (name.find_first_of(blanks) != std::string_view::npos) {
-            fail(cat("the name '", printable(name), "' holds white space"));
+            fail(cat("the name '", printable(name), "' contains white space"));
         }
         variables.emplace_back(line);
     }

@@ -1,33 +1,54 @@
-#include "base/text.hpp"
+#include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/container_options.hpp"
 #include "cli/context.hpp"
-#include "cli/launch_channel.hpp"
 #include "cli/starter_call.hpp"
-#include "engine/launch_request.hpp"
+#include "engine/run_options.hpp"
+#include "engine/starter_request.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
 int run(Context& context, const Arguments& arguments) {
-    auto request = commonRequest(arguments);
+    auto request = readCommonOptions<engine::ExecRequest>(arguments, "exec");
     request.name = arguments.positionals().front();
+    try {
+        engine::checkContainerName(request.name);
+    } catch (Error& error) {
+        if (request.name.find_first_of(":/") != std::string::npos) {
+            error.setHint(
+                "It looks like an image; 'sarus exec' needs a running container ('sarus ps'), and "
+                "'sarus run' starts one");
+        }
+        throw;
+    }
     request.command.assign(arguments.positionals().begin() + 1, arguments.positionals().end());
-    checkOptions(request, "exec");
-    const auto channel = writeRequest(request);
-    execStarter(context, {"exec", cat(channel.get())});
+    execStarter(context, request);
+}
+
+std::vector<Option> execOptions() {
+    std::vector<Option> options{environmentOption(), environmentFileOption(), terminalOption(),
+                                workdirOption()};
+    for (auto& option : optionsWithoutEffect()) {
+        options.push_back(std::move(option));
+    }
+    return options;
 }
 
 }  // namespace
 
-Command execCommand() {
+Subcommand execCommand() {
     return {.name = "exec",
             .usage = "sarus exec [OPTIONS] NAME COMMAND [ARG...]",
             .description = "Run a command in a running container",
             .note = "Note: NAME has to be specified as displayed by the \"sarus ps\" command.",
-            .options = {environmentOption(), environmentFileOption(), terminalOption(), workdirOption()},
+            .options = execOptions(),
             .minPositionals = 2,
             .maxPositionals = anyNumber,
+            .completions = {Completion::containers},
+            .endsWithCommand = true,
+            .aliases = {"container exec"},
             .run = run};
 }
 

@@ -23,15 +23,13 @@ int run(Context&, const Arguments& arguments) {
 
 }  // namespace
 
-Command helpCommand() {
+Subcommand helpCommand() {
     return {.name = "help",
             .usage = "sarus help [COMMAND]",
             .description = "Print help message about a command",
-            .note = {},
-            .options = {},
-            .minPositionals = 0,
             .maxPositionals = 1,
             .acceptsOptions = false,
+            .completions = {Completion::commands},
             .run = run};
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
+#include "engine/site_config_reference.hpp"
 
 namespace sarus::cli {
 
@@ -14,8 +15,9 @@ constexpr std::size_t minimumHelpColumn = 24;
 constexpr std::size_t maximumHelpColumn = 40;
 
 std::string optionColumn(const Option& option) {
-    const std::string names =
-        option.shortName == '\0' ? cat("--", option.longName) : cat("-", option.shortName, " [ --", option.longName, " ]");
+    const std::string names = option.shortName == '\0'
+                                  ? cat("--", option.longName)
+                                  : cat("-", option.shortName, " [ --", option.longName, " ]");
     return cat("  ", names, option.takesValue ? " arg" : "");
 }
 
@@ -80,17 +82,31 @@ std::string generalHelp() {
     return out;
 }
 
-std::string commandHelp(const Command& command) {
+std::string commandHelp(const Subcommand& command) {
     auto out = cat("Usage: ", command.usage, "\n\n", command.description, "\n");
     if (!command.note.empty()) {
         out += cat("\n", command.note, "\n");
     }
-    const bool anyVisible =
-        std::any_of(command.options.begin(), command.options.end(), [](const Option& option) { return !option.hidden; });
+    const bool anyVisible = std::any_of(command.options.begin(), command.options.end(),
+                                        [](const Option& option) { return !option.hidden; });
     if (anyVisible) {
         out += cat("\n", formatOptions(command.options));
     }
     out.pop_back();
+    return out;
+}
+
+std::string commandManual() {
+    std::string out;
+    for (const auto& command : commands()) {
+        if (!command.hidden) {
+            // Commands without options have no page of their own.
+            const auto name = command.acceptsOptions
+                                  ? cat(".BR ", engine::roff(cat("sarus-", command.name)), " (1)")
+                                  : cat(".B ", engine::roff(command.usage));
+            out += cat(".TP\n", name, '\n', engine::roff(command.description), ".\n");
+        }
+    }
     return out;
 }
 

@@ -14,6 +14,9 @@ std::string formatOptions(const std::vector<Option>& options);
 std::string generalHelp();
 
 /// What `sarus help COMMAND` prints.
-std::string commandHelp(const Command& command);
+std::string commandHelp(const Subcommand& command);
+
+/// The list of the commands in the manual page sarus(1).
+std::string commandManual();
 
 }  // namespace sarus::cli

@@ -1,33 +1,89 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/repository_access.hpp"
 #include "cli/starter_call.hpp"
-#include "image/import_session.hpp"
-#include "image/listing.hpp"
+#include "image/store/import_session.hpp"
+#include "image/store/listing.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
-constexpr int standardOutput = 1;
+/// The images of the names: with a tag one, without a tag all of a repository.
+std::vector<image::ImageRecord> selected(std::vector<image::ImageRecord> images, const Arguments& arguments) {
+    if (auto part = arguments.value("filter"); !part.empty()) {
+        if (constexpr std::string_view key = "reference="; part.starts_with(key)) {  // as Docker spells it
+            part.erase(0, key.size());
+        }
+        if (part.find('=') != std::string::npos) {
+            throw usageError(
+                cat("Invalid value '", printable(part), "' of --filter: expected part of a name"), "images");
+        }
+        std::erase_if(images, [&](const image::ImageRecord& image) {
+            return image.reference.full().find(part) == std::string::npos;
+        });
+    }
+    const auto& names = arguments.positionals();
+    if (names.empty()) {
+        return images;
+    }
+    std::vector<image::ImageReference> wanted;
+    for (const auto& name : names) {
+        wanted.push_back(referenceArgument(name, "images").normalized());
+        if (!name.substr(name.find_last_of('/') + 1).ends_with(":latest") && wanted.back().tag == "latest") {
+            wanted.back().tag.clear();
+        }
+    }
+    std::erase_if(images, [&](const image::ImageRecord& image) {
+        return std::none_of(wanted.begin(), wanted.end(), [&](const image::ImageReference& name) {
+            const auto& own = image.reference;
+            const bool isLoaded = own.server == "load" && name.server == "docker.io" &&
+                                  own.imageNamespace == name.imageNamespace && own.image == name.image;
+            return (isLoaded || own.repository() == name.repository()) &&
+                   ((name.tag.empty() && name.digest.empty()) ||
+                    (own.tag == name.tag && own.digest == name.digest));
+        });
+    });
+    return images;
+}
 
 int run(Context& context, const Arguments& arguments) {
     if (arguments.has("json") && arguments.has("verify")) {
-        throw Error(cat("The options '--json' and '--verify' cannot be used together\n", seeHelp("images")));
+        throw usageError("The options '--json' and '--verify' cannot be used together", "images");
     }
     auto repository = openRepository(context, arguments, image::RepositoryAccess::read);
-    const auto images = repository.list();
-    image::removeAbandonedImports(repository.paths(), context.config().tempDir);
+    auto images = selected(repository.list(), arguments);
+    image::refreshTimes(repository.paths(), images);
+    if (arguments.has("sort")) {
+        image::sortImages(repository.paths(), images, arguments.value("sort"));
+    }
+    if (repository.isSettled()) {
+        image::removeAbandonedImports(repository.paths(), context.config().tempDir);
+    }
     if (arguments.has("verify")) {
         const auto report = image::verifyImages(repository.paths(), images);
-        writeAll(standardOutput, report.text, "standard output");
+        writeAll(STDOUT_FILENO, report.text, "standard output");
         return report.allIntact ? 0 : 1;
     }
-    writeAll(standardOutput,
+    if (arguments.has("quiet")) {
+        for (const auto& image : images) {
+            printLine(image.id);
+        }
+        return 0;
+    }
+    const bool isShort = ::isatty(STDOUT_FILENO) == 1 && !arguments.has("digests");
+    writeAll(STDOUT_FILENO,
              arguments.has("json") ? image::formatImageJson(repository.paths(), images)
+             : isShort             ? image::formatShortImageTable(repository.paths(), images)
                                    : image::formatImageTable(images, arguments.has("digests")),
              "standard output");
     return 0;
@@ -35,19 +91,30 @@ int run(Context& context, const Arguments& arguments) {
 
 }  // namespace
 
-Command imagesCommand() {
-    return {.name = "images",
-            .usage = "sarus images [OPTIONS]",
-            .description = "List images",
-            .note = {},
-            .options = {centralizedRepositoryOption(),
-                        {.longName = "digests", .help = "Show digests"},
-                        jsonOption(),
-                        {.longName = "verify",
-                         .help = "Read all images and compare them with the digests recorded when they were stored"}},
-            .minPositionals = 0,
-            .maxPositionals = 0,
-            .run = run};
+Subcommand imagesCommand() {
+    return {
+        .name = "images",
+        .usage = "sarus images [OPTIONS]",
+        .description = "List images",
+        .note = "Note: With names of images, only those are listed.",
+        .options = {centralizedRepositoryOption(),
+                    {.longName = "digests", .help = "Show digests"},
+                    jsonOption(),
+                    {.longName = "filter",
+                     .takesValue = true,
+                     .help = "List only images with this text in their names"},
+                    {.longName = "sort",
+                     .takesValue = true,
+                     .help = "Sort by 'name', 'created' (newest first) or 'size' (largest first)"},
+                    {.longName = "quiet", .shortName = 'q', .help = "Print only the image IDs"},
+                    {.longName = "verify",
+                     .help =
+                         "Read all images and compare them with the digests recorded when they were stored"}},
+        .maxPositionals = anyNumber,
+        .usesRepository = true,
+        .completions = {Completion::images},
+        .aliases = {"image ls", "image list"},
+        .run = run};
 }
 
 }  // namespace sarus::cli

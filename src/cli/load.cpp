@@ -1,39 +1,56 @@
+#include "image/import/load.hpp"
+
+#include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/repository_access.hpp"
-#include "image/import.hpp"
+#include "image/import/store_image.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
 int run(Context& context, const Arguments& arguments) {
-    const image::LoadRequest request{.file = arguments.positionals()[0],
-                                     .reference = image::parseLoadReference(arguments.positionals()[1]),
-                                     .sourceFormat = arguments.value("source-format")};
+    image::LoadRequest request{.file = arguments.positionals()[0],
+                               .sourceFormat = arguments.value("source-format")};
+    if (arguments.positionals().size() > 1) {
+        request.reference = referenceArgument(arguments.positionals()[1], "load");
+    }
     auto repository = openRepository(context, arguments, image::RepositoryAccess::write);
-    image::loadImage(repository, importSettings(context, arguments), request);
+    try {
+        image::loadImage(repository, importSettings(context, arguments), request);
+    } catch (Error& error) {
+        image::noteInterruption(error);
+        throw;
+    }
     return 0;
 }
 
 }  // namespace
 
-Command loadCommand() {
-    return {
-        .name = "load",
-        .usage = "sarus load [OPTIONS] FILE NAME[:TAG]",
-        .description = "Load the contents of a tarball to create a filesystem image",
-        .note = {},
-        .options = {centralizedRepositoryOption(),
-                    platformOption(),
-                    quietOption(),
-                    {.longName = "source-format",
-                     .takesValue = true,
-                     .hidden = true,
-                     .help = "Format of the file: docker-archive, oci-archive, oci or sif. Default: found out from the content"},
-                    temporaryDirectoryOption()},
-        .minPositionals = 2,
-        .maxPositionals = 2,
-        .run = run};
+Subcommand loadCommand() {
+    return {.name = "load",
+            .usage = "sarus load [OPTIONS] FILE [NAME[:TAG]]",
+            .description = "Load the contents of a tarball to create a filesystem image",
+            .note =
+                "Note: FILE is an archive of \"docker save\" or \"podman save\", an OCI archive, or the "
+                "directory of\n"
+                "      an OCI layout; \"-\" reads an archive from standard input.\n"
+                "      Without NAME, the image keeps its name in the archive.",
+            .options = {centralizedRepositoryOption(),
+                        platformOption(),
+                        quietOption(),
+                        {.longName = "source-format",
+                         .takesValue = true,
+                         .hidden = true,
+                         .help = "Format of the file: docker-archive, oci-archive, oci or sif. Default: "
+                                 "recognised by the content"},
+                        temporaryDirectoryOption()},
+            .minPositionals = 1,
+            .maxPositionals = 2,
+            .usesRepository = true,
+            .completions = {Completion::files},
+            .aliases = {"image load"},
+            .run = run};
 }
 
 }  // namespace sarus::cli

@@ -1,3 +1,7 @@
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <exception>
 #include <span>
 #include <string>
@@ -10,6 +14,8 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
+#include "cli/help_text.hpp"
+#include "cli/stack_limit.hpp"
 
 namespace {
 
@@ -23,27 +29,54 @@ void chooseLogLevel(const cli::Arguments& global) {
     }
 }
 
+/// Of what the program, and those that it starts, create in a repository: its owner works with it, and
+/// everybody reads the centralised one.
+void setRepositoryUmask(bool centralized) {
+    const auto callers = ::umask(022);
+    if (!centralized) {
+        ::umask(callers & ~static_cast<mode_t>(S_IRWXU));
+    }
+}
+
 int runProgram(std::span<const std::string> tokens) {
     const auto global = cli::parseGlobal(tokens);
     chooseLogLevel(global);
     cli::Context context;
-    const auto& rest = global.positionals();
-    if (global.has("help") || rest.empty() || global.has("version")) {
-        const bool version = global.has("version") && !global.has("help");
-        return cli::findCommand(version ? "version" : "help")->run(context, {});
+    const auto rest = std::span(global.positionals());
+    const auto [command, words] = cli::findCommand(rest);
+    if (global.has("help") || (rest.empty() && !global.has("version"))) {
+        printLine(command == nullptr ? cli::generalHelp() : cli::commandHelp(*command));
+        return 0;
     }
-    const auto* command = cli::findCommand(rest.front());
+    if (global.has("version")) {
+        return cli::findCommand("version")->run(context, {});
+    }
     if (command == nullptr) {
         cli::throwUnknownCommand(rest.front());
     }
-    return command->run(context, cli::parseCommand(*command, std::span(rest).subspan(1)));
+    auto arguments = cli::parseCommand(*command, rest.subspan(words));
+    if (arguments.has("help")) {
+        printLine(cli::commandHelp(*command));
+        return 0;
+    }
+    chooseLogLevel(arguments);
+    if (global.has("quiet") && command->name != "images") {
+        arguments.set("quiet");
+    }
+    if (command->usesRepository) {
+        setRepositoryUmask(arguments.has("centralized-repository"));
+    }
+    return command->run(context, arguments);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     openMissingStandardStreams();
+    setProgramName("sarus");
+    ::signal(SIGXFSZ, SIG_IGN);  // a file that is too large for a limit is an error with a message
     try {
+        cli::raiseStackLimit();
         const std::vector<std::string> tokens(argv + (argc > 0 ? 1 : 0), argv + argc);
         const int status = runProgram(tokens);
         if (status == 0 && outputError() != 0) {
@@ -52,6 +85,9 @@ int main(int argc, char** argv) {
         return status;
     } catch (const Error& error) {
         printError(error);
+        if (error.errnum() == EFBIG) {
+            printError("Raise the limit on file size (ulimit -f)");
+        }
         return error.exitStatus();
     } catch (const std::exception& error) {
         logError("CLI", error.what());

@@ -1,24 +1,42 @@
 #include "cli/repository_access.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "image/repository_location.hpp"
+#include "cli/command_line.hpp"
+#include "cli/edf.hpp"
+#include "cli/place/repository_place.hpp"
+#include "cli/starter_call.hpp"
+#include "image/store/image_file.hpp"
 
 namespace sarus::cli {
 
-image::Repository openRepository(Context& context, const Arguments& arguments, image::RepositoryAccess access) {
+namespace {
+
+/// Once: from then on, the chosen place has an index.
+void mentionLeftImages(const RepositoryPlace& place) {
+    if (place.leavesImages() && !pathExists(image::RepositoryPaths{place.directory}.index())) {
+        logWarn("ImageStore", cat("The images in ", printable(place.usual), " are not used: ", place.chosenBy,
+                                  " names ", printable(place.directory), ". ", place.howToMoveImages()));
+    }
+}
+
+}  // namespace
+
+image::Repository openRepository(Context& context, const Arguments& arguments,
+                                 image::RepositoryAccess access) {
     const bool centralized = arguments.has("centralized-repository");
     auto directory = context.repositoryDirectory(centralized);
     if (centralized) {
         if (access == image::RepositoryAccess::write && ::geteuid() != 0) {
-            logWarn("CLI", "The centralized repository is meant to be changed by root only");
+            logWarn("CLI", "Only root should change the centralized repository");
         }
-        ::umask(022);  // everybody reads it
     } else {
-        image::ensureUserDirectory(directory, cat(context.prefix(), "/libexec/sarus-starter"));
+        ensureUserDirectory(context, directory);
+        mentionLeftImages(findRepositoryPlace(context.config()));
     }
     logInfo("ImageStore", cat("Repository ", printable(directory)));
     return {std::move(directory), access, {context.config().lockTimeoutMs, context.config().lockWarningMs}};
@@ -27,7 +45,9 @@ image::Repository openRepository(Context& context, const Arguments& arguments, i
 image::ImportSettings importSettings(Context& context, const Arguments& arguments) {
     const auto& config = context.config();
     image::ImportSettings settings{
-        .skopeo = {.path = config.skopeoPath, .policy = std::nullopt, .registriesDPath = config.containersRegistriesDPath},
+        .skopeo = {.path = config.skopeoPath,
+                   .policy = std::nullopt,
+                   .registriesDPath = config.containersRegistriesDPath},
         .builder = {.path = cat(context.prefix(), "/libexec/sarus-image-builder"),
                     .mksquashfsOptions = config.mksquashfsOptions,
                     .maxUnpackedSize = config.imageLimits.maxUnpackedSize,
@@ -35,7 +55,8 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
         .tempDir = arguments.has("temp-dir") ? arguments.value("temp-dir") : config.tempDir};
     settings.skopeo.timings = {config.registryTimeoutMs, config.registryWarningMs};
     if (config.containersPolicy) {
-        settings.skopeo.policy = image::PolicyChoice{config.containersPolicy->path, config.containersPolicy->enforce};
+        settings.skopeo.policy =
+            image::PolicyChoice{config.containersPolicy->path, config.containersPolicy->enforce};
     }
     settings.quiet = settings.skopeo.quiet = settings.builder.quiet = arguments.has("quiet");
     if (arguments.has("platform")) {
@@ -45,22 +66,39 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
     return settings;
 }
 
+image::ImageReference referenceArgument(const std::string& text, const std::string& command) {
+    try {
+        return command == "load" ? image::parseLoadReference(text)
+                                 : image::parseReference(withoutRegistryMark(text));
+    } catch (Error& error) {
+        if (command == "load" && error.hint().empty() && image::isImageFile(text) && pathExists(text)) {
+            error.setHint("FILE comes first: sarus load FILE NAME[:TAG]");
+        }
+        const auto see = seeHelp(command);
+        throw error.hint() == see ? error : error.addUsage(see);
+    }
+}
+
 Option centralizedRepositoryOption() {
-    return {.longName = "centralized-repository", .help = "Use centralized repository instead of the local one"};
+    return {.longName = "centralized-repository",
+            .help = "Use the centralized repository instead of the local one"};
 }
 
 Option platformOption() {
     return {.longName = "platform",
             .takesValue = true,
-            .help = "Platform of the image to choose, as OS/ARCH[/VARIANT]. Default: this machine's"};
+            .help = "Platform of the image, as OS/ARCH[/VARIANT]. Default: that of this machine"};
 }
 
 Option quietOption() {
-    return {.longName = "quiet", .shortName = 'q', .help = "Print nothing but warnings and errors"};
+    return {.longName = "quiet", .shortName = 'q', .help = "Print only warnings and errors"};
 }
 
 Option temporaryDirectoryOption() {
-    return {.longName = "temp-dir", .takesValue = true, .help = "Temporary directory where the image is unpacked"};
+    return {.longName = "temp-dir",
+            .takesValue = true,
+            .help = "Directory for temporary files",
+            .completion = Completion::files};
 }
 
 }  // namespace sarus::cli

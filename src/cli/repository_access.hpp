@@ -2,19 +2,24 @@
 
 #include "cli/command.hpp"
 #include "cli/context.hpp"
-#include "image/import.hpp"
-#include "image/repository.hpp"
+#include "image/import/import.hpp"
+#include "image/store/repository.hpp"
 
 namespace sarus::cli {
 
-/// The repository that the options of a command mean (`--centralized-repository`), with the site's lock timings. Who wants to
-/// change the centralised one without being root is warned.
-image::Repository openRepository(Context& context, const Arguments& arguments, image::RepositoryAccess access);
+/// The repository that the options select (`--centralized-repository`), with the site's lock timings. Warns
+/// if another user than root wants to change the centralized one.
+image::Repository openRepository(Context& context, const Arguments& arguments,
+                                 image::RepositoryAccess access);
 
-/// What pull and load need, from the site configuration, from `--platform` and from `--temp-dir`. Throws Error.
+/// The settings for pull and load, from the site configuration, `--platform` and `--temp-dir`. Throws Error.
 image::ImportSettings importSettings(Context& context, const Arguments& arguments);
 
-/// The options which several commands have.
+/// Parses the image reference on the command line of `command`. Throws Error with the line "See 'sarus help
+/// <command>'".
+image::ImageReference referenceArgument(const std::string& text, const std::string& command);
+
+/// Options of several commands.
 Option centralizedRepositoryOption();
 Option platformOption();
 Option quietOption();

@@ -1,53 +1,189 @@
 #include <fcntl.h>
+#include <unistd.h>
 
-#include <climits>
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "cli/broadcast.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
+#include "cli/container_options.hpp"
 #include "cli/context.hpp"
 #include "cli/edf.hpp"
-#include "cli/launch_channel.hpp"
+#include "cli/edf_access.hpp"
+#include "cli/mount_options.hpp"
+#include "cli/repository_access.hpp"
 #include "cli/run_request.hpp"
 #include "cli/slurm.hpp"
 #include "cli/ssh.hpp"
 #include "cli/starter_call.hpp"
+#include "cli/stored_images.hpp"
 #include "engine/cdi.hpp"
 #include "engine/environment.hpp"
 #include "engine/launch_request.hpp"
-#include "image/image_file.hpp"
-#include "image/lookup.hpp"
-#include "image/reference.hpp"
+#include "engine/mount_rules.hpp"
+#include "engine/run_options.hpp"
+#include "image/store/image_file.hpp"
+#include "image/store/usage.hpp"
+#include "image/types/reference.hpp"
+#include "oci/runtime/device_request.hpp"
+#include "oci/runtime/mount_request.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
+constexpr const char* sshNeedsPrivatePid =
+    "The use of '--ssh' is incompatible with '--pid=host'. The SSH hook requires the use of a private PID "
+    "namespace";
+
+/// What --cleanenv leaves; '_' at the end: all variables that begin so.
+constexpr std::array<std::string_view, 10> keptVariables{"HOME",
+                                                         "USER",
+                                                         "LOGNAME",
+                                                         "TERM",
+                                                         "XDG_RUNTIME_DIR",
+                                                         "PMI_",
+                                                         "PMIX_",
+                                                         "SLURM_",
+                                                         "CUDA_VISIBLE_DEVICES",
+                                                         "ROCR_VISIBLE_DEVICES"};
+
 bool parsePid(const Arguments& arguments) {
     const auto value = arguments.value("pid");
     if (arguments.has("pid") && value != "host" && value != "private") {
-        throw Error(cat("Incorrect value provided for --pid option: '", printable(value),
-                        "'. Supported values: 'host', 'private'.\n", seeHelp("run")));
+        throw usageError(cat("Incorrect value provided for --pid option: '", printable(value),
+                             "'. Supported values: 'host', 'private'."),
+                         "run");
     }
     if (arguments.has("ssh") && value == "host") {
-        throw Error(
-            "The use of '--ssh' is incompatible with '--pid=host'. The SSH hook requires the use of a private PID namespace");
+        throw Error(sshNeedsPrivatePid);
     }
     return value == "private" || arguments.has("ssh");
 }
 
-engine::LaunchRequest readOptions(const Arguments& arguments) {
-    auto request = commonRequest(arguments);
+/// The checks that need no file: a typing error is reported before anything is looked up.
+void checkOptions(const engine::LaunchRequest& request) {
+    for (const auto& annotation : request.annotations) {
+        engine::parseAnnotation(annotation);
+    }
+    for (const auto& mount : request.mounts) {
+        if (oci::isTmpfsRequest(mount)) {
+            oci::parseTmpfsRequest(mount);
+        } else {
+            oci::parseMountRequest(mount);
+        }
+    }
+    for (const auto& device : request.devices) {
+        if (!engine::isCdiRequest(device)) {
+            oci::parseDeviceRequest(device);
+        }
+    }
+    if (request.mpiType) {
+        engine::checkMpiType(*request.mpiType);
+    }
+    if (request.name) {
+        engine::checkContainerName(*request.name);
+    }
+}
+
+/// `--gpus`, `--nv` and `--rocm` name CDI devices.
+std::vector<std::string> deviceRequests(const Arguments& arguments) {
+    auto requests = arguments.values("device");
+    constexpr std::string_view nvidia = "nvidia.com/gpu=";
+    if (arguments.has("nv")) {
+        requests.push_back(cat(nvidia, "all"));
+    }
+    if (arguments.has("rocm")) {
+        requests.emplace_back("amd.com/gpu=all");
+    }
+    constexpr std::string_view list = "device=";
+    auto gpus = arguments.value("gpus");
+    if (gpus.size() > 2 && gpus.starts_with('"') && gpus.ends_with('"')) {
+        gpus = gpus.substr(1, gpus.size() - 2);  // Docker needs the quotes around a list
+    }
+    if (gpus == "all") {
+        requests.push_back(cat(nvidia, gpus));
+    } else if (gpus.starts_with(list) && gpus.size() > list.size()) {
+        for (const auto& name : split(std::string_view(gpus).substr(list.size()), ',')) {
+            requests.push_back(cat(nvidia, name));
+        }
+    } else if (arguments.has("gpus")) {
+        throw usageError(
+            cat("Invalid value '", printable(gpus), "' of --gpus: expected 'all' or 'device=0,1'"), "run");
+    }
+    return requests;
+}
+
+/// Of the caller's environment, the container gets what a job and its session need.
+void cleanEnvironment(engine::LaunchRequest& request) {
+    for (auto& variable : request.env) {
+        if (variable.find('=') == std::string::npos) {
+            if (const auto value = hostVariable(variable)) {
+                variable += cat('=', *value);
+            }
+        }
+    }
+    std::erase_if(request.hostEnvironment, [](const std::string& entry) {
+        const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
+        return std::none_of(keptVariables.begin(), keptVariables.end(), [&](std::string_view kept) {
+            return kept.ends_with('_') ? name.starts_with(kept) : name == kept;
+        });
+    });
+}
+
+/// Directories of an operating system: the host's must not cover the image's.
+bool isOfTheSystem(std::string_view directory) {
+    constexpr std::array<std::string_view, 9> all{"/usr",    "/etc", "/lib",  "/lib32", "/lib64",
+                                                  "/libx32", "/bin", "/sbin", "/dev"};
+    return std::any_of(all.begin(), all.end(),
+                       [&](std::string_view one) { return engine::isSameOrBelow(directory, one); });
+}
+
+/// The mounts that the site wants in all containers of people who have such directories. They come first: any
+/// other mount may cover them. Nobody has asked for them here, so one that is not possible is left out.
+std::vector<std::string> siteDefaults(const engine::SiteConfig& config, const Arguments& arguments) {
+    std::vector<std::string> requests;
+    if (!config.allowMount) {
+        return requests;
+    }
+    const auto add = [&](bool wanted, const std::string& directory) {
+        if (wanted && directory.size() > 1 && directory.starts_with('/') &&
+            directory.find_first_of(":,=") == std::string::npos && isDirectory(directory) &&
+            !engine::whyNotMountable(config.userMounts, directory) &&
+            !isOfTheSystem(engine::normalizePath(directory))) {
+            requests.push_back(mountInPlace(directory, "sarus.json"));
+        }
+    };
+    add(config.mountHome && !arguments.has("home"), hostVariable("HOME").value_or(""));
+    add(config.mountWorkingDirectory && !arguments.has("cwd"), workingDirectory());
+    return requests;
+}
+
+engine::LaunchRequest readOptions(const engine::SiteConfig& config, const Arguments& arguments) {
+    auto request = readCommonOptions<engine::LaunchRequest>(arguments, "run");
     if (arguments.has("entrypoint")) {
         request.entrypoint = splitWords(arguments.value("entrypoint"));
     }
-    request.mounts = arguments.values("mount");
-    request.devices = arguments.values("device");
+    request.mounts = siteDefaults(config, arguments);
+    for (auto& mount : mountRequests(arguments)) {
+        request.mounts.push_back(std::move(mount));
+    }
+    if (arguments.has("cwd") && !request.workdir) {
+        request.workdir = workingDirectory();
+    }
+    request.devices = deviceRequests(arguments);
+    if (arguments.has("cleanenv")) {
+        cleanEnvironment(request);
+    }
     request.annotations = arguments.values("annotation");
     const auto optional = [&](std::string_view option) {
         return arguments.has(option) ? std::optional(arguments.value(option)) : std::nullopt;
@@ -61,33 +197,20 @@ engine::LaunchRequest readOptions(const Arguments& arguments) {
     request.dryRun = arguments.has("dry-run");
     request.json = arguments.has("json");
     if (request.json && !request.dryRun) {
-        throw Error(cat("The option '--json' needs '--dry-run': a container prints what its command prints\n", seeHelp("run")));
+        throw usageError("The option '--json' requires '--dry-run'", "run");
     }
     request.readonlyRoot = arguments.has("read-only");
     request.privatePid = parsePid(arguments);
-    checkOptions(request, "run");
+    checkOptions(request);
     return request;
 }
 
-std::optional<std::string> hostVariable(const std::string& name) {
-    const char* value = ::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
 std::optional<EdfFile> readDefinition(Context& context, const Arguments& arguments) {
-    if (!arguments.has("edf")) {
-        return std::nullopt;
-    }
-    auto definition =
-        loadEdf(arguments.value("edf"), edfSearchPath(hostVariable, context.config().edfSystemSearchPath), hostVariable);
-    for (const auto& warning : definition.warnings) {
-        logWarn("CLI", warning);
-    }
-    return definition;
+    return arguments.has("edf") ? std::optional(readEdf(context, arguments.value("edf"))) : std::nullopt;
 }
 
-/// The image comes from the environment definition, or else is the first word; the rest is the command. Where the image is no
-/// word, "--" separates options from a command that begins with a dash.
+/// The image comes from the environment definition, otherwise from the first word. The other words are the
+/// command. If no word is the image, "--" separates options from a command that begins with a dash.
 std::string takeImage(const std::optional<EdfFile>& definition, std::vector<std::string>& words) {
     if (const auto image = definition ? edfImage(*definition, hostVariable) : std::nullopt) {
         if (!words.empty() && words.front() == "--") {
@@ -103,65 +226,218 @@ std::string takeImage(const std::optional<EdfFile>& definition, std::vector<std:
     return image;
 }
 
-std::string workingDirectory() {
-    std::string path(PATH_MAX, '\0');
-    if (::getcwd(path.data(), path.size()) == nullptr) {
-        throwErrno("Failed to find out the working directory");
-    }
-    path.resize(path.find('\0'));
-    return path;
-}
-
-/// Variables of the definition mean those of the image first, then those of the caller.
+/// The variables of a definition come from the image first, then from the caller.
 void applyDefinition(const EdfFile& definition, engine::LaunchRequest& request) {
     const auto image = engine::parseEnvironment(request.metadata.env);
     const auto lookup = [&](const std::string& name) {
         const auto found = image.find(name);
         return found == image.end() ? hostVariable(name) : std::optional(found->second);
     };
+    const bool entrypointIsOpen = !definition.entrypoint && !request.entrypoint;
     applyEdf(definition, lookup, workingDirectory(), request);
+    if (entrypointIsOpen && request.command.empty()) {
+        // The user typed no command: the image says what runs, as without a definition.
+        request.entrypoint.reset();
+    }
 }
 
-/// Opens the image with the caller's rights: the descriptor is all that the starter gets to see of it.
-UniqueFd openImage(Context& context, const std::string& image, bool centralized,
-                   const std::optional<image::ImageReference>& reference, engine::LaunchRequest& request) {
-    if (!reference) {
-        if (centralized) {
-            throw Error(cat("The option '--centralized-repository' has no meaning for the file ", printable(image), "\n",
-                            seeHelp("run")));
-        }
-        request.imagePath = image;
-        request.imageReference = image;
-        return image::openImageFile(image);
+/// The value of --pull; "never" without the option.
+std::string pullPolicy(const Arguments& arguments) {
+    auto policy = arguments.has("pull") ? arguments.value("pull") : "never";
+    if (policy != "always" && policy != "missing" && policy != "never") {
+        throw usageError(cat("Incorrect value provided for --pull option: '", printable(policy),
+                             "'. Supported values: 'always', 'missing', 'never'."),
+                         "run");
     }
-    auto found = image::findImage(context.repositoryDirectory(centralized), *reference);
+    return policy;
+}
+
+/// Runs `sarus pull` as a program of its own: it has another umask and handles signals, and its output must
+/// not be mixed with the container's.
+void pullBefore(Context& context, const Arguments& arguments, const std::string& image,
+                const std::string& policy) {
+    Command pull{.path = cat(context.prefix(), "/bin/sarus"),
+                 .args = {"sarus", "pull", "--quiet"},
+                 .stdinFd = STDIN_FILENO,
+                 .stdoutFd = STDERR_FILENO};
+    if (policy == "missing") {
+        pull.args.emplace_back("--missing");
+    }
+    if (arguments.has("centralized-repository")) {
+        pull.args.emplace_back("--centralized-repository");
+    }
+    pull.args.push_back(image);
+    if (const auto status = start(pull).wait(); !status.ok()) {
+        throw Error(cat("Failed to get the image ", printable(image), " (--pull=", policy, ")"))
+            .setExitStatus(status.shellStatus());
+    }
+}
+
+/// Default command, entrypoint, variables and directory of a squashfs file: from the `.meta` file beside it,
+/// else from its own end (`sarus save`).
+oci::ImageMetadata metadataOf(const std::string& image, int file) {
+    constexpr std::string_view ending = ".squashfs";
+    const auto beside =
+        cat(image.substr(0, image.size() - (image.ends_with(ending) ? ending.size() : 0)), ".meta");
+    try {
+        const auto text = pathExists(beside) ? std::optional(readFile(beside, image::largestMetadata))
+                                             : image::embeddedMetadata(file);
+        return text ? oci::parseImageMetadata(*text) : oci::ImageMetadata();
+    } catch (Error& error) {
+        throw error.addContext(cat("Failed to read the metadata of ", printable(image)));
+    }
+}
+
+/// Records for `sarus prune` when an image of the user's was used. Of a job step, only the first task does.
+void noteUse(const image::FoundImage& image) {
+    const auto job = findSlurmJob();
+    if (!job || job->isFirstTask) {
+        image::recordUse(image.path);
+    }
+}
+
+// Images are opened with the caller's rights. The starter gets only the descriptor.
+
+UniqueFd openGivenFile(const Arguments& arguments, const std::string& path, engine::LaunchRequest& request) {
+    for (const auto* const option : {"bcast", "centralized-repository"}) {
+        if (arguments.has(option)) {
+            throw usageError(
+                cat("The option '--", option, "' cannot be used with the file ", printable(path)), "run");
+        }
+    }
+    request.imagePath = path;
+    request.imageReference = path;
+    auto file = image::openImageFile(path);
+    request.metadata = metadataOf(path, file.get());
+    return file;
+}
+
+UniqueFd openFromRepository(Context& context, const Arguments& arguments,
+                            const image::ImageReference& reference, MayBroadcast mayBroadcast,
+                            engine::LaunchRequest& request) {
+    auto found = findStoredImage(context, arguments, reference);
+    if (!request.dryRun && !arguments.has("centralized-repository")) {
+        noteUse(found);
+    }
+    // A rule for the stored file does not hold for a user's copy.
+    if (context.config().imagePolicy.isEmpty()) {
+        useLocalCopy(context, arguments, mayBroadcast, found);
+    } else if (arguments.has("bcast")) {
+        logWarn("CLI", "The option '--bcast' has no effect: this site has rules for images (`imagePolicy`)");
+    }
+    if (found.info) {
+        request.imageDigest = found.info->squashfsDigest;
+    }
     request.imagePath = found.path;
     request.imageReference = found.reference.full();
     request.metadata = std::move(found.metadata);
     return std::move(found.file);
 }
 
+/// An annotation of the command line or of the definition that enables the SSH hook means the same as --ssh.
+void applySshAnnotation(const Arguments& arguments, engine::LaunchRequest& request) {
+    for (const auto& text : request.annotations) {
+        const auto [key, value] = engine::parseAnnotation(text);
+        request.ssh = request.ssh || (key == "com.hooks.ssh.enabled" && value == "true");
+    }
+    if (request.ssh && arguments.value("pid") == "host") {
+        throw Error(sshNeedsPrivatePid);
+    }
+}
+
+std::vector<Option> runOptions() {
+    std::vector<Option> options{
+        {.longName = "annotation",
+         .takesValue = true,
+         .repeatable = true,
+         .help = "Add an OCI annotation to the container"},
+        {.longName = "bcast", .help = "Copy the image to all nodes of the Slurm job first"},
+        {.longName = "centralized-repository",
+         .help = "Use the centralized repository instead of the local one"},
+        {.longName = "cleanenv",
+         .help = "Start from a clean environment: of yours, keep only the variables of the job and session"},
+        {.longName = "device",
+         .takesValue = true,
+         .repeatable = true,
+         .help = "Mount custom devices into the container: paths, or CDI devices "
+                 "(vendor.com/class=name)"},
+        {.longName = "dry-run",
+         .help = "Show the planned container and the reason for each item without starting it"},
+        {.longName = "edf",
+         .takesValue = true,
+         .help = "Read image and options from an environment definition file (also: '--environment')",
+         .aliases = {"environment"},
+         .completion = Completion::definitions},
+        {.longName = "entrypoint",
+         .takesValue = true,
+         .help = "Overwrite the default ENTRYPOINT of the image"},
+        environmentOption(),
+        environmentFileOption(),
+        {.longName = "glibc", .help = "Enable replacement of the container's GNU C libraries"},
+        {.longName = "gpus",
+         .takesValue = true,
+         .help = "Add NVIDIA GPUs, the CDI devices nvidia.com/gpu: 'all' or 'device=0,1'"},
+        {.longName = "init",
+         .help = "Run an init process inside the container that forwards signals and reaps processes"},
+        {.longName = "json", .help = "With '--dry-run': print JSON, for programs"},
+        {.longName = "mpi", .shortName = 'm', .help = "Enable MPI support. Implies '--glibc'"},
+        {.longName = "mpi-type",
+         .takesValue = true,
+         .help = "Enable MPI support for a specific MPI implementation"},
+        {.longName = "name", .shortName = 'n', .takesValue = true, .help = "Assign a name to the container"},
+        {.longName = "pid",
+         .takesValue = true,
+         .help = "Set the PID namespace mode for the container. Supported values: 'host', 'private'. "
+                 "Default: 'host'"},
+        {.longName = "nv", .hidden = true, .help = "Like '--gpus=all'"},
+        {.longName = "pull",
+         .takesValue = true,
+         .help = "Get the image first: 'always', 'missing' or 'never'. Default: 'never'"},
+        {.longName = "rocm", .hidden = true, .help = "Add AMD GPUs, the CDI device amd.com/gpu=all"},
+        {.longName = "read-only", .help = "Make the root filesystem of the container read-only"},
+        {.longName = "ssh", .help = "Enable SSH in the container. Implies '--pid=private'"},
+        terminalOption(),
+        workdirOption(),
+    };
+    for (auto&& more : {mountOptions(), optionsWithoutEffect()}) {
+        options.insert(options.end(), more.begin(), more.end());
+    }
+    std::stable_sort(options.begin(), options.end(),
+                     [](const Option& a, const Option& b) { return a.longName < b.longName; });
+    return options;
+}
+
 int run(Context& context, const Arguments& arguments) {
-    const auto request = makeRunRequest(context, arguments);
+    const auto request =
+        makeRunRequest(context, arguments, arguments.has("dry-run") ? MayBroadcast::no : MayBroadcast::yes);
     if (request.launch.ssh) {
         checkSshKeys(context);
     }
+    warnOfLauncher(request.launch);
+    warnOfMissingPmix(request.launch, context.config());
     checkErrno(::fcntl(request.image.get(), F_SETFD, 0), "Failed to hand over the image");
-    const auto channel = writeRequest(request.launch);
-    logInfo("CLI", cat("Image ", printable(request.launch.imageReference), " is in ", printable(request.launch.imagePath)));
-    execStarter(context, {cat(channel.get())});
+    logInfo("CLI", cat("Image ", printable(request.launch.imageReference), " is in ",
+                       printable(request.launch.imagePath)));
+    execStarter(context, request.launch);
 }
 
 }  // namespace
 
-RunRequest makeRunRequest(Context& context, const Arguments& arguments) {
+RunRequest makeRunRequest(Context& context, const Arguments& arguments, MayBroadcast mayBroadcast) {
     const auto definition = readDefinition(context, arguments);
     auto words = arguments.positionals();
     const auto name = takeImage(definition, words);
-    const auto reference = image::isImageFile(name) ? std::nullopt : std::optional(image::parseReference(name).normalized());
-    RunRequest request{.launch = readOptions(arguments), .image = {}};
+    const auto reference =
+        image::isImageFile(name) ? std::nullopt : std::optional(referenceArgument(name, "run").normalized());
+    RunRequest request{.launch = readOptions(context.config(), arguments), .image = {}};
+    const auto policy = pullPolicy(arguments);
+    if (reference && mayBroadcast == MayBroadcast::yes && policy != "never") {
+        pullBefore(context, arguments, name, policy);
+    }
     request.launch.command = std::move(words);
-    request.image = openImage(context, name, arguments.has("centralized-repository"), reference, request.launch);
+    request.image = reference
+                        ? openFromRepository(context, arguments, *reference, mayBroadcast, request.launch)
+                        : openGivenFile(arguments, name, request.launch);
     request.launch.imageFd = request.image.get();
     if (context.config().enablePmixV3Support) {
         request.launch.workloadDirectories = findSlurmPmixDirectories();
@@ -169,57 +445,50 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments) {
     if (definition) {
         applyDefinition(*definition, request.launch);
     }
+    applySshAnnotation(arguments, request.launch);
     return request;
 }
 
-Command runCommand() {
+Subcommand runCommand() {
     return {
         .name = "run",
         .usage = "sarus run [OPTIONS] REPOSITORY[:TAG] [COMMAND] [ARG...]",
         .description = "Run a command in a new container",
-        .note = "Note: REPOSITORY[:TAG] has to be specified as\n      displayed by the \"sarus images\" command.",
-        .options =
-            {
-                {.longName = "annotation",
-                 .takesValue = true,
-                 .repeatable = true,
-                 .help = "Add an OCI annotation to the container"},
-                {.longName = "centralized-repository", .help = "Use centralized repository instead of the local one"},
-                {.longName = "device",
-                 .takesValue = true,
-                 .repeatable = true,
-                 .help = "Mount custom devices into the container: paths, or CDI devices (vendor.com/class=name)"},
-                {.longName = "dry-run", .help = "Print what the container would have, and why; start nothing"},
-                {.longName = "edf",
-                 .takesValue = true,
-                 .help = "Take image and options from an environment definition file (also: '--environment')",
-                 .aliases = {"environment"}},
-                {.longName = "entrypoint", .takesValue = true, .help = "Overwrite the default ENTRYPOINT of the image"},
-                environmentOption(),
-                environmentFileOption(),
-                {.longName = "glibc", .help = "Enable replacement of the container's GNU C libraries"},
-                {.longName = "init",
-                 .help = "Run an init process inside the container that forwards signals and reaps processes"},
-                {.longName = "json", .help = "With '--dry-run': print JSON, for programs"},
-                {.longName = "mount",
-                 .takesValue = true,
-                 .repeatable = true,
-                 .help = "Mount custom directories into the container"},
-                {.longName = "mpi", .shortName = 'm', .help = "Enable MPI support. Implies '--glibc'"},
-                {.longName = "mpi-type", .takesValue = true, .help = "Enable MPI support for a specific MPI implementation"},
-                {.longName = "name", .shortName = 'n', .takesValue = true, .help = "Assign a name to the container"},
-                {.longName = "pid",
-                 .takesValue = true,
-                 .help = "Set the PID namespace mode for the container. Supported values: 'host', 'private'. Default: 'host'"},
-                {.longName = "read-only", .help = "Make the root filesystem of the container read-only"},
-                {.longName = "ssh", .help = "Enable SSH in the container. Implies '--pid=private'"},
-                terminalOption(),
-                workdirOption(),
-            },
+        .note =
+            "Note: REPOSITORY[:TAG] has to be specified as\n      displayed by the \"sarus images\" command.",
+        .options = runOptions(),
         .minPositionals = 1,
         .maxPositionals = anyNumber,
         .optionForPositionals = "edf",
+        .completions = {Completion::images},
+        .endsWithCommand = true,
         .run = run};
+}
+
+/// A shell in a container, with a terminal of its own if `sarus` has one.
+Subcommand shellCommand() {
+    auto command = runCommand();
+    command.name = "shell";
+    command.usage = "sarus shell [OPTIONS] REPOSITORY[:TAG]";
+    command.description = "Start a shell in a new container";
+    command.note =
+        "Note: The shell is bash if the image has it, otherwise sh. The options are those of\n"
+        "      \"sarus run\".";
+    command.maxPositionals = 1;
+    command.run = [](Context& context, const Arguments& arguments) {
+        auto shell = arguments;
+        auto words = arguments.positionals();
+        words.insert(words.end(), {"/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh"});
+        shell.setPositionals(std::move(words));
+        if (!shell.has("entrypoint")) {
+            shell.set("entrypoint");
+        }
+        if (::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {
+            shell.set("tty");
+        }
+        return run(context, shell);
+    };
+    return command;
 }
 
 }  // namespace sarus::cli

@@ -1,31 +1,31 @@
 #include "cli/slurm.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 
-#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/pipe.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
+#include "cli/edf_access.hpp"
 #include "engine/pmix.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
-engine::Environment ownEnvironment() {
+std::vector<std::string> ownVariables() {
     std::vector<std::string> entries;
     for (char** variable = environ; *variable != nullptr; ++variable) {
         entries.emplace_back(*variable);
     }
-    return engine::parseEnvironment(entries);
+    return entries;
 }
 
 std::string nodeName(const engine::Environment& environment) {
@@ -38,33 +38,22 @@ std::string nodeName(const engine::Environment& environment) {
     return std::string(name.substr(0, name.find('.')));
 }
 
-/// What the program prints, as far as it comes in time. A controller that is down must not keep a container from starting.
+/// The output of the program within the time limit. A controller that is down must not stop a container from
+/// starting.
 std::string outputInTime(const std::string& program) {
-    constexpr int patienceMs = 5000;
+    constexpr std::chrono::seconds patience{5};
     constexpr std::size_t largestOutput = 1U << 20U;
-    std::array<int, 2> ends{};
-    checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
-    const UniqueFd reader(ends[0]);
-    UniqueFd writer(ends[1]);
-    const UniqueFd errors(checkErrno(::open("/dev/null", O_WRONLY | O_CLOEXEC), "Failed to open /dev/null"));
-    const auto child =
-        start({.path = program, .args = {"scontrol", "show", "config"}, .stdoutFd = writer.get(), .stderrFd = errors.get()});
+    auto [reader, writer] = makePipe();
+    const auto errors = openFile("/dev/null", O_WRONLY);
+    const auto child = start({.path = program,
+                              .args = {"scontrol", "show", "config"},
+                              .stdoutFd = writer.get(),
+                              .stderrFd = errors.get()});
     writer.reset();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(patienceMs);
     std::string output;
-    std::array<char, 4096> buffer{};
-    while (output.size() < largestOutput) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-        pollfd source{reader.get(), POLLIN, 0};
-        if (left.count() <= 0 || ::poll(&source, 1, static_cast<int>(left.count())) <= 0) {
-            logInfo("CLI", "scontrol does not answer: Slurm's directories are taken to be the default ones");
-            return {};
-        }
-        const auto count = ::read(reader.get(), buffer.data(), buffer.size());
-        if (count <= 0) {
-            break;
-        }
-        output.append(buffer.data(), static_cast<std::size_t>(count));
+    if (!readToEnd({{reader.get(), appendTo(output, largestOutput)}}, patience)) {
+        logInfo("CLI", "scontrol does not answer: assuming Slurm's default directories");
+        return {};
     }
     return output;
 }
@@ -72,10 +61,26 @@ std::string outputInTime(const std::string& program) {
 engine::SlurmDirectories askController(const engine::Environment& environment) {
     const auto program = findProgram("scontrol");
     if (!program) {
-        logInfo("CLI", "Slurm's directories are taken to be the default ones: there is no scontrol in PATH");
+        logInfo("CLI", "scontrol is not in PATH: assuming Slurm's default directories");
         return {};
     }
     return engine::parseSlurmConfiguration(outputInTime(*program), nodeName(environment));
+}
+
+/// Whether a name, such as that of a variable or directory, speaks of Open MPI.
+bool isOpenMpi(std::string_view name) {
+    std::string text(name);
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    for (const std::string_view sign : {"openmpi", "open-mpi", "open_mpi", "ompi"}) {
+        const auto at = text.find(sign);
+        // not the end of another word
+        if (at != std::string::npos &&
+            (at == 0 || std::isalpha(static_cast<unsigned char>(text[at - 1])) == 0)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::vector<std::string> existing(std::vector<std::string> directories) {
@@ -83,20 +88,75 @@ std::vector<std::string> existing(std::vector<std::string> directories) {
     return directories;
 }
 
+/// Also in the text of a script, as in the documented command line.
+bool callsMpirun(const std::vector<std::string>& command) {
+    return std::any_of(command.begin(), command.end(), [](const std::string& word) {
+        return word.find("mpirun") != std::string::npos || word.find("mpiexec") != std::string::npos;
+    });
+}
+
+/// Whether the user has chosen how Open MPI starts processes (its component "plm"; PRTE's from version 5 on).
+bool hasLauncher(const engine::LaunchRequest& request) {
+    const auto chooses = [](const std::string& text) {
+        return text.starts_with("OMPI_MCA_plm") || text.starts_with("PRTE_MCA_plm") ||
+               text.find("mca plm") != std::string::npos || text == "plm";
+    };
+    const auto isIn = [&](const std::vector<std::string>& texts) {
+        return std::any_of(texts.begin(), texts.end(), chooses);
+    };
+    return isIn(ownVariables()) || isIn(request.metadata.env) || isIn(request.env) || isIn(request.command);
+}
+
 }  // namespace
 
 std::vector<std::string> findSlurmPmixDirectories() {
-    const auto environment = ownEnvironment();
+    const auto environment = engine::parseEnvironment(ownVariables());
     if (!engine::isSlurmPmixStep(environment)) {
         return {};
     }
-    // A question to the controller for each of ten thousand ranks would be a burden to it.
+    // Ten thousand ranks that ask the controller would overload it.
     constexpr std::size_t serverAndClients = 2;
     auto found = existing(engine::slurmPmixDirectories(environment, {}));
     if (found.size() < serverAndClients) {
         found = existing(engine::slurmPmixDirectories(environment, askController(environment)));
     }
     return found;
+}
+
+void warnOfMissingPmix(const engine::LaunchRequest& request, const engine::SiteConfig& config) {
+    const auto value = [](const char* name) { return hostVariable(name).value_or(""); };
+    const bool isFirstOfMany =
+        value("SLURM_PROCID") == "0" && parseNumber(value("SLURM_STEP_NUM_TASKS")).value_or(1) > 1;
+    if (!isFirstOfMany || value("SLURM_MPI_TYPE").starts_with("pmix")) {
+        return;
+    }
+    const auto type = request.mpi ? request.mpiType.value_or(config.defaultMpiType.value_or("")) : "";
+    const auto& variables = request.metadata.env;
+    if (isOpenMpi(type) || std::any_of(variables.begin(), variables.end(),
+                                       [](const std::string& variable) { return isOpenMpi(variable); })) {
+        logWarn("CLI", cat("The image has Open MPI, and this step has no PMIx server (srun --mpi=",
+                           value("SLURM_MPI_TYPE").empty() ? "none" : printable(value("SLURM_MPI_TYPE")),
+                           "): its ranks may not find each other. Start them with 'srun --mpi=pmix'"));
+    }
+}
+
+void warnOfLauncher(const engine::LaunchRequest& request) {
+    const auto nodes = parseNumber(hostVariable("SLURM_JOB_NUM_NODES").value_or("1"));
+    if (request.command.empty() || nodes.value_or(1) < 2) {
+        return;
+    }
+    const auto name = request.command.front().substr(request.command.front().rfind('/') + 1);
+    if (!request.ssh && (name == "mpirun" || name == "mpiexec")) {
+        logWarn("CLI", cat(name,
+                           " in a container reaches the other nodes of the job only with '--ssh': start "
+                           "the ranks with 'srun sarus run' instead"));
+    }
+    if (request.ssh && hostVariable("SLURM_PROCID").value_or("0") == "0" && callsMpirun(request.command) &&
+        !hasLauncher(request)) {
+        logWarn("CLI",
+                "An Open MPI that was built for Slurm starts its ranks with srun and not with ssh: set "
+                "OMPI_MCA_plm=rsh and OMPI_MCA_ras=^slurm, in the image or with '--env'");
+    }
 }
 
 }  // namespace sarus::cli

@@ -4,8 +4,8 @@ namespace sarus::cli {
 
 class Context;
 
-/// Asks the SSH hook, as the calling user, whether he has the keys that `run --ssh` needs. Throws Error with the documented
-/// message if not.
+/// Asks the SSH hook, as the calling user, whether the keys for `run --ssh` exist. Throws Error with the
+/// documented message if they do not.
 void checkSshKeys(Context& context);
 
 }  // namespace sarus::cli

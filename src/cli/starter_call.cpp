@@ -1,26 +1,88 @@
 #include "cli/starter_call.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <span>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "cli/place/repository_place.hpp"
 
 namespace sarus::cli {
 
-void execStarter(Context& context, std::vector<std::string> arguments) {
-    auto starter = cat(context.prefix(), "/libexec/sarus-starter");
-    arguments.insert(arguments.begin(), starter);
-    std::vector<char*> argv;
-    for (auto& argument : arguments) {
-        argv.push_back(argument.data());
+namespace {
+
+std::string hintFor(const std::string& starter, int error) {
+    struct stat status {};
+    const bool executable =
+        error == EACCES && ::stat(starter.c_str(), &status) == 0 && (status.st_mode & S_IXGRP) != 0;
+    if (executable && (status.st_mode & S_IXOTH) == 0) {
+        return cat("Only members of the group ", status.st_gid,
+                   " may start containers with this installation (see the command `id`)");
     }
-    argv.push_back(nullptr);
+    return "Check that the installation is complete";
+}
+
+std::string starterPath(Context& context) {
+    return cat(context.prefix(), "/libexec/sarus-starter");
+}
+
+/// It survives the start of a program.
+UniqueFd writeRequest(const engine::StarterRequest& request) {
+    UniqueFd channel(
+        checkErrno(::memfd_create("sarus-request", MFD_ALLOW_SEALING), "Failed to create the request"));
+    writeAll(channel.get(), engine::serializeRequest(request), "the request");
+    constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    checkErrno(::fcntl(channel.get(), F_ADD_SEALS, seals), "Failed to seal the request");
+    return channel;
+}
+
+}  // namespace
+
+void execStarter(Context& context, const engine::StarterRequest& request) {
+    const auto channel = writeRequest(request);
+    auto starter = starterPath(context);
+    auto number = cat(channel.get());
+    std::array<char*, 3> argv{starter.data(), number.data(), nullptr};
     char* environment = nullptr;
     ::execve(starter.c_str(), argv.data(), &environment);
-    throw Error::fromErrno(cat("Failed to execute ", printable(starter)), errno, "Is the installation complete?");
+    const int error = errno;
+    throw Error::fromErrno(cat("Failed to execute ", printable(starter)), error, hintFor(starter, error))
+        .setId("starter-not-executable");
+}
+
+std::string askStarter(Context& context, const engine::StarterRequest& request) {
+    const auto channel = writeRequest(request);
+    auto output = runAndCapture({.path = starterPath(context),
+                                 .args = {"sarus-starter", cat(channel.get())},
+                                 .environment = std::vector<std::string>{},
+                                 .keepFds = {channel.get()}});
+    if (!output.status.ok()) {
+        const auto lines = split(trim(output.err), '\n');
+        throw Error(printable(lines.front()), join(std::span(lines).subspan(1), "\n"));
+    }
+    return std::move(output.out);
+}
+
+void ensureUserDirectory(Context& context, const std::string& repository) {
+    if (image::createUserDirectory(repository)) {
+        return;
+    }
+    const auto& config = context.config();
+    if (repository != image::usualRepositoryDirectory(repositorySettings(config))) {
+        throw Error(cat("Failed to create the image repository ", printable(repository), ": no permission"),
+                    cat("Change ", findRepositoryPlace(config).chosenBy));
+    }
+    askStarter(context, engine::CreateRepositoryRequest());
 }
 
 std::string sessionDirectory() {
@@ -30,10 +92,6 @@ std::string sessionDirectory() {
 
 Option jsonOption() {
     return {.longName = "json", .help = "Print JSON, for programs"};
-}
-
-std::string outputForm(const Arguments& arguments) {
-    return arguments.has("json") ? "json" : "text";
 }
 
 }  // namespace sarus::cli

@@ -1,17 +1,18 @@
-#include "image/tag.hpp"
+#include "image/store/tag.hpp"
 
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/repository_access.hpp"
+#include "cli/stored_images.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
 int run(Context& context, const Arguments& arguments) {
-    const auto source = image::parseReference(arguments.positionals()[0]).normalized();
-    const auto target = image::parseReference(arguments.positionals()[1]).normalized();
+    const auto source = storedReference(context, arguments, arguments.positionals()[0], "tag");
+    const auto target = referenceArgument(arguments.positionals()[1], "tag").normalized();
     auto repository = openRepository(context, arguments, image::RepositoryAccess::write);
     image::tagImage(repository, context.config().tempDir, source, target);
     printLine(cat("tagged image ", source.full(), " as ", target.full()));
@@ -20,14 +21,16 @@ int run(Context& context, const Arguments& arguments) {
 
 }  // namespace
 
-Command tagCommand() {
+Subcommand tagCommand() {
     return {.name = "tag",
             .usage = "sarus tag [OPTIONS] SOURCE[:TAG] TARGET[:TAG]",
-            .description = "Give a further name to a stored image",
-            .note = {},
+            .description = "Add another name for a stored image",
             .options = {centralizedRepositoryOption()},
             .minPositionals = 2,
             .maxPositionals = 2,
+            .usesRepository = true,
+            .completions = {Completion::images},
+            .aliases = {"image tag"},
             .run = run};
 }
 

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "cli/edf.hpp"
 #include "engine/run_options.hpp"
-#include "oci/mount_request.hpp"
+#include "oci/runtime/mount_request.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const sarus::cli::VariableLookup lookup = [](const std::string& name) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "cli/help_text.hpp"
 
 namespace sarus::cli {
@@ -21,7 +22,11 @@ std::string failure(const std::function<void()>& action) {
     try {
         action();
     } catch (const Error& error) {
-        return error.what();
+        std::string text = error.what();
+        for (const auto& line : error.usage()) {
+            text += "\n" + line;
+        }
+        return text;
     }
     return "no error";
 }
@@ -69,7 +74,8 @@ TEST(CommandLine, RepeatableOptionsKeepTheirOrder) {
 TEST(CommandLine, EmptyValueIsLegalAsTheNextTokenButNotAfterTheEqualSign) {
     EXPECT_TRUE(run({"--entrypoint", "", "i"}).has("entrypoint"));
     EXPECT_EQ(runFailure({"--entrypoint=", "i"}),
-              "the argument for option '--entrypoint' should follow immediately after the equal sign\nSee 'sarus help run'");
+              "the argument for option '--entrypoint' should follow immediately after the equal sign\nSee "
+              "'sarus help run'");
 }
 
 TEST(CommandLine, NextTokenIsTheValueUnlessItStartsWithASingleDash) {
@@ -92,8 +98,61 @@ TEST(CommandLine, LongNamesMayBeAbbreviated) {
     EXPECT_TRUE(parseGlobal(std::vector<std::string>{"--verb"}).has("verbose"));
 }
 
-TEST(CommandLine, AbbreviationWithASeparateValueDoesNotTakeIt) {
-    EXPECT_EQ(runFailure({"--work", "/w", "i"}), "the required argument for option '--workdir' is missing\nSee 'sarus help run'");
+TEST(CommandLine, AbbreviationTakesItsValueAfterABlank) {
+    EXPECT_EQ(run({"--work", "/w", "i"}).value("workdir"), "/w");
+}
+
+TEST(CommandLine, HelpIsAskedForBeforeAnythingIsCounted) {
+    for (const auto& tokens : std::vector<std::vector<std::string>>{
+             {"--help"}, {"-h"}, {"-t", "--help"}, {"--workdir", "/", "-h", "i"}, {"-h", "--no-such"}}) {
+        EXPECT_TRUE(run(tokens).has("help")) << tokens[0];
+    }
+    EXPECT_FALSE(run({"i", "ls", "--help"}).has("help")) << "it belongs to the container's command";
+    EXPECT_EQ(run({"--workdir", "--help", "i"}).value("workdir"), "--help") << "it is a value";
+    for (const std::string name : {"pull", "ps", "kill", "version", "help", "completion"}) {
+        const auto& command = *findCommand(name);
+        EXPECT_TRUE(parseCommand(command, std::vector<std::string>{"--help"}).has("help")) << name;
+        EXPECT_TRUE(parseCommand(command, std::vector<std::string>{"word", "-h"}).has("help")) << name;
+    }
+}
+
+TEST(CommandLine, SignalsAreOptionsOfKill) {
+    const auto signal = [](const std::string& token) {
+        return parseCommand(*findCommand("kill"), std::vector<std::string>{token, "name"}).value("signal");
+    };
+    EXPECT_EQ(signal("-KILL"), "KILL");
+    EXPECT_EQ(signal("-SIGTERM"), "SIGTERM");
+    EXPECT_EQ(signal("-9"), "9");
+    EXPECT_EQ(signal("-s9"), "9");
+    EXPECT_EQ(failure([&] { signal("-x"); }), "unrecognised option '-x'\nSee 'sarus help kill'");
+}
+
+TEST(CommandLine, OptionsOfOtherEnginesMeanTheSame) {
+    const auto arguments =
+        run({"-it", "--rm", "-v", "/a:/b", "-B/c", "--bind=/d", "--pwd", "/e", "--nv", "i"});
+    EXPECT_TRUE(arguments.has("interactive") && arguments.has("tty") && arguments.has("rm"));
+    EXPECT_THAT(arguments.values("volume"), ElementsAre("/a:/b", "/c", "/d"));
+    EXPECT_EQ(arguments.value("workdir"), "/e");
+    EXPECT_TRUE(arguments.has("nv"));
+}
+
+TEST(CommandLine, WhatHasNoEquivalentIsAnsweredByOneLine) {
+    EXPECT_EQ(runFailure({"--net=host", "i"}),
+              "unrecognised option '--net'\nSee 'sarus help run'\n"
+              "A container uses the network of the node: leave the option out");
+    EXPECT_THAT(runFailure({"-p", "80:80", "i"}), testing::HasSubstr("its ports are there"));
+    EXPECT_THAT(failure([] { throwUnknownCommand("stop"); }), testing::HasSubstr("sarus kill -TERM NAME"));
+}
+
+TEST(CommandLine, CommandsOfTwoWordsAreFound) {
+    const auto find = [](const std::vector<std::string>& words) {
+        const auto [command, count] = findCommand(std::span(words));
+        return cat(command == nullptr ? "" : command->name, ' ', count);
+    };
+    EXPECT_EQ(find({"image", "ls", "x"}), "images 2");
+    EXPECT_EQ(find({"rm", "x"}), "rmi 1");
+    EXPECT_EQ(find({"image", "x"}), " 1");
+    EXPECT_EQ(find({}), " 1");
 }
 
 TEST(CommandLine, AmbiguousAbbreviationNamesTheCandidates) {
@@ -102,7 +161,8 @@ TEST(CommandLine, AmbiguousAbbreviationNamesTheCandidates) {
 }
 
 TEST(CommandLine, UnknownOptionIsNamedAndWhatWasMeantIsSuggested) {
-    EXPECT_EQ(runFailure({"--invalid-option", "i"}), "unrecognised option '--invalid-option'\nSee 'sarus help run'");
+    EXPECT_EQ(runFailure({"--invalid-option", "i"}),
+              "unrecognised option '--invalid-option'\nSee 'sarus help run'");
     EXPECT_EQ(runFailure({"--wrkdir=/x", "i"}),
               "unrecognised option '--wrkdir'\nSee 'sarus help run'\nDid you mean '--workdir'?");
     EXPECT_EQ(runFailure({"-Q", "i"}), "unrecognised option '-Q'\nSee 'sarus help run'");
@@ -133,17 +193,22 @@ TEST(CommandLine, VersionAndHelpSupportNoOptions) {
 }
 
 TEST(CommandLine, UnknownCommandIsNamedAndWhatWasMeantIsSuggested) {
-    EXPECT_EQ(failure([] { throwUnknownCommand("---run"); }), "'---run' is not a Sarus command\nSee 'sarus help'");
-    EXPECT_EQ(failure([] { throwUnknownCommand("rnu"); }), "'rnu' is not a Sarus command\nSee 'sarus help'\nDid you mean 'run'?");
-    EXPECT_EQ(failure([] { throwUnknownCommand("\x1b[2J"); }), "'\\x1b[2J' is not a Sarus command\nSee 'sarus help'");
+    EXPECT_EQ(failure([] { throwUnknownCommand("---run"); }),
+              "'---run' is not a Sarus command\nSee 'sarus help'");
+    EXPECT_EQ(failure([] { throwUnknownCommand("rnu"); }),
+              "'rnu' is not a Sarus command\nSee 'sarus help'\nDid you mean 'run'?");
+    EXPECT_EQ(failure([] { throwUnknownCommand("\x1b[2J"); }),
+              "'\\x1b[2J' is not a Sarus command\nSee 'sarus help'");
 }
 
 TEST(HelpText, ShowsShortFormsAndArgumentsAndWrapsAt80Columns) {
     const auto text = commandHelp(*findCommand("run"));
     EXPECT_THAT(text, testing::StartsWith("Usage: sarus run [OPTIONS] REPOSITORY[:TAG] [COMMAND] [ARG...]\n\n"
                                           "Run a command in a new container\n\nNote: "));
-    EXPECT_THAT(text, testing::HasSubstr("\n  -t [ --tty ]              Allocate a pseudo-TTY in the container\n"));
-    EXPECT_THAT(text, testing::HasSubstr("\n  --entrypoint arg          Overwrite the default ENTRYPOINT of the image\n"));
+    EXPECT_THAT(text,
+                testing::HasSubstr("\n  -t [ --tty ]              Allocate a pseudo-TTY in the container\n"));
+    EXPECT_THAT(text, testing::HasSubstr(
+                          "\n  --entrypoint arg          Overwrite the default ENTRYPOINT of the image\n"));
     std::size_t column = 0;
     for (const char c : text) {
         column = c == '\n' ? 0 : column + 1;
@@ -156,7 +221,8 @@ TEST(HelpText, ListsTheCommandsAlphabetically) {
     EXPECT_THAT(text, testing::StartsWith("Usage: sarus COMMAND\n\nOptions:\n"));
     EXPECT_THAT(text, testing::HasSubstr("\n   help         Print help message about a command\n"));
     EXPECT_LT(text.find("\n   help "), text.find("\n   run "));
-    EXPECT_EQ(text.find("completion"), std::string::npos) << "hidden";
+    EXPECT_NE(text.find("\n   completion "), std::string::npos);
+    EXPECT_EQ(text.find("reference"), std::string::npos) << "hidden";
 }
 
 }  // namespace

@@ -40,6 +40,31 @@ std::string parseFailure(const std::string& text) {
     return failure([&] { parseEdf(text, "x.toml"); });
 }
 
+TEST(EdfFile, CanBeWrittenAgain) {
+    const std::string text = R"(image = "a\"b\\c${D}"
+workdir = "/w"
+entrypoint = true
+writable = false
+mounts = ["/a:/b", "\u0007\u000A"]
+devices = []
+[env]
+"A B" = "\u007F"
+[annotations]
+"com.hooks.x" = "ä"
+)";
+    EXPECT_EQ(tomlText(parseEdf(text, "x.toml")), text);
+    EXPECT_EQ(tomlText(parseEdf(tomlText({}), "x.toml")), tomlText({}));
+}
+
+TEST(EdfFile, KeysWinOverThoseThatItInherits) {
+    const auto both = inheritFrom(parseEdf("image = 'a'\nworkdir = '/a'\n[env]\nA = 'a'\nB = 'a'", "a"),
+                                  parseEdf("image = 'b'\n[env]\nB = 'b'", "b"));
+    EXPECT_EQ(both.image->text, "b");
+    EXPECT_EQ(both.workdir->text, "/a");
+    EXPECT_EQ(both.env.at("A").text, "a");
+    EXPECT_EQ(both.env.at("B").text, "b");
+}
+
 TEST(EdfFile, EveryKeyIsRead) {
     const auto edf = parseEdf(R"(
 image = "registry/app:1"
@@ -89,26 +114,32 @@ TEST(EdfFile, UnknownKeysAreIgnoredWithAWarning) {
 
 TEST(EdfFile, AViolationIsOneLineWithFileLineAndKey) {
     EXPECT_THAT(parseFailure("a = 1\nimage = \n"), HasSubstr("x.toml:2: not valid TOML: "));
-    EXPECT_EQ(parseFailure("\n[\x0Env]\n"), "x.toml:2: not valid TOML: it holds a control character");
-    EXPECT_EQ(parseFailure("\ne \u00F4i"), "x.toml:2: not valid TOML: a character outside of quotes is not ASCII");
+    EXPECT_EQ(parseFailure("\n[\x0Env]\n"), "x.toml:2: not valid TOML: it contains a control character");
+    EXPECT_THAT(parseFailure("\ne \u00F4i"), HasSubstr("x.toml:2: not valid TOML: "));
     EXPECT_EQ(parseFailure("# \u00F4\nimage = \"\u00F4\"\nworkdir = '''\u00F4\n'\u00F4'''"), "no error");
-    EXPECT_EQ(parseFailure("a = 1\ndevices = [0\"/dev\u0299\"]"), "x.toml:2: not valid TOML: an unexpected quotation mark");
-    EXPECT_EQ(
-        parseFailure(
-            "image = 'a' # \"\nworkdir = \"\"\"b\"\"\"\"\nmounts = [ 'a:/b',\n\"c:/d\"]\n[\"annotations\".'x']\n\"k\" = ''"),
-        "no error");
+    EXPECT_THAT(parseFailure("a = 1\ndevices = [0\"/dev\u0299\"]"), HasSubstr("x.toml:2: not valid TOML: "));
+    EXPECT_THAT(parseFailure("a = 1\nmounts = 0[\"\u0299"), HasSubstr("x.toml:2: not valid TOML: "));
+    EXPECT_EQ(parseFailure("[annotations]\n\"\u00F4\" = ''\n\"\u00F5\" = ''"), "no error");
+    EXPECT_EQ(parseFailure("image = 'a' # \"\nworkdir = \"\"\"b\"\"\"\"\nmounts = [ "
+                           "'a:/b',\n\"c:/d\"]\n[\"annotations\".'x']\n\"k\" = ''"),
+              "no error");
     EXPECT_EQ(parseFailure("image = 1"), "x.toml:1: image: expected a string, found an integer");
-    EXPECT_EQ(parseFailure("mounts = '/a:/b'"), "x.toml:1: mounts: expected a list of strings, found a string");
-    EXPECT_EQ(parseFailure("devices = [\n'a',\n1]"), "x.toml:3: devices[1]: expected a string, found an integer");
+    EXPECT_EQ(parseFailure("mounts = '/a:/b'"),
+              "x.toml:1: mounts: expected a list of strings, found a string");
+    EXPECT_EQ(parseFailure("devices = [\n'a',\n1]"),
+              "x.toml:3: devices[1]: expected a string, found an integer");
     EXPECT_EQ(parseFailure("entrypoint = 'true'"),
               "x.toml:1: entrypoint: expected true or false (without quotes), found a string");
     EXPECT_EQ(parseFailure("[env]\nA = 8"), "x.toml:2: env.A: expected a string, found an integer");
     EXPECT_EQ(parseFailure("env = 'A'"), "x.toml:1: env: expected a table of strings, found a string");
-    EXPECT_EQ(parseFailure("[env]\n'A=B' = 'x'"), "x.toml:2: env.A=B: 'A=B' cannot be the name of an environment variable");
-    EXPECT_EQ(parseFailure("annotations = 1"), "x.toml:1: annotations: expected a table of strings, found an integer");
+    EXPECT_EQ(parseFailure("[env]\n'A=B' = 'x'"),
+              "x.toml:2: env.A=B: 'A=B' cannot be the name of an environment variable");
+    EXPECT_EQ(parseFailure("annotations = 1"),
+              "x.toml:1: annotations: expected a table of strings, found an integer");
     EXPECT_EQ(parseFailure("[annotations]\na = []"),
               "x.toml:2: annotations.a: expected a string, a number or a boolean, found a list");
-    EXPECT_EQ(parseFailure("[annotations]\n'a.b' = 1\na.b = 2"), "x.toml:2: annotations.a.b: this annotation is given twice");
+    EXPECT_EQ(parseFailure("[annotations]\n'a.b' = 1\na.b = 2"),
+              "x.toml:2: annotations.a.b: this annotation is given twice");
     EXPECT_EQ(parseFailure("image = \"a\\u0000\""), "x.toml:1: image: the value holds a NUL character");
     EXPECT_THAT(parseFailure("image = 'a'\nimage = 'b'"), HasSubstr("x.toml:2: not valid TOML"));
 }
@@ -151,12 +182,12 @@ TEST_F(Expansion, WhatAVariableHoldsIsNotInterpreted) {
 TEST_F(Expansion, EverythingElseIsAnError) {
     EXPECT_EQ(error("$NO"), "f:1: k: the variable 'NO' is not defined");
     EXPECT_EQ(error("${NO}"), "f:1: k: the variable 'NO' is not defined");
-    EXPECT_EQ(error("${A"), "f:1: k: a '${' without its '}'");
+    EXPECT_EQ(error("${A"), "f:1: k: the '}' for a '${' is missing");
     for (const auto* text : {"${A:1}", "${A^^}", "${}", "${A-x}", "${!A}", "${1}"}) {
-        EXPECT_EQ(error(text), "f:1: k: only ${NAME} and ${NAME:-DEFAULT} are understood") << text;
+        EXPECT_EQ(error(text), "f:1: k: only ${NAME} and ${NAME:-DEFAULT} are supported") << text;
     }
     for (const auto* text : {"$(id)", "$", "a $ b", "$1"}) {
-        EXPECT_EQ(error(text), "f:1: k: a '$' without the name of a variable") << text;
+        EXPECT_EQ(error(text), "f:1: k: the name of a variable is missing after '$'") << text;
     }
     std::string deep;
     for (int i = 0; i < 100; ++i) {
@@ -178,11 +209,14 @@ struct Edf : Expansion {
     ~Edf() override { removeTree(directory); }
 
     void write(const std::string& name, std::string_view text) const {
-        createDirectories(cat(directory, "/", name.substr(0, name.rfind('/') == std::string::npos ? 0 : name.rfind('/'))));
+        createDirectories(
+            cat(directory, "/", name.substr(0, name.rfind('/') == std::string::npos ? 0 : name.rfind('/'))));
         replaceFile(cat(directory, "/", name, ".toml"), text, 0644);
     }
 
-    EdfFile load(const std::string& reference) const { return loadEdf(reference, {"/nonexistent", directory}, lookup); }
+    EdfFile load(const std::string& reference) const {
+        return loadEdf(reference, {"/nonexistent", directory}, lookup);
+    }
     std::string loadError(const std::string& reference) const {
         return failure([&] { load(reference); });
     }
@@ -217,9 +251,12 @@ TEST_F(Edf, NamesAndPaths) {
 
 TEST_F(Edf, BasesComeFirstAndTheLastScalarWins) {
     write("a",
-          "image='a'\nworkdir='/a'\nmounts=['/m1:/m1','/m2:/m2']\ndevices=['/dev/x']\nentrypoint=true\n[env]\nA='a'\nB='a'\n"
+          "image='a'\nworkdir='/a'\nmounts=['/m1:/m1','/m2:/m2']\ndevices=['/dev/"
+          "x']\nentrypoint=true\n[env]\nA='a'\nB='a'\n"
           "[annotations]\nk.a='a'");
-    write("b", "base_environment='a'\nimage='b'\nmounts=['/m2:/m2','/m3:/m3']\n[env]\nB='b'\n[annotations]\nk.b='b'");
+    write("b",
+          "base_environment='a'\nimage='b'\nmounts=['/m2:/m2','/m3:/"
+          "m3']\n[env]\nB='b'\n[annotations]\nk.b='b'");
     write("c", "base_environment=['a','${NAME}']\nwritable=false\n[env]\nC='c'");
     variables["NAME"] = "b";
     const auto edf = load("c");
@@ -242,7 +279,7 @@ TEST_F(Edf, InheritanceIsBounded) {
     for (int i = 0; i < 12; ++i) {
         write(cat("n", i), cat("base_environment='n", i + 1, "'"));
     }
-    EXPECT_THAT(loadError("n0"), HasSubstr("inherit over more than 10 levels"));
+    EXPECT_THAT(loadError("n0"), HasSubstr("inherit from more than 10 levels"));
     write("leaf", "image='x'");
     std::string bases;
     for (int i = 0; i < 200; ++i) {
@@ -251,12 +288,15 @@ TEST_F(Edf, InheritanceIsBounded) {
     write("wide", cat("base_environment=[", bases, "]"));
     EXPECT_THAT(loadError("wide"), HasSubstr("100 files"));
     write("lost", "image='x'\nbase_environment='nowhere'");
-    EXPECT_EQ(loadError("lost"),
-              cat(directory, "/lost.toml:2: base_environment: the environment definition 'nowhere' was not found"));
+    EXPECT_EQ(
+        loadError("lost"),
+        cat(directory, "/lost.toml:2: base_environment: the environment definition 'nowhere' was not found"));
 }
 
 TEST_F(Edf, ImagesInTheForms) {
-    const auto image = [&](const std::string& text) { return *edfImage(parseEdf(cat("image='", text, "'"), "x.toml"), lookup); };
+    const auto image = [&](const std::string& text) {
+        return *edfImage(parseEdf(cat("image='", text, "'"), "x.toml"), lookup);
+    };
     EXPECT_EQ(image("debian:12"), "debian:12");
     EXPECT_EQ(image("nvcr.io#nvidia/cuda:12"), "nvcr.io/nvidia/cuda:12");
     EXPECT_EQ(image("me@nvcr.io#nvidia/cuda:12"), "nvcr.io/nvidia/cuda:12");
@@ -268,17 +308,24 @@ TEST_F(Edf, ImagesInTheForms) {
 }
 
 TEST_F(Edf, MountsBecomeOptions) {
-    apply(R"(mounts = ["/a:/b", "./in:/in:ro", "/one", "../x:/x:rw+private", "/p:/p:nodev,ro", "${EMPTY:-/e}:/e"])");
-    EXPECT_THAT(request.mounts,
-                ElementsAre("type=bind,source=/a,destination=/b", "type=bind,source=/cwd/./in,destination=/in,readonly",
-                            "type=bind,source=/one,destination=/one", "type=bind,source=/cwd/../x,destination=/x",
-                            "type=bind,source=/p,destination=/p,readonly", "type=bind,source=/e,destination=/e"));
-    EXPECT_EQ(applyError("mounts=['a:/b']"), "x.toml:1: mounts[0]: the source 'a' must begin with '/' or '.'");
-    EXPECT_EQ(applyError("mounts=['/a:/b:sqsh']"), "x.toml:1: mounts[0]: the mount flag 'sqsh' is not supported");
+    apply(
+        R"(mounts = ["/a:/b", "./in:/in:ro", "/one", "../x:/x:rw+private", "/p:/p:nodev,ro", "${EMPTY:-/e}:/e"])");
+    EXPECT_THAT(
+        request.mounts,
+        ElementsAre("type=bind,source=/a,destination=/b",
+                    "type=bind,source=/cwd/./in,destination=/in,readonly",
+                    "type=bind,source=/one,destination=/one", "type=bind,source=/cwd/../x,destination=/x",
+                    "type=bind,source=/p,destination=/p,readonly", "type=bind,source=/e,destination=/e"));
+    EXPECT_EQ(applyError("mounts=['a:/b']"),
+              "x.toml:1: mounts[0]: the source 'a' must begin with '/' or '.'");
+    EXPECT_EQ(applyError("mounts=['/a:/b:sqsh']"),
+              "x.toml:1: mounts[0]: the mount flag 'sqsh' is not supported");
     EXPECT_EQ(applyError("mounts=['/a:/b:ro:x']"),
               "x.toml:1: mounts[0]: expected SOURCE:DESTINATION[:FLAGS], found '/a:/b:ro:x'");
-    EXPECT_EQ(applyError("mounts=['']"), "x.toml:1: mounts[0]: expected SOURCE:DESTINATION[:FLAGS], found ''");
-    EXPECT_EQ(applyError("mounts=['/a,b:/b']"), "x.toml:1: mounts[0]: a path with ',' or '=' cannot be mounted: '/a,b:/b'");
+    EXPECT_EQ(applyError("mounts=['']"),
+              "x.toml:1: mounts[0]: expected SOURCE:DESTINATION[:FLAGS], found ''");
+    EXPECT_EQ(applyError("mounts=['/a,b:/b']"),
+              "x.toml:1: mounts[0]: a path with ',' or '=' cannot be mounted: '/a,b:/b'");
     EXPECT_THAT(applyError("mounts=['/a:b']"), HasSubstr("x.toml:1: mounts[0]: Invalid mount request"));
     EXPECT_EQ(applyError("mounts=['$NO:/b']"), "x.toml:1: mounts[0]: the variable 'NO' is not defined");
 }
@@ -294,7 +341,8 @@ TEST_F(Edf, TheCommandLineWins) {
         "mounts=['/a']\ndevices=['/dev/a','v.com/c=d']\nworkdir='/"
         "edf'\nentrypoint=false\n[env]\nA='edf'\n[annotations]\nk='edf'");
     EXPECT_THAT(request.env, ElementsAre("A=edf", "A=cli"));
-    EXPECT_THAT(request.mounts, ElementsAre("type=bind,source=/a,destination=/a", "type=bind,source=/cli,destination=/cli"));
+    EXPECT_THAT(request.mounts,
+                ElementsAre("type=bind,source=/a,destination=/a", "type=bind,source=/cli,destination=/cli"));
     EXPECT_THAT(request.devices, ElementsAre("/dev/a", "v.com/c=d", "/dev/cli"));
     EXPECT_THAT(request.annotations, ElementsAre("k=edf", "k=cli"));
     EXPECT_EQ(request.workdir, "/cli");
@@ -317,8 +365,10 @@ TEST_F(Edf, TheEntrypointOfTheImageIsLeftOutUnlessAskedFor) {
 }
 
 TEST_F(Edf, ValuesAreCheckedWhereTheyStand) {
-    EXPECT_THAT(applyError("devices=['fuse']"), HasSubstr("x.toml:1: devices[0]: Invalid device request 'fuse'"));
-    EXPECT_THAT(applyError("workdir='rel'"), HasSubstr("x.toml:1: workdir: The working directory 'rel' is invalid"));
+    EXPECT_THAT(applyError("devices=['fuse']"),
+                HasSubstr("x.toml:1: devices[0]: Invalid device request 'fuse'"));
+    EXPECT_THAT(applyError("workdir='rel'"),
+                HasSubstr("x.toml:1: workdir: The working directory 'rel' is invalid"));
     EXPECT_THAT(applyError("[env]\nA='${B'"), HasSubstr("x.toml:2: env.A: "));
     EXPECT_THAT(applyError("[annotations]\na.b='$B'"), HasSubstr("x.toml:2: annotations.a.b: "));
 }

@@ -43,10 +43,14 @@ TEST(EnvironmentFile, ByteOrderMarkAndCarriageReturnsAreNoPartOfIt) {
 }
 
 TEST(EnvironmentFile, ErrorsNameFileAndLine) {
-    EXPECT_EQ(failure("A=1\n=2\n"), "Invalid environment file job.env, line 2: '=2' has no name in front of the '='");
-    EXPECT_EQ(failure("\nA B=2\n"), "Invalid environment file job.env, line 2: the name 'A B' holds white space");
-    EXPECT_EQ(failure("export A=2"), "Invalid environment file job.env, line 1: the name 'export A' holds white space");
-    EXPECT_THAT(failure(std::string_view("A=\0x", 4)), HasSubstr("job.env, line 1: it holds a NUL character"));
+    EXPECT_EQ(failure("A=1\n=2\n"),
+              "Invalid environment file job.env, line 2: '=2' has no name before the '='");
+    EXPECT_EQ(failure("\nA B=2\n"),
+              "Invalid environment file job.env, line 2: the name 'A B' contains white space");
+    EXPECT_EQ(failure("export A=2"),
+              "Invalid environment file job.env, line 1: the name 'export A' contains white space");
+    EXPECT_THAT(failure(std::string_view("A=\0x", 4)),
+                HasSubstr("job.env, line 1: it holds a NUL character"));
 }
 
 TEST(EnvironmentFile, SizeIsBounded) {

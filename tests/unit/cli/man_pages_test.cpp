@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
+#include "cli/help_text.hpp"
 
 namespace sarus::cli {
 namespace {
@@ -15,9 +16,8 @@ bool isOptionCharacter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
 }
 
-/// The text of a page without roff's escapes for dashes and fonts.
-std::string manPage(const std::string& name) {
-    const auto raw = readFile(cat(SARUS_SOURCE_DIR, "/docs/man/", name));
+/// Without roff's escapes for dashes and fonts.
+std::string plain(const std::string& raw) {
     std::string text;
     for (std::size_t i = 0; i < raw.size(); ++i) {
         if (raw[i] != '\\' || i + 1 == raw.size()) {
@@ -30,6 +30,10 @@ std::string manPage(const std::string& name) {
         }
     }
     return text;
+}
+
+std::string manPage(const std::string& name) {
+    return plain(readFile(cat(SARUS_SOURCE_DIR, "/docs/man/", name)));
 }
 
 /// All words of the form --name.
@@ -78,7 +82,8 @@ TEST(ManPages, ShortNamesStandInFrontOfTheLongOnes) {
                 const auto page = manPage(cat("sarus-", command.name, ".1"));
                 const auto tag = page.find(cat("\n-", option.shortName, ", --", option.longName));
                 const auto macro = page.find(cat("\n.BR -", option.shortName, " \", \" --", option.longName));
-                EXPECT_TRUE(tag != std::string::npos || macro != std::string::npos) << command.name << " -" << option.shortName;
+                EXPECT_TRUE(tag != std::string::npos || macro != std::string::npos)
+                    << command.name << " -" << option.shortName;
             }
         }
     }
@@ -94,7 +99,7 @@ TEST(ManPages, NameTheOptionsOfTheirCommandsAndNoOthers) {
 
 TEST(ManPages, GeneralPageNamesTheGlobalOptionsAndAllCommands) {
     expectPageMatchesTable("sarus.1", globalOptions());
-    const auto text = manPage("sarus.1");
+    const auto text = cat(manPage("sarus.1"), plain(commandManual()));
     for (const auto& command : commands()) {
         const bool named = text.find(cat("sarus-", command.name)) != std::string::npos ||
                            text.find(cat("sarus ", command.name)) != std::string::npos;
@@ -108,8 +113,10 @@ TEST(ManPages, AllHaveTheUsualSections) {
             continue;
         }
         const auto text = manPage(cat("sarus-", command.name, ".1"));
-        for (const auto* section : {"NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES"}) {
-            EXPECT_NE(text.find(cat("\n.SH ", section, "\n")), std::string::npos) << command.name << ": " << section;
+        for (const auto* section :
+             {"NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES"}) {
+            EXPECT_NE(text.find(cat("\n.SH ", section, "\n")), std::string::npos)
+                << command.name << ": " << section;
         }
     }
 }

@@ -1,4 +1,4 @@
-#include "cli/expansion.hpp"
+#include "cli/place/expansion.hpp"
 
 #include <algorithm>
 
@@ -18,7 +18,8 @@ bool isNameCharacter(char c, bool first) {
 
 class Expansion {
 public:
-    Expansion(const VariableLookup& theLookup, std::string_view theWhere) : lookup(theLookup), where(theWhere) {}
+    Expansion(const VariableLookup& theLookup, std::string_view theWhere)
+        : lookup(theLookup), where(theWhere) {}
 
     std::string run(std::string_view text, int depth) {
         if (depth > deepestDefault) {
@@ -55,7 +56,7 @@ private:
         return name;
     }
 
-    /// The text is what follows the '$'.
+    /// Expands a variable. The text begins after the '$'.
     std::string takeReference(std::string_view& text, int depth) {
         if (text.starts_with('$')) {
             text.remove_prefix(1);
@@ -65,7 +66,7 @@ private:
             auto inner = takeBraces(text);
             const auto name = takeName(inner);
             if (name.empty() || (!inner.empty() && !inner.starts_with(":-"))) {
-                fail("only ${NAME} and ${NAME:-DEFAULT} are understood", "A plain '$' is written as '$$'");
+                fail("only ${NAME} and ${NAME:-DEFAULT} are supported", "Write '$$' for a dollar sign");
             }
             const auto value = lookup(name);
             if (inner.empty()) {
@@ -75,17 +76,18 @@ private:
         }
         const auto name = takeName(text);
         if (name.empty()) {
-            fail("a '$' without the name of a variable", "A plain '$' is written as '$$'");
+            fail("the name of a variable is missing after '$'", "Write '$$' for a dollar sign");
         }
         const auto value = lookup(name);
         return value ? *value : undefined(name);
     }
 
     [[noreturn]] std::string undefined(const std::string& name) const {
-        fail(cat("the variable '", name, "' is not defined"), cat("${", name, ":-VALUE} gives it a default"));
+        fail(cat("the variable '", name, "' is not defined"),
+             cat("Set it, or give it a default: ${", name, ":-VALUE}"));
     }
 
-    /// What is between the brace with which the text begins and the one that belongs to it.
+    /// The text between the leading brace and its closing brace.
     std::string_view takeBraces(std::string_view& text) const {
         int open = 0;
         for (std::size_t i = 0; i < text.size(); ++i) {
@@ -97,7 +99,7 @@ private:
                 return inner;
             }
         }
-        fail("a '${' without its '}'");
+        fail("the '}' for a '${' is missing");
     }
 
     const VariableLookup& lookup;

@@ -1,0 +1,122 @@
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "cli/doctor/checks.hpp"
+#include "cli/doctor/runtime_version.hpp"
+#include "image/transfer/file_policy.hpp"
+
+namespace sarus::cli {
+
+namespace {
+
+using Grade = Finding::Grade;
+
+/// The program's answer to --version, or why it cannot be used.
+Finding askVersion(const std::string& name, const std::string& path, const std::string& cure,
+                   std::string& output) {
+    if (::access(path.c_str(), X_OK) != 0) {
+        return {name, Grade::error, cat(printable(path), " cannot be executed"), cure};
+    }
+    auto result = runAndCapture({.path = path, .args = {path, "--version"}});
+    if (!result.status.ok()) {
+        return {name, Grade::error, cat(printable(path), " --version fails: ", printable(trim(result.err))),
+                cure};
+    }
+    output = std::move(result.out);
+    return {name, Grade::ok, cat(printable(path), ", ", printable(split(output, '\n').front()))};
+}
+
+}  // namespace
+
+std::vector<Finding> checkRuntime(const Patient& patient) {
+    const auto& config = patient.config;
+    if (config.runcPath.empty()) {
+        return {};
+    }
+    std::string output;
+    auto found =
+        askVersion("OCI runtime", config.runcPath,
+                   cat("apt-get install crun, and set runcPath in ", printable(patient.configFile)), output);
+    const auto version = parseRuntimeVersion(output);
+    if (found.grade == Grade::ok && version.program.empty()) {
+        found.grade = Grade::warning;
+        found.message += ": neither crun nor runc";
+        found.cure = cat("Set runcPath in ", printable(patient.configFile));
+    }
+    if (const auto names = knownVulnerabilities(version); !names.empty()) {
+        found.grade = version.isOfDistribution ? Grade::note : Grade::warning;
+        found.message += cat(": known are ", join(names, ", "),
+                             version.isOfDistribution ? ", which the distribution may have corrected" : "");
+        found.cure = version.isOfDistribution ? cat("apt-get changelog ", version.program,
+                                                    " | grep CVE, or rpm -q --changelog ", version.program)
+                                              : cat("Install a newer ", version.program);
+    }
+    std::vector<Finding> all{found};
+    if (config.initPath && ::access(config.initPath->c_str(), X_OK) != 0) {
+        all.push_back({"init", Grade::error, cat(printable(*config.initPath), " cannot be executed"),
+                       cat("Correct initPath in ", printable(patient.configFile))});
+    }
+    return all;
+}
+
+std::vector<Finding> checkDownloads(const Patient& patient) {
+    if (patient.config.skopeoPath.empty()) {
+        return {};
+    }
+    forgetForeignHome();
+    std::string output;
+    std::vector<Finding> all{askVersion(
+        "skopeo", patient.config.skopeoPath,
+        cat("apt-get install skopeo, and set skopeoPath in ", printable(patient.configFile)), output)};
+    const auto& policy = patient.config.containersPolicy;
+    const char* home = std::getenv("HOME");
+    try {
+        const auto file = image::policyFile(
+            policy ? std::optional(image::PolicyChoice{policy->path, policy->enforce}) : std::nullopt,
+            home == nullptr ? "" : home);
+        all.push_back({"image policy", Grade::ok, printable(file)});
+    } catch (const Error& error) {
+        all.push_back({"image policy", Grade::error, error.what(),
+                       error.hint().empty() ? "man containers-policy.json" : error.hint()});
+    }
+    return all;
+}
+
+std::vector<Finding> checkSlurm(const Patient& patient) {
+    const auto scontrol = findProgram("scontrol");
+    const auto srun = findProgram("srun");
+    if (!scontrol || !srun) {
+        return {{"Slurm", Grade::note, "scontrol and srun are not in PATH"}};
+    }
+    const auto answer = runAndCapture({.path = *scontrol, .args = {"scontrol", "ping"}});
+    if (!answer.status.ok()) {
+        // The commands of Slurm alone make no node of a cluster.
+        const auto reason = split(trim(cat(answer.out, answer.err)), '\n').back();
+        return {{"Slurm", pathExists("/etc/slurm/slurm.conf") ? Grade::warning : Grade::note,
+                 cat("the controller does not answer: ", printable(reason)),
+                 "systemctl status slurmctld (on the controller), and slurm.conf on this node"}};
+    }
+    std::vector<Finding> all{{"Slurm", Grade::ok, printable(split(trim(answer.out), '\n').front())}};
+    const auto plugins = runAndCapture({.path = *srun, .args = {"srun", "--mpi=list"}});
+    const auto words = splitWords(cat(plugins.out, ' ', plugins.err));
+    std::string pmix;
+    for (const auto& word : words) {
+        pmix += word.starts_with("pmix") ? cat(pmix.empty() ? "" : ", ", printable(word)) : "";
+    }
+    if (pmix.empty()) {
+        all.push_back({"PMIx", Grade::note, "Slurm has no plugin for PMIx, which Open MPI needs under srun",
+                       "Install Slurm's plugin mpi_pmix"});
+    } else {
+        all.push_back({"PMIx", Grade::ok,
+                       cat("srun --mpi=", pmix,
+                           patient.config.enablePmixV3Support ? "; enablePMIxv3Support is set" : "")});
+    }
+    return all;
+}
+
+}  // namespace sarus::cli

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sarus::cli {
+
+/// What `crun --version` or `runc --version` says.
+struct RuntimeVersion {
+    std::string program;            ///< "crun" or "runc"; "": something else
+    std::string text;               ///< such as "1.1.5+ds1"
+    bool isOfDistribution = false;  ///< which corrects mistakes without a new version
+};
+RuntimeVersion parseRuntimeVersion(std::string_view output);
+
+/// The known ways out of a container of this version, by their CVE numbers. Empty if the version is unknown.
+std::vector<std::string> knownVulnerabilities(const RuntimeVersion& version);
+
+}  // namespace sarus::cli

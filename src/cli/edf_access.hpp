@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/context.hpp"
+#include "cli/edf_file.hpp"
+
+namespace sarus::cli {
+
+/// The value of a variable of this process.
+std::optional<std::string> hostVariable(const std::string& name);
+
+/// Loads the environment definition that the user names, from the search path of the user and the site. Warns
+/// about unknown keys. Throws Error.
+EdfFile readEdf(Context& context, const std::string& reference);
+
+}  // namespace sarus::cli

@@ -1,0 +1,123 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/config_files.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "cli/command.hpp"
+#include "cli/command_line.hpp"
+#include "cli/edf.hpp"
+#include "cli/edf_access.hpp"
+
+namespace sarus::cli {
+
+namespace {
+
+/// The whole definition as one file: what the user sees now is what runs later on another node.
+int show(Context& context, const std::vector<std::string>& words) {
+    auto definition = readEdf(context, words[1]);
+    if (words.size() == 3) {
+        definition = inheritFrom(std::move(definition), parseEdf(words[2], "the options"));
+    }
+    if (!definition.image) {
+        throw Error(cat("The environment definition '", printable(words[1]), "' names no image"),
+                    "Add the key 'image' to it, or name an image on the command line");
+    }
+    const auto text = tomlText(definition);
+    if (text.size() > maxEdfSize) {
+        throw Error(cat("The environment definition '", printable(words[1]),
+                        "', together with what it inherits, is larger than ", formatSize(maxEdfSize)));
+    }
+    writeAll(STDOUT_FILENO, text, "standard output");
+    return 0;
+}
+
+/// Reads a definition as `run` does, without an image.
+void check(Context& context, const std::string& name) {
+    const auto definition = readEdf(context, name);
+    if (!edfImage(definition, hostVariable)) {
+        throw Error(cat("The environment definition '", printable(name), "' names no image"));
+    }
+    engine::LaunchRequest request;
+    applyEdf(definition, hostVariable, workingDirectory(), request);
+}
+
+int validate(Context& context, const std::vector<std::string>& names) {
+    int status = 0;
+    for (const auto& name : names) {
+        try {
+            check(context, name);
+            printLine(cat(printable(name), ": valid"));
+        } catch (const Error& error) {
+            printError(error);
+            status = 1;
+        }
+    }
+    return status;
+}
+
+/// Each name once, in the order of the search path: a later file of a name is never read.
+int list(Context& context) {
+    std::vector<std::string> seen;
+    constexpr std::size_t width = 24;
+    std::string text = "NAME";
+    text.append(width - text.size(), ' ').append("FILE\n");
+    for (const auto& directory : edfSearchPath(hostVariable, context.config().edfSystemSearchPath)) {
+        const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!opened) {
+            continue;  // most users have no directory of their own
+        }
+        for (const auto& file : listFiles(opened.get(), directory, {".toml"})) {
+            const auto name = file.substr(file.rfind('/') + 1, file.size() - file.rfind('/') - 6);
+            if (std::find(seen.begin(), seen.end(), name) == seen.end()) {
+                seen.push_back(name);
+                text += printable(name);
+                text.append(name.size() < width ? width - name.size() : 1, ' ');
+                text += cat(printable(file), '\n');
+            }
+        }
+    }
+    writeAll(STDOUT_FILENO, text, "standard output");
+    return 0;
+}
+
+int run(Context& context, const Arguments& arguments) {
+    const auto& words = arguments.positionals();
+    if (words[0] == "list" && words.size() == 1) {
+        return list(context);
+    }
+    if (words[0] == "validate" && words.size() > 1) {
+        return validate(context, {words.begin() + 1, words.end()});
+    }
+    if (words[0] == "show" && (words.size() == 2 || words.size() == 3)) {
+        return show(context, words);
+    }
+    throw usageError("Expected 'list', 'validate FILE|NAME...' or 'show FILE|NAME [TOML]'", "edf");
+}
+
+}  // namespace
+
+Subcommand edfCommand() {
+    return {.name = "edf",
+            .usage = "sarus edf list|validate|show [FILE|NAME...]",
+            .description = "List, check or print environment definition files",
+            .note =
+                "      sarus edf list                     the definitions that can be named\n"
+                "      sarus edf validate FILE|NAME...    look for mistakes\n"
+                "      sarus edf show FILE|NAME [TOML]    print it and what it inherits as one file,\n"
+                "                                         with the keys of TOML over it",
+            .minPositionals = 1,
+            .maxPositionals = anyNumber,
+            .acceptsOptions = false,
+            .completions = {Completion::definitions},
+            .run = run};
+}
+
+}  // namespace sarus::cli

@@ -1,0 +1,82 @@
+#include "cli/place/repository_place.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "cli/place/expansion.hpp"
+#include "image/store/repository_paths.hpp"
+
+namespace sarus::cli {
+
+namespace {
+
+constexpr const char* variable = "SARUS_REPOSITORY_DIR";
+constexpr const char* key = "userRepositoryDir in sarus.json";
+
+/// nullopt also if the variable is empty.
+std::optional<std::string> nonEmptyVariable(const std::string& name) {
+    const char* value = ::getenv(name.c_str());
+    return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::string expand(const engine::SiteConfig& config) {
+    const auto lookup = [&](const std::string& name) {
+        return name == "USER" ? std::optional(image::userName(config.prefixDir, ::geteuid()))
+                              : nonEmptyVariable(name);
+    };
+    try {
+        return expandVariables(*config.userRepositoryDir, lookup, key);
+    } catch (Error& error) {
+        throw error.setHint(cat("Set it, or choose another place for your images with ", variable));
+    }
+}
+
+/// "" for a caller without a name.
+std::string usualDirectory(const image::RepositorySettings& settings) {
+    try {
+        return image::usualRepositoryDirectory(settings);
+    } catch (const Error&) {
+        return {};  // the chosen place needs no name
+    }
+}
+
+}  // namespace
+
+bool RepositoryPlace::leavesImages() const {
+    return !usual.empty() && directory != usual && pathExists(image::RepositoryPaths{usual}.index());
+}
+
+std::string RepositoryPlace::howToMoveImages() const {
+    return cat("To move them: mv ", printable(image::RepositoryPaths{usual}.images()), "/* ",
+               printable(image::RepositoryPaths{directory}.images()), '/');
+}
+
+image::RepositorySettings repositorySettings(const engine::SiteConfig& config) {
+    return {.localRepositoryBaseDir = config.localRepositoryBaseDir,
+            .centralizedRepositoryDir = config.centralizedRepositoryDir,
+            .prefixDir = config.prefixDir};
+}
+
+RepositoryPlace findRepositoryPlace(const engine::SiteConfig& config) {
+    const auto settings = repositorySettings(config);
+    if (auto chosen = nonEmptyVariable(variable)) {
+        return {.directory = image::chosenRepositoryDirectory(std::move(*chosen), variable),
+                .usual = usualDirectory(settings),
+                .chosenBy = variable};
+    }
+    if (config.userRepositoryDir) {
+        return {.directory = image::chosenRepositoryDirectory(expand(config), key),
+                .usual = usualDirectory(settings),
+                .chosenBy = key};
+    }
+    const auto directory = image::localRepositoryDirectory(settings);
+    return {.directory = directory, .usual = directory};
+}
+
+}  // namespace sarus::cli

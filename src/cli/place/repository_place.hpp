@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "engine/site_config.hpp"
+#include "image/store/repository_location.hpp"
+
+namespace sarus::cli {
+
+/// Where the images of the caller are.
+struct RepositoryPlace {
+    std::string directory;
+    std::string usual;       ///< the directory below localRepositoryBaseDir; "" for a caller without a name
+    std::string chosenBy{};  ///< the variable or key that names another one, for messages; "" for none
+
+    /// Whether images are in the usual directory, though another one is chosen.
+    bool leavesImages() const;
+    /// The command for that case, as a sentence.
+    std::string howToMoveImages() const;
+};
+
+image::RepositorySettings repositorySettings(const engine::SiteConfig& config);
+
+/// In this order: the variable SARUS_REPOSITORY_DIR, the key userRepositoryDir, the usual directory. No
+/// privileged program reads any of this: the starter gets images as open files. Throws Error.
+RepositoryPlace findRepositoryPlace(const engine::SiteConfig& config);
+
+}  // namespace sarus::cli
