@@ -1,0 +1,274 @@
+// The helper of the plugin in Slurm. It does, as a process of the user, what the plugin must not do in
+// Slurm's processes: it interprets options and variables, reads files and starts `sarus`. On the node it is
+// the task that Slurm starts: what Slurm applies to tasks (limits, bindings, signals) holds for it.
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/standard_streams.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "spank/options.hpp"
+#include "spank/step_request.hpp"
+#include "spank/submission.hpp"
+
+namespace sarus::spank {
+
+namespace {
+
+std::optional<std::string> variable(const std::string& name) {
+    const char* value = ::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+/// bin/sarus of the installation that this program belongs to.
+std::string sarusPath() {
+    auto path = ownProgramPath();
+    for (int level = 0; level < 2; ++level) {
+        path.resize(std::min(path.rfind('/'), path.size()));
+    }
+    return path + "/bin/sarus";
+}
+
+[[noreturn]] void execute(const std::vector<std::string>& words) {
+    replaceProcess(sarusPath(), words);
+}
+
+/// The text of an environment definition as a file that `sarus` inherits.
+class DefinitionFile {
+public:
+    explicit DefinitionFile(const std::string& text) {
+        if (!text.empty()) {
+            file = UniqueFd(checkErrno(::memfd_create("environment-definition", 0),
+                                       "Failed to pass on the environment definition"));
+            writeAll(file.get(), text, "the environment definition");
+            checkErrno(::lseek(file.get(), 0, SEEK_SET), "Failed to pass on the environment definition");
+        }
+    }
+    int fd() const { return file.get(); }
+    std::string path() const { return cat("/dev/fd/", file.get()); }
+
+private:
+    UniqueFd file;
+};
+
+GivenOption parseOption(const std::string& word) {
+    const auto separator = word.find('=');
+    return {word.substr(0, separator),
+            separator == std::string::npos ? std::string() : word.substr(separator + 1)};
+}
+
+/// The messages of `sarus` are the user's: they go where this program's own do.
+std::string readDefinition(const std::string& name, const std::string& changes) {
+    std::vector<std::string> words{"sarus", "edf", "show", name};
+    if (!changes.empty()) {
+        words.push_back(changes);
+    }
+    const auto output = runAndCapture({.path = sarusPath(), .args = std::move(words)});
+    writeAll(STDERR_FILENO, output.err, "standard error");
+    if (!output.status.ok()) {
+        std::exit(1);
+    }
+    return output.out;
+}
+
+/// `sarus-spank-submit local|allocator NAME[=VALUE]...`: prints the request, or nothing without a container.
+/// Variables are for srun alone: sbatch and salloc would give them to all that they start.
+int submit(const std::vector<std::string>& words) {
+    std::vector<GivenOption> given;
+    for (std::size_t i = 2; i < words.size(); ++i) {
+        given.push_back(parseOption(words[i]));
+    }
+    const bool useVariables = words.size() > 1 && words[1] == "local";
+    auto submission =
+        readOptions(given, useVariables, {.workingDirectory = workingDirectory(), .variable = variable});
+    if (!submission) {
+        return 0;
+    }
+    if (!submission->environment.empty()) {
+        submission->request.edf = readDefinition(submission->environment, submission->changes);
+    }
+    writeAll(STDOUT_FILENO, serialize(submission->request), "standard output");
+    return 0;
+}
+
+bool isRunning(const std::string& name) {
+    const auto output = runAndCapture({.path = sarusPath(), .args = {"sarus", "ps"}});
+    if (!output.status.ok()) {
+        throw Error(std::string(trim(output.err)));
+    }
+    const auto lines = split(output.out, '\n');
+    return std::any_of(lines.begin() + 1, lines.end(),
+                       [&](const std::string& line) { return line.substr(0, line.find(' ')) == name; });
+}
+
+/// Slurm may have bound this task to one CPU. The others wait: all CPUs of the step can convert the image.
+class AllCpus {
+public:
+    AllCpus() {
+        ::sched_getaffinity(0, sizeof before, &before);
+        cpu_set_t all;
+        std::memset(&all, 0xFF, sizeof all);  // the kernel keeps to those of the control group
+        ::sched_setaffinity(0, sizeof all, &all);
+    }
+    AllCpus(const AllCpus&) = delete;
+    AllCpus& operator=(const AllCpus&) = delete;
+    ~AllCpus() { ::sched_setaffinity(0, sizeof before, &before); }
+
+private:
+    cpu_set_t before{};
+};
+
+/// False if the pull fails, which has told the user why.
+bool obtainImage(const StepRequest& request) {
+    if (request.edf.empty() && request.image.starts_with('/')) {
+        return true;
+    }
+    const DefinitionFile definition(request.edf);
+    std::vector<std::string> words{"sarus", "pull", "--quiet", "--missing"};
+    words.push_back(request.edf.empty() ? request.image : cat("--edf=", definition.path()));
+    Command command{.path = sarusPath(), .args = std::move(words)};
+    if (definition.fd() >= 0) {
+        command.keepFds = {definition.fd()};
+    }
+    const AllCpus allCpus;
+    return start(command).wait().ok();
+}
+
+/// What the tasks of a step on a node do.
+enum class Decision : char {
+    run = 'r',     ///< each starts a container
+    join = 'j',    ///< the container with the name of the request runs
+    failed = 'f',  ///< nothing: the user has the message
+};
+
+Decision decide(const StepRequest& request, bool script) {
+    if (!script && !request.name.empty() && isRunning(request.name)) {
+        return Decision::join;
+    }
+    if (request.image.empty() && request.edf.empty()) {
+        throw Error(cat("There is no running container with the name '", request.name,
+                        "' on this node, and no image to start it from"),
+                    "Add --container-image or --environment");
+    }
+    return obtainImage(request) ? Decision::run : Decision::failed;
+}
+
+/// A file that the tasks of a step on a node share: the first one decides, the others wait for that. If the
+/// first one is killed, the next one decides.
+class SharedDecision {
+public:
+    explicit SharedDecision(int descriptor) : file(descriptor) {
+        struct flock lock {};
+        lock.l_type = F_WRLCK;
+        lock.l_whence = SEEK_SET;
+        while (::fcntl(file.get(), F_SETLKW, &lock) != 0) {
+            if (errno != EINTR) {
+                throwErrno("Failed to wait for the other tasks of the step");
+            }
+        }
+    }
+
+    std::optional<Decision> get() const {
+        char decision = 0;
+        return ::pread(file.get(), &decision, 1, 0) == 1 ? std::optional(static_cast<Decision>(decision))
+                                                         : std::nullopt;
+    }
+    void set(Decision decision) const {
+        checkErrno(::pwrite(file.get(), &decision, 1, 0), "Failed to tell the other tasks of the step");
+    }
+
+private:
+    UniqueFd file;  // closing it ends the lock
+};
+
+Decision agree(const StepRequest& request, bool script, int descriptor) {
+    const SharedDecision shared(descriptor);
+    if (const auto decision = shared.get()) {
+        return *decision;
+    }
+    try {
+        const auto decision = decide(request, script);
+        shared.set(decision);
+        return decision;
+    } catch (const Error&) {
+        shared.set(Decision::failed);
+        throw;
+    }
+}
+
+/// What the container and the steps that start in it must not inherit.
+void forgetVariables() {
+    std::vector<std::string> own{requestVariable, wordVariable, scriptVariable, sharedVariable};
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        // Slurm gives the options of sbatch to each srun in the script.
+        if (text.starts_with("SLURM_SPANK__SLURM_SPANK_OPTION_sarus_")) {
+            own.emplace_back(text.substr(0, text.find('=')));
+        }
+    }
+    for (const auto& name : own) {
+        ::unsetenv(name.c_str());
+    }
+}
+
+/// Slurm starts this in place of the user's command, with its arguments.
+[[noreturn]] void runTask(const std::vector<std::string>& words) {
+    const auto request = parseRequest(variable(requestVariable).value_or(""));
+    const StepCommand command{variable(wordVariable).value_or(""), {words.begin() + 1, words.end()}};
+    const bool script = variable(scriptVariable).has_value();
+    const auto shared = parseNumber(variable(sharedVariable).value_or(""));
+    // Only the first task of a step on a node can have the name.
+    const bool first = variable("SLURM_LOCALID").value_or("0") == "0";
+    const bool terminal = ::isatty(STDIN_FILENO) == 1;
+    forgetVariables();
+    const auto decision =
+        shared ? agree(request, script, static_cast<int>(*shared)) : decide(request, script);
+    if (decision == Decision::failed) {
+        std::exit(1);
+    }
+    if (decision == Decision::join) {
+        execute(execArguments(request, command, terminal));
+    }
+    const DefinitionFile definition(request.edf);
+    execute(runArguments(request, command, definition.path(), terminal, first, script));
+}
+
+int runHelper(const std::vector<std::string>& words) {
+    if (!words.empty() && words.front() == submitName) {
+        return submit(words);
+    }
+    runTask(words);
+}
+
+}  // namespace
+
+}  // namespace sarus::spank
+
+int main(int argc, char** argv) {
+    sarus::openMissingStandardStreams();
+    try {
+        return sarus::spank::runHelper({argv, argv + argc});
+    } catch (const sarus::Error& error) {
+        sarus::printError(error);
+        return error.exitStatus();
+    } catch (const std::exception& error) {
+        sarus::printError(error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,298 @@
+// The plugin for Slurm. It runs in srun, sbatch, salloc and, as root, in slurmstepd. It therefore interprets
+// nothing and starts nothing as root. It stores the options, has the helper program (src/spank/main.cpp)
+// make a request of them where the job is submitted, and has Slurm start the helper in place of the user's
+// command on the node.
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "spank/options.hpp"
+
+extern "C" {  // spank.h declares the entry points without a language
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+}
+
+// What Slurm looks for; exports.map hides everything else. Slurm refuses a plugin whose version is not its
+// own.
+extern "C" {
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const unsigned int plugin_version;
+extern const unsigned int spank_plugin_version;
+const char plugin_name[] = "sarus";
+const char plugin_type[] = "spank";
+const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const unsigned int spank_plugin_version = 1;
+}
+
+namespace {
+
+using sarus::UniqueFd;
+using namespace sarus::spank;
+
+constexpr int failure = -1;  // Slurm goes on after positive numbers, which its own errors are
+
+/// The options of this process's command line, as the helper takes them.
+std::vector<std::string>& givenOptions() {
+    static std::vector<std::string> given;
+    return given;
+}
+
+/// A file in memory for the tasks of this step on this node, or -1. Made in slurmstepd before the tasks.
+int sharedFile = -1;
+
+/// No exception crosses the border to Slurm.
+template <typename Body>
+int guarded(Body body) noexcept {
+    try {
+        return body();
+    } catch (const std::exception& error) {
+        slurm_error("sarus: %s", error.what());
+    } catch (...) {
+        slurm_error("sarus: unknown error");
+    }
+    return failure;
+}
+
+int storeOption(int number, const char* value, int remote) noexcept {
+    return guarded([&] {
+        if (remote == 0) {
+            const auto& option = options.at(static_cast<std::size_t>(number));
+            givenOptions().push_back(
+                std::string(option.name) +
+                (option.argument == nullptr || value == nullptr ? std::string() : '=' + std::string(value)));
+        }
+        return ESPANK_SUCCESS;
+    });
+}
+
+/// <prefix>/libexec/sarus-spank; the plugin is <prefix>/lib/slurm/spank_sarus.so. "" if it cannot be told.
+std::string helperPath() {
+    Dl_info info{};
+    if (::dladdr(&plugin_name, &info) == 0 || info.dli_fname == nullptr) {
+        return {};
+    }
+    std::string path(info.dli_fname);
+    for (int level = 0; level < 3; ++level) {
+        const auto slash = path.rfind('/');
+        if (slash == std::string::npos) {
+            return {};
+        }
+        path.resize(slash);
+    }
+    return path + "/libexec/sarus-spank";
+}
+
+std::string readToEnd(int fd) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    ssize_t count = 0;
+    while ((count = ::read(fd, buffer.data(), buffer.size())) > 0 || (count < 0 && errno == EINTR)) {
+        text.append(buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+    }
+    return text;
+}
+
+/// After fork: calls only what is safe there, and does not return.
+[[noreturn]] void runChild(const char* path, char* const* argv, int out) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (::dup2(null, STDIN_FILENO) >= 0 && ::dup2(out, STDOUT_FILENO) >= 0) {
+        ::execv(path, argv);
+    }
+    ::_exit(127);
+}
+
+/// All that the helper prints on its standard output; nullopt if it fails, which it has explained itself.
+std::optional<std::string> askHelper(const std::vector<std::string>& words) {
+    const auto path = helperPath();
+    std::vector<char*> argv;
+    for (const auto& word : words) {
+        argv.push_back(const_cast<char*>(word.c_str()));  // execv does not write to them
+    }
+    argv.push_back(nullptr);
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        slurm_error("sarus: Failed to create a pipe: %s", std::strerror(errno));
+        return std::nullopt;
+    }
+    const UniqueFd out(ends[0]);
+    UniqueFd writer(ends[1]);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        runChild(path.c_str(), argv.data(), writer.get());
+    }
+    writer.reset();
+    if (pid < 0) {
+        slurm_error("sarus: Failed to create a process: %s", std::strerror(errno));
+        return std::nullopt;
+    }
+    auto answer = readToEnd(out.get());
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+        slurm_error("sarus: cannot execute %s: spank_sarus.so must stay in lib/slurm of the installation",
+                    path.c_str());
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(std::move(answer)) : std::nullopt;
+}
+
+bool hasVariables() {
+    for (const auto& option : options) {
+        const auto name = variableOf(option.name);
+        const char* value = ::getenv(name.c_str());
+        if (value != nullptr && *value != '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// In srun, sbatch and salloc, as the user who called them.
+int submitStep(bool local) {
+    ::unsetenv(requestVariable);  // left over from another step: only options ask for a container
+    const auto& given = givenOptions();
+    if (given.empty() && !(local && hasVariables())) {
+        return ESPANK_SUCCESS;
+    }
+    std::vector<std::string> words{submitName, local ? "local" : "allocator"};
+    words.insert(words.end(), given.begin(), given.end());
+    const auto request = askHelper(words);
+    if (!request) {
+        return failure;
+    }
+    if (!request->empty()) {
+        ::setenv(requestVariable, request->c_str(), 1);
+    }
+    return ESPANK_SUCCESS;
+}
+
+bool hasRequest(spank_t spank) {
+    std::array<char, 2> start{};
+    const auto result = spank_getenv(spank, requestVariable, start.data(), start.size());
+    return result == ESPANK_SUCCESS || result == ESPANK_NOSPACE;
+}
+
+bool isStep(spank_t spank, uint32_t number) {
+    uint32_t step = 0;
+    return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step == number;
+}
+
+/// The shell of salloc may be a step too, but starts others, for which Slurm's programs must be there.
+bool wantsContainer(spank_t spank) {
+    return hasRequest(spank) && !isStep(spank, SLURM_INTERACTIVE_STEP);
+}
+
+/// In the process of the task, as the user, before TaskProlog, limits and the user's program. Slurm drains a
+/// node on which a plugin fails before the tasks start, and srun returns 0: only the helper reports errors.
+int replaceCommand(spank_t spank) {
+    int count = 0;
+    char** words = nullptr;
+    if (spank_get_item(spank, S_JOB_ARGV, &count, &words) != ESPANK_SUCCESS || count < 1) {
+        slurm_error("sarus: Slurm does not tell the command of the step");
+        return failure;
+    }
+    const auto set = [&](const char* name, const std::string& value) {
+        return spank_setenv(spank, name, value.c_str(), 1) == ESPANK_SUCCESS;
+    };
+    spank_unsetenv(spank, scriptVariable);
+    spank_unsetenv(spank, sharedVariable);
+    if (!set(wordVariable, words[0]) || (isStep(spank, SLURM_BATCH_SCRIPT) && !set(scriptVariable, "1")) ||
+        (sharedFile >= 0 && !set(sharedVariable, std::to_string(sharedFile)))) {
+        slurm_error("sarus: Slurm does not set variables of the step");
+        return failure;
+    }
+    static std::string helper = helperPath();
+    words[0] = helper.data();  // this process executes it: nobody frees it
+    return ESPANK_SUCCESS;
+}
+
+/// Whether the words are a file for --multi-prog and its text: the latter is no word of srun's command line.
+bool isMultiProg(int count, char** words) {
+    if (count != 2) {
+        return false;
+    }
+    const UniqueFd file(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
+    const auto line = '\0' + readToEnd(file.get());
+    const std::string word = '\0' + std::string(words[1]) + '\0';
+    return line.find(word) == std::string::npos;
+}
+
+}  // namespace
+
+int slurm_spank_init(spank_t spank, int, char**) {
+    return guarded([&] {
+        const auto context = spank_context();
+        if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) {
+            return static_cast<int>(ESPANK_SUCCESS);
+        }
+        for (std::size_t i = 0; i < options.size(); ++i) {
+            const auto& option = options.at(i);
+            spank_option registered{.name = const_cast<char*>(option.name),  // Slurm copies them
+                                    .arginfo = const_cast<char*>(option.argument),
+                                    .usage = const_cast<char*>(option.help),
+                                    .has_arg = option.argument == nullptr ? 0 : 1,
+                                    .val = static_cast<int>(i),
+                                    .cb = storeOption};
+            if (const auto result = spank_option_register(spank, &registered); result != ESPANK_SUCCESS) {
+                slurm_error("sarus: cannot register --%s: %s", option.name, spank_strerror(result));
+                return failure;
+            }
+        }
+        return static_cast<int>(ESPANK_SUCCESS);
+    });
+}
+
+int slurm_spank_init_post_opt(spank_t, int, char**) {
+    return guarded([&] {
+        const auto context = spank_context();
+        return context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR ? submitStep(context == S_CTX_LOCAL)
+                                                                    : ESPANK_SUCCESS;
+    });
+}
+
+int slurm_spank_local_user_init(spank_t spank, int, char**) {
+    return guarded([&] {
+        int count = 0;
+        char** words = nullptr;
+        if (::getenv(requestVariable) != nullptr &&
+            spank_get_item(spank, S_JOB_ARGV, &count, &words) == ESPANK_SUCCESS &&
+            isMultiProg(count, words)) {
+            slurm_error(
+                "sarus: --multi-prog cannot run programs in containers: start a script that chooses "
+                "its program by SLURM_PROCID");
+            return failure;
+        }
+        return static_cast<int>(ESPANK_SUCCESS);
+    });
+}
+
+int slurm_spank_user_init(spank_t spank, int, char**) {
+    return guarded([&] {
+        if (wantsContainer(spank)) {
+            sharedFile = ::memfd_create("sarus-step", 0);
+        }
+        return ESPANK_SUCCESS;
+    });
+}
+
+int slurm_spank_task_init(spank_t spank, int, char**) {
+    return guarded([&] { return wantsContainer(spank) ? replaceCommand(spank) : ESPANK_SUCCESS; });
+}

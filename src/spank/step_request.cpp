@@ -1,0 +1,137 @@
+#include "spank/step_request.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace sarus::spank {
+
+namespace {
+
+/// Below the root of the container: sites forbid the directories of Slurm as places of mounts.
+constexpr std::string_view scriptPlace = "/slurm_script";
+
+/// One line for each item; Slurm prints environments line by line.
+std::string escape(std::string_view text) {
+    std::string escaped;
+    for (const char c : text) {
+        escaped += c == '\\' ? "\\\\" : c == '\n' ? "\\n" : std::string(1, c);
+    }
+    return escaped;
+}
+
+[[noreturn]] void refuse() {
+    throw Error("The description of the container is damaged",
+                "Do not set variables whose name begins with SLURM_SARUS_");
+}
+
+std::string unescape(std::string_view text) {
+    std::string plain;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '\\') {
+            plain += text[i];
+        } else if (++i < text.size() && (text[i] == '\\' || text[i] == 'n')) {
+            plain += text[i] == 'n' ? '\n' : '\\';
+        } else {
+            refuse();
+        }
+    }
+    return plain;
+}
+
+void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+std::string serialize(const StepRequest& request) {
+    std::string text;
+    const auto item = [&](std::string_view key, std::string_view value) {
+        text += cat(key, '=', escape(value), '\n');
+    };
+    item("image", request.image);
+    item("edf", request.edf);
+    item("name", request.name);
+    for (const auto& option : request.runOptions) {
+        item("run", option);
+    }
+    for (const auto& option : request.options) {
+        item("both", option);
+    }
+    if (text.size() > maxRequestSize) {
+        throw Error(cat("The options of the container are longer than ", maxRequestSize, " bytes"),
+                    "Shorten the environment definition file");
+    }
+    return text;
+}
+
+StepRequest parseRequest(std::string_view text) {
+    StepRequest request;
+    if (!text.ends_with('\n')) {
+        refuse();
+    }
+    text.remove_suffix(1);
+    for (const auto& line : split(text, '\n')) {
+        const auto separator = line.find('=');
+        if (separator == std::string::npos) {
+            refuse();
+        }
+        const auto key = line.substr(0, separator);
+        auto value = unescape(std::string_view(line).substr(separator + 1));
+        if (key == "image") {
+            request.image = std::move(value);
+        } else if (key == "edf") {
+            request.edf = std::move(value);
+        } else if (key == "name") {
+            request.name = std::move(value);
+        } else if (key == "run") {
+            request.runOptions.push_back(std::move(value));
+        } else if (key == "both") {
+            request.options.push_back(std::move(value));
+        } else {
+            refuse();
+        }
+    }
+    return request;
+}
+
+std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
+                                      std::string_view edfPath, bool terminal, bool named, bool script) {
+    std::vector<std::string> words{"sarus", "run"};
+    if (terminal) {
+        words.emplace_back("--tty");
+    }
+    if (named && !request.name.empty()) {
+        words.push_back(cat("--name=", request.name));
+    }
+    append(words, request.runOptions);
+    append(words, request.options);
+    if (script) {
+        words.push_back(
+            cat("--mount=type=bind,source=", command.word, ",destination=", scriptPlace, ",readonly"));
+    }
+    if (request.edf.empty()) {
+        words.push_back(request.image);
+    } else {
+        words.push_back(cat("--edf=", edfPath));
+        words.emplace_back("--");  // the definition names the image: the command begins here
+    }
+    words.emplace_back(script ? scriptPlace : command.word);
+    append(words, command.arguments);
+    return words;
+}
+
+std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command,
+                                       bool terminal) {
+    std::vector<std::string> words{"sarus", "exec"};
+    if (terminal) {
+        words.emplace_back("--tty");
+    }
+    append(words, request.options);
+    words.push_back(request.name);
+    words.push_back(command.word);
+    append(words, command.arguments);
+    return words;
+}
+
+}  // namespace sarus::spank

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sarus::spank {
+
+/// The container of a job step, as options of `sarus`. It goes from the submitting to the executing node in a
+/// variable of the user's environment.
+struct StepRequest {
+    std::string image{};  ///< for the command line of sarus; "" if the definition names it or there is none
+    std::string edf{};    ///< the text of an environment definition, "" for none
+    std::string name{};   ///< of the container, "" for none
+    std::vector<std::string> runOptions{};  ///< of `sarus run`
+    std::vector<std::string> options{};     ///< of `sarus run` and `sarus exec`
+
+    bool operator==(const StepRequest&) const = default;
+};
+
+/// Limit of a serialised request, in bytes: the kernel refuses variables from 128 KiB on.
+constexpr std::size_t maxRequestSize = 120'000;
+
+/// Throws Error for a request that is too large.
+std::string serialize(const StepRequest& request);
+/// Throws Error for a text that serialize() has not made.
+StepRequest parseRequest(std::string_view text);
+
+/// The words of a job step: the first is what the user typed, or the batch script's path.
+struct StepCommand {
+    std::string word;
+    std::vector<std::string> arguments;
+};
+
+/// argv of `sarus` that runs the command in a new container. `edfPath` is where the text of the definition
+/// can be read. `named`: whether the container gets the name of the request. `script`: whether the word is a
+/// file of the host, which the container gets at a place of its own.
+std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
+                                      std::string_view edfPath, bool terminal, bool named, bool script);
+
+/// argv of `sarus` that runs the command in the container with the name of the request.
+std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command, bool terminal);
+
+}  // namespace sarus::spank

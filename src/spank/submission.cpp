@@ -1,0 +1,264 @@
+#include "spank/submission.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "spank/options.hpp"
+
+namespace sarus::spank {
+
+namespace {
+
+bool isPath(std::string_view text) {
+    return text.starts_with('/') || text.starts_with("./") || text.starts_with("../");
+}
+
+std::string absolute(const std::string& path, const Caller& caller) {
+    return path.starts_with('/') ? path : cat(caller.workingDirectory, '/', path);
+}
+
+bool isReadonly(const std::string& flag) {
+    // Mounts of users always have these: recursive, private, without set-id programs and devices.
+    constexpr std::array<std::string_view, 9> harmless{"rw",    "bind",   "rbind",  "private", "rprivate",
+                                                       "slave", "rslave", "nosuid", "nodev"};
+    if (flag == "ro") {
+        return true;
+    }
+    if (std::find(harmless.begin(), harmless.end(), flag) == harmless.end()) {
+        throw Error(cat("--container-mounts: the flag '", printable(flag), "' is not supported"),
+                    "The flags are ro and rw");
+    }
+    return false;
+}
+
+std::string mountOption(const std::string& source, const std::string& destination, bool readonly) {
+    if (cat(source, destination).find_first_of("=,") != std::string::npos) {
+        throw Error(cat("--container-mounts: a path with ',' or '=' cannot be mounted: '", printable(source),
+                        ':', printable(destination), "'"));
+    }
+    return cat("--mount=type=bind,source=", source, ",destination=", destination,
+               readonly ? ",readonly" : "");
+}
+
+std::vector<std::string> readMounts(const std::string& text, const Caller& caller) {
+    std::vector<std::string> mounts;
+    for (const auto& mount : split(text, ',')) {
+        const auto parts = split(mount, ':');
+        const auto& destination = parts[parts.size() > 1 ? 1 : 0];
+        if (parts.size() > 3 || !destination.starts_with('/') ||
+            (!isPath(parts[0]) && parts[0] != "." && parts[0] != "..")) {
+            throw Error(cat("--container-mounts: expected SOURCE:DESTINATION[:FLAGS], found '",
+                            printable(mount), "'"),
+                        "SOURCE begins with / or ./, DESTINATION with /");
+        }
+        bool readonly = false;
+        for (const auto& flag : parts.size() == 3 ? split(parts[2], '+') : std::vector<std::string>()) {
+            readonly = isReadonly(flag) || readonly;
+        }
+        mounts.push_back(mountOption(absolute(parts[0], caller), destination, readonly));
+    }
+    return mounts;
+}
+
+std::string tomlString(std::string_view text) {
+    std::string quoted = "\"";
+    for (const char c : text) {
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+            throw Error(cat("--container-image: '", printable(text), "' contains a control character"));
+        }
+        quoted += c == '"' || c == '\\' ? cat('\\', c) : c == '$' ? "$$" : std::string(1, c);
+    }
+    return quoted + '"';
+}
+
+/// The values of the options: of the variables first, then of the command line.
+class Values {
+public:
+    Values(const std::vector<GivenOption>& commandLine, bool useVariables, const Caller& caller)
+        : given(commandLine) {
+        for (const auto& option : options) {
+            const auto value = useVariables ? caller.variable(variableOf(option.name)) : std::nullopt;
+            if (value && !value->empty() && !onCommandLine(option.name)) {
+                given.insert(given.begin(), {option.name, *value});
+            }
+        }
+    }
+
+    std::optional<std::string> value(std::string_view name) const {
+        const auto found = std::find_if(given.rbegin(), given.rend(),
+                                        [&](const auto& option) { return option.name == name; });
+        return found == given.rend() ? std::nullopt : std::optional(found->value);
+    }
+
+    std::vector<std::string> all(std::string_view name) const {
+        std::vector<std::string> values;
+        for (const auto& option : given) {
+            if (option.name == name) {
+                values.push_back(option.value);
+            }
+        }
+        return values;
+    }
+
+    /// Which of two opposite flags comes last; nullopt if there is none.
+    std::optional<bool> flag(std::string_view yes, std::string_view no) const {
+        const auto found = std::find_if(given.rbegin(), given.rend(), [&](const auto& option) {
+            return option.name == yes || option.name == no;
+        });
+        return found == given.rend() ? std::nullopt : std::optional(found->name == yes);
+    }
+
+private:
+    bool onCommandLine(std::string_view name) const {
+        return std::any_of(given.begin(), given.end(),
+                           [&](const auto& option) { return option.name == name; });
+    }
+
+    std::vector<GivenOption> given;
+};
+
+void refuseUnsupported(const Values& values) {
+    if (values.flag("container-remap-root", "no-container-remap-root").value_or(false)) {
+        throw Error("--container-remap-root is not supported: containers run with your own user",
+                    "Build images that need root on another machine");
+    }
+    if (values.value("container-save")) {
+        throw Error("--container-save is not supported: changes of a container end with it",
+                    "Write results to a directory of --container-mounts");
+    }
+}
+
+void addImage(const Values& values, const Caller& caller, Submission& submission) {
+    if (const auto image = values.value("container-image")) {
+        submission.request.image = isPath(*image) ? absolute(*image, caller) : imageName(*image);
+        if (submission.request.image.empty() || submission.request.image.starts_with('-')) {
+            throw Error(cat("--container-image: '", printable(*image), "' is not the name of an image"));
+        }
+    }
+    const auto edf = values.value("edf");
+    const auto environment = values.value("environment");
+    if (edf && environment && *edf != *environment) {
+        throw Error("--edf and --environment are the same option, but name different files");
+    }
+    submission.environment = environment ? *environment : edf.value_or("");
+    if ((edf || environment) && submission.environment.empty()) {
+        throw Error("--environment: the name of the environment definition is empty");
+    }
+    if (!submission.environment.empty() && !submission.request.image.empty()) {
+        submission.changes += cat("image = ", tomlString(submission.request.image), '\n');
+        submission.request.image.clear();
+    }
+}
+
+void addName(const Values& values, StepRequest& request) {
+    const auto name = values.value("container-name");
+    if (!name) {
+        return;
+    }
+    const auto valid = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
+    if (name->empty() || !valid(name->front()) || !std::all_of(name->begin(), name->end(), [&](char c) {
+            return valid(c) || c == '_' || c == '.' || c == '-';
+        })) {
+        throw Error(cat("--container-name: '", printable(*name), "' is not a valid name"),
+                    "A name consists of letters, digits and the characters _.- after the first");
+    }
+    request.name = *name;
+}
+
+void addMounts(const Values& values, const Caller& caller, StepRequest& request) {
+    for (const auto& text : values.all("container-mounts")) {
+        for (auto& mount : readMounts(text, caller)) {
+            request.runOptions.push_back(std::move(mount));
+        }
+    }
+    if (values.flag("container-mount-home", "no-container-mount-home").value_or(false)) {
+        const auto home = caller.variable("HOME").value_or("");
+        if (!home.starts_with('/')) {
+            throw Error("--container-mount-home: the variable HOME is not an absolute path");
+        }
+        request.runOptions.push_back(mountOption(home, home, false));
+    }
+}
+
+/// An environment definition has keys of its own for these, and options win over them.
+void addFlags(const Values& values, Submission& submission) {
+    auto& options = submission.request.runOptions;
+    const bool definition = !submission.environment.empty();
+    const auto entrypoint = values.flag("container-entrypoint", "no-container-entrypoint");
+    if (definition && entrypoint.value_or(false)) {
+        submission.changes += "entrypoint = true\n";
+    } else if (!entrypoint.value_or(false)) {
+        if (!definition || entrypoint) {
+            options.insert(options.end(), {"--entrypoint", ""});
+        }
+    }
+    const auto writable = values.flag("container-writable", "container-readonly");
+    if (definition && writable.value_or(false)) {
+        submission.changes += "writable = true\n";
+    } else if (!writable.value_or(true)) {
+        options.emplace_back("--read-only");
+    }
+    if (values.value("container-mpi")) {
+        options.emplace_back("--mpi");
+    }
+}
+
+void addVariables(const Values& values, StepRequest& request) {
+    for (const auto& text : values.all("container-env")) {
+        for (const auto& name : split(text, ',')) {
+            if (name.empty() || name.find('=') != std::string::npos) {
+                throw Error(cat("--container-env: '", printable(name), "' is not the name of a variable"),
+                            "Export variables before you start the job, and list their names");
+            }
+            request.options.push_back(cat("--env=", name));
+        }
+    }
+    if (const auto workdir = values.value("container-workdir")) {
+        if (!workdir->starts_with('/')) {
+            throw Error(cat("--container-workdir: '", printable(*workdir), "' is not an absolute path"));
+        }
+        request.options.push_back(cat("--workdir=", *workdir));
+    }
+}
+
+}  // namespace
+
+std::string imageName(const std::string& text) {
+    constexpr std::string_view scheme = "docker://";
+    const auto name = text.starts_with(scheme) ? text.substr(scheme.size()) : text;
+    const auto separator = name.find('#');
+    const auto server = name.substr(0, separator);
+    const auto user = server.find('@');
+    if (separator != std::string::npos) {
+        return cat(server.substr(user == std::string::npos ? 0 : user + 1), '/', name.substr(separator + 1));
+    }
+    const bool isDigest = user != std::string::npos && name.compare(user + 1, 7, "sha256:") == 0;
+    return user == std::string::npos || isDigest ? name : name.substr(user + 1);
+}
+
+std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLine, bool useVariables,
+                                      const Caller& caller) {
+    const Values values(commandLine, useVariables, caller);
+    Submission submission;
+    refuseUnsupported(values);
+    addImage(values, caller, submission);
+    addName(values, submission.request);
+    const auto& request = submission.request;
+    if (request.image.empty() && request.name.empty() && submission.environment.empty()) {
+        if (commandLine.empty()) {
+            return std::nullopt;
+        }
+        throw Error(cat("--", commandLine.front().name, " needs a container"),
+                    "Add --container-image, --container-name or --environment");
+    }
+    addMounts(values, caller, submission.request);
+    addFlags(values, submission);
+    addVariables(values, submission.request);
+    return submission;
+}
+
+}  // namespace sarus::spank

@@ -1,0 +1,66 @@
+#include "spank/step_request.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+
+namespace sarus::spank {
+
+namespace {
+
+using testing::ElementsAre;
+
+TEST(StepRequests, ArriveAsTheyWereSent) {
+    const StepRequest request{.image = "a=b",
+                              .edf = "image = \"x\"\n[env]\nA = \"\\\\n\"\n",
+                              .name = "name",
+                              .runOptions = {"--mount=\nrun=x", "", "\\"},
+                              .options = {"--env=A", "\\n", "\n"}};
+    EXPECT_EQ(parseRequest(serialize(request)), request);
+    EXPECT_EQ(parseRequest(serialize({})), StepRequest());
+}
+
+TEST(StepRequests, DamagedOnesAreRefused) {
+    for (const auto* text : {"", "garbage", "\n", "image=a", "image\n", "imagex\n", "unknown=x\n",
+                             "image=\\\n", "image=\\x\n", "image=a\n\n"}) {
+        EXPECT_THROW(parseRequest(text), Error) << text;
+    }
+}
+
+TEST(StepRequests, LargeOnesAreRefused) {
+    EXPECT_THROW(serialize({.edf = std::string(maxRequestSize, 'x')}), Error);
+}
+
+TEST(StepCommands, RunInANewContainer) {
+    const StepRequest request{
+        .image = "tool", .name = "n", .runOptions = {"--read-only"}, .options = {"--env=A"}};
+    EXPECT_THAT(runArguments(request, {"app", {"-x"}}, "", false, true, false),
+                ElementsAre("sarus", "run", "--name=n", "--read-only", "--env=A", "tool", "app", "-x"));
+    EXPECT_THAT(runArguments(request, {"app", {}}, "", true, false, false),
+                ElementsAre("sarus", "run", "--tty", "--read-only", "--env=A", "tool", "app"));
+}
+
+TEST(StepCommands, FollowTheDefinitionThatNamesTheImage) {
+    EXPECT_THAT(runArguments({.edf = "text"}, {"-app", {}}, "/dev/fd/3", false, true, false),
+                ElementsAre("sarus", "run", "--edf=/dev/fd/3", "--", "-app"));
+}
+
+TEST(StepCommands, BatchScriptsGetAPlaceInTheContainer) {
+    EXPECT_THAT(
+        runArguments({.image = "tool"}, {"/spool/job1/slurm_script", {"x"}}, "", false, true, true),
+        ElementsAre("sarus", "run",
+                    "--mount=type=bind,source=/spool/job1/slurm_script,destination=/slurm_script,readonly",
+                    "tool", "/slurm_script", "x"));
+}
+
+TEST(StepCommands, JoinTheContainerOfTheName) {
+    EXPECT_THAT(
+        execArguments({.image = "tool", .name = "n", .runOptions = {"--read-only"}, .options = {"--env=A"}},
+                      {"app", {"-x"}}, true),
+        ElementsAre("sarus", "exec", "--tty", "--env=A", "n", "app", "-x"));
+}
+
+}  // namespace
+
+}  // namespace sarus::spank

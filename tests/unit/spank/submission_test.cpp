@@ -1,0 +1,149 @@
+#include "spank/submission.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.hpp"
+#include "spank/options.hpp"
+
+namespace sarus::spank {
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::map<std::string, std::string> environment;
+
+Caller caller() {
+    return {.workingDirectory = "/where",
+            .variable = [](const std::string& name) -> std::optional<std::string> {
+                const auto found = environment.find(name);
+                return found == environment.end() ? std::nullopt : std::optional(found->second);
+            }};
+}
+
+class Submissions : public testing::Test {
+protected:
+    void SetUp() override { environment = {{"HOME", "/home/me"}}; }
+
+    static Submission read(const std::vector<GivenOption>& options, bool useVariables = true) {
+        return readOptions(options, useVariables, caller()).value();
+    }
+
+    static std::string error(const std::vector<GivenOption>& options) {
+        try {
+            readOptions(options, true, caller());
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "no error";
+    }
+};
+
+const GivenOption image{"container-image", "tool"};
+
+TEST_F(Submissions, ImagesAreNamedAsInTheOtherPlugins) {
+    EXPECT_EQ(imageName("debian:12"), "debian:12");
+    EXPECT_EQ(imageName("nvcr.io#nvidia/pytorch:24.01"), "nvcr.io/nvidia/pytorch:24.01");
+    EXPECT_EQ(imageName("me@nvcr.io#nvidia/pytorch"), "nvcr.io/nvidia/pytorch");
+    EXPECT_EQ(imageName("me@debian:12"), "debian:12");
+    EXPECT_EQ(imageName("docker://me@host:5000#a/b"), "host:5000/a/b");
+    EXPECT_EQ(imageName("debian@sha256:0123"), "debian@sha256:0123");
+    EXPECT_EQ(imageName("host#debian@sha256:0123"), "host/debian@sha256:0123");
+}
+
+TEST_F(Submissions, PathsOfImagesBeginWhereTheCallerIs) {
+    EXPECT_EQ(read({{"container-image", "./tool.sqsh"}}).request.image, "/where/./tool.sqsh");
+    EXPECT_EQ(read({{"container-image", "/tool.sqsh"}}).request.image, "/tool.sqsh");
+}
+
+TEST_F(Submissions, ImagesCannotBeOptions) {
+    for (const auto* wrong : {"", "-x", "--dry-run"}) {
+        EXPECT_THAT(error({{"container-image", wrong}}), HasSubstr("is not the name of an image")) << wrong;
+    }
+    EXPECT_THAT(error({{"container-image", "me@--dry-run"}}), HasSubstr("is not the name of an image"));
+}
+
+TEST_F(Submissions, EntrypointIsOffByDefault) {
+    EXPECT_THAT(read({image}).request.runOptions, ElementsAre("--entrypoint", ""));
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions, IsEmpty());
+    EXPECT_THAT(
+        read({image, {"container-entrypoint", ""}, {"no-container-entrypoint", ""}}).request.runOptions,
+        ElementsAre("--entrypoint", ""));
+}
+
+TEST_F(Submissions, MountsAreAListWithFlags) {
+    EXPECT_THAT(read({image,
+                      {"container-entrypoint", ""},
+                      {"container-mounts", "/a:/b:ro+rprivate,./c:/d"},
+                      {"container-mounts", "/e"}})
+                    .request.runOptions,
+                ElementsAre("--mount=type=bind,source=/a,destination=/b,readonly",
+                            "--mount=type=bind,source=/where/./c,destination=/d",
+                            "--mount=type=bind,source=/e,destination=/e"));
+    for (const auto* wrong :
+         {"", ",", "a:/b", "/a:b", "/a:", ":/b", "/a:/b:", "/a:/b:ro:rw", "/a:/b:x", "/a:/b,"}) {
+        EXPECT_THAT(error({image, {"container-mounts", wrong}}), HasSubstr("--container-mounts: ")) << wrong;
+    }
+}
+
+TEST_F(Submissions, HomeIsTheDirectoryOfTheVariable) {
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}, {"container-mount-home", ""}}).request.runOptions,
+                ElementsAre("--mount=type=bind,source=/home/me,destination=/home/me"));
+    environment.clear();
+    EXPECT_THAT(error({image, {"container-mount-home", ""}}), HasSubstr("HOME"));
+}
+
+TEST_F(Submissions, OptionsWinOverTheKeysOfADefinition) {
+    const auto submission = read({{"environment", "site"},
+                                  {"container-image", "host#a\"b\\$c"},
+                                  {"container-entrypoint", ""},
+                                  {"container-writable", ""}});
+    EXPECT_EQ(submission.environment, "site");
+    EXPECT_EQ(submission.changes, "image = \"host/a\\\"b\\\\$$c\"\nentrypoint = true\nwritable = true\n");
+    EXPECT_EQ(submission.request.image, "");
+    EXPECT_THAT(submission.request.runOptions, IsEmpty());
+    EXPECT_THAT(
+        read({{"edf", "x"}, {"container-readonly", ""}, {"no-container-entrypoint", ""}}).request.runOptions,
+        ElementsAre("--entrypoint", "", "--read-only"));
+    EXPECT_THAT(error({{"edf", "x"}, {"environment", "y"}}), HasSubstr("name different files"));
+}
+
+TEST_F(Submissions, OptionsOfTheCommandLineReplaceThoseOfTheVariables) {
+    environment["SARUS_CONTAINER_IMAGE"] = "variable";
+    environment["SARUS_CONTAINER_WORKDIR"] = "/variable";
+    EXPECT_EQ(read({}).request.image, "variable");
+    EXPECT_EQ(read({image}).request.image, "tool");
+    EXPECT_THAT(read({{"container-workdir", "/option"}}).request.options, ElementsAre("--workdir=/option"));
+    EXPECT_FALSE(readOptions({}, false, caller())) << "sbatch and salloc";
+}
+
+TEST_F(Submissions, VariablesAloneThatNameNoContainerChangeNothing) {
+    environment["SARUS_CONTAINER_WORKDIR"] = "/variable";
+    environment["SARUS_CONTAINER_IMAGE"] = "";
+    EXPECT_FALSE(readOptions({}, true, caller()));
+    EXPECT_THAT(error({{"container-workdir", "/x"}}), HasSubstr("needs a container"));
+}
+
+TEST_F(Submissions, NamesAreThoseOfTheEngine) {
+    EXPECT_EQ(read({{"container-name", "a-b_c.1"}}).request.name, "a-b_c.1");
+    for (const auto* wrong : {"", "-a", "a/b", "a b", "a\n"}) {
+        EXPECT_THAT(error({{"container-name", wrong}}), HasSubstr("--container-name: ")) << wrong;
+    }
+}
+
+TEST_F(Submissions, EveryOptionHasAVariableOfItsOwnName) {
+    EXPECT_EQ(variableOf("no-container-mount-home"), "SARUS_NO_CONTAINER_MOUNT_HOME");
+    for (const auto& option : options) {
+        EXPECT_LE(std::string(option.name).size(), 75U) << "SPANK_OPTION_MAXLEN";
+        EXPECT_THAT(option.help, testing::StartsWith("[sarus] "));
+    }
+}
+
+}  // namespace
+
+}  // namespace sarus::spank
