@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "podman_hpc/config/settings.hpp"
+
+namespace sarus::podman_hpc {
+
+// What Podman reads and writes besides its arguments: configuration files, the stores' directories, and
+// variables of the environment.
+
+/// Text of `<config_home>/containers/storage.conf`.
+std::string storageConfiguration(const Settings& settings, const std::string& squashDir);
+
+/// Text of `<config_home>/containers/containers.conf`.
+std::string containersConfiguration();
+
+/// Writes both files if they are absent, and links the user's own registries, policy and credentials beside
+/// them, which XDG_CONFIG_HOME would hide. Throws Error.
+void provideConfigHome(const Settings& settings, const std::string& squashDir, const Surroundings& from);
+
+/// Creates the directory, and those above it, with this mode if they are absent. Throws Error if another user
+/// owns a directory on the way that lies in a directory which everybody can write.
+void requireOwnDirectory(const std::string& path, uid_t uid, mode_t mode = 0700);
+
+/// Makes the squash store usable: a store without images, where it is absent. Podman refuses an additional
+/// store that does not exist. The caller's umask says who else can read it. Throws Error like
+/// requireOwnDirectory.
+void provideSquashStore(const std::string& squashDir, uid_t uid);
+
+/// A variable to set, or without value to remove.
+struct VariableChange {
+    std::string name;
+    std::optional<std::string> value;
+};
+
+/// What Podman's environment has other than ours. `login`: the command is `login`, which may create the file
+/// with the credentials.
+std::vector<VariableChange> podmanEnvironment(const Settings& settings, const Surroundings& from, bool login);
+
+}  // namespace sarus::podman_hpc

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/unique_fd.hpp"
+#include "podman_hpc/mount_program/request.hpp"
+
+namespace sarus::podman_hpc {
+
+/// The squash file of a squashed store: all files of an image.
+struct SquashLayer {
+    std::size_t position = 0;  ///< of the layer in OverlayRequest::lower; it hides the layers behind it
+    std::string path{};
+    UniqueFd file{};
+    uid_t owner = 0;
+    gid_t group = 0;
+    bool isRootsOwn = false;  ///< only root can change it; in a user namespace, only its root
+};
+
+/// The topmost layer with a squash file beside its link (`overlay/l/LINK.squash`). A layer can also be named
+/// by its directory (`overlay/ID/diff`). nullopt if none has one. Throws Error if one cannot be read or is
+/// damaged; a symbolic link is refused, because it could make a program read any file.
+std::optional<SquashLayer> findSquashLayer(const OverlayRequest& request);
+
+}  // namespace sarus::podman_hpc

@@ -1,0 +1,504 @@
+#include "podman_hpc/shared_run/keeper.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/pipe.hpp"
+#include "base/process_tree.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "podman_hpc/shared_run/cgroups.hpp"
+#include "podman_hpc/shared_run/container_entry.hpp"
+#include "podman_hpc/shared_run/descriptors.hpp"
+
+namespace sarus::podman_hpc {
+
+namespace {
+
+constexpr int lifelineNumber = 3;                   // in the container, and so in this process
+constexpr auto patience = std::chrono::seconds(5);  // for what Podman's own processes do at the end
+
+struct Client {
+    UniqueFd socket;
+    std::string localId{};
+    bool accepted = false;
+    bool done = false;      ///< its command has ended by itself
+    bool finished = false;  ///< has closed its side
+    bool gone = false;
+};
+
+std::string readFromStart(int fd) {
+    std::string text(16U << 10U, '\0');
+    const auto size = ::pread(fd, text.data(), text.size(), 0);
+    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return std::string(trim(text));
+}
+
+std::optional<pid_t> readPid(const std::string& path) {
+    try {
+        const auto number = parseNumber(trim(readFile(path, 64)));
+        return number && *number > 1 ? std::optional(static_cast<pid_t>(*number)) : std::nullopt;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+class Keeper {
+public:
+    Keeper(KeeperPlan thePlan, const MeetingPlace& thePlace, MeetingPlace::Seat theSeat, Pipe theLifeline)
+        : plan(std::move(thePlan)),
+          place(thePlace),
+          seat(std::move(theSeat)),
+          lifeline(std::move(theLifeline)) {
+        sigset_t child;
+        ::sigemptyset(&child);
+        ::sigaddset(&child, SIGCHLD);
+        ::sigprocmask(SIG_BLOCK, &child, nullptr);
+        children.reset(
+            checkErrno(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), "Failed to watch processes"));
+    }
+
+    void run() {
+        startContainer();
+        while (phase != Phase::gone) {
+            step();
+        }
+        place.remove(seat.name);
+        for (const auto* suffix : {".pid", ".conmon"}) {
+            place.remove(seat.name + suffix);
+        }
+    }
+
+private:
+    /// `failed`: the container is gone, and late tasks hear the reason.
+    enum class Phase { starting, running, ending, killing, removing, failed, gone };
+
+    std::string file(std::string_view suffix) const { return cat(place.path(), '/', seat.name, suffix); }
+
+    void startContainer() {
+        place.remove(seat.name + ".pid");
+        place.remove(seat.name + ".conmon");
+        auto arguments = plan.runCommand;
+        arguments.insert(arguments.end(), {"--pidfile", file(".pid"), "--conmon-pidfile", file(".conmon")});
+        if (plan.holdsLifeline) {
+            arguments.insert(arguments.end(), {"--preserve-fds", "1"});
+        }
+        arguments.push_back(plan.image);
+        arguments.insert(arguments.end(), plan.imageCommand.begin(), plan.imageCommand.end());
+        output = makeMemoryFile("id", "");
+        errors = makeMemoryFile("errors", "");
+        Command command{
+            .path = arguments.front(), .args = arguments, .stdoutFd = output.get(), .stderrFd = errors.get()};
+        if (plan.holdsLifeline) {
+            command.keepFds = {lifelineNumber};
+        }
+        startPodman(command);
+        lifeline.reader.reset();
+        deadline = Clock::now() + plan.startTimeout;
+        arrivalDeadline = Clock::now() + plan.arrivalTimeout;
+    }
+
+    void startPodman(const Command& command) {
+        try {
+            podman = start(command).release();
+        } catch (const Error& error) {
+            podman = -1;
+            fail(1, error.what());
+        }
+    }
+
+    void runPodman(std::initializer_list<std::string> words) {
+        auto arguments = plan.podmanOptions;
+        arguments.insert(arguments.end(), words);
+        const auto null = openFile("/dev/null", O_WRONLY);
+        startPodman(
+            {.path = arguments.front(), .args = arguments, .stdoutFd = null.get(), .stderrFd = null.get()});
+    }
+
+    void step() {
+        std::vector<pollfd> waiting{{children.get(), POLLIN, 0}, {seat.listener.get(), POLLIN, 0}};
+        for (const auto& client : clients) {
+            // Who has finished is waited for no more, unless to be gone altogether.
+            waiting.push_back({client.socket.get(), static_cast<short>(client.finished ? 0 : POLLIN), 0});
+        }
+        if (::poll(waiting.data(), waiting.size(), timeout()) < 0 && errno != EINTR) {
+            throwErrno("Failed to wait for tasks");
+        }
+        const auto known = clients.size();
+        reapChildren();
+        for (std::size_t i = 0; i < known; ++i) {
+            const auto events = static_cast<unsigned>(waiting[i + 2].revents);
+            if (!clients[i].finished && (events & POLLIN) != 0) {
+                hear(clients[i]);
+            } else if (events != 0) {
+                clients[i].finished = clients[i].gone = true;
+            }
+        }
+        if (waiting[1].revents != 0) {
+            admit();
+        }
+        releaseFinished();
+        decide();
+    }
+
+    int timeout() const {
+        auto next = deadline;
+        if (phase == Phase::running) {
+            const bool mayEnd = active() == 0;
+            if (!mayEnd) {
+                return -1;
+            }
+            next = arrivalDeadline;
+        } else if (phase == Phase::failed) {
+            next = arrivalDeadline;
+        }
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+        return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000'000));
+    }
+
+    void reapChildren() {
+        signalfd_siginfo info{};
+        while (::read(children.get(), &info, sizeof info) > 0) {
+        }
+        int status = 0;
+        for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+            const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+            if (pid == podman) {
+                podman = -1;
+                podmanEnded(code);
+            } else if (pid == conmon) {
+                conmon = -1;
+                conmonEnded(code);
+            } else {
+                endedBefore.push_back(pid);
+            }
+        }
+    }
+
+    void podmanEnded(int status) {
+        if (phase == Phase::starting) {
+            status == 0 ? containerStarted() : fail(status, readFromStart(errors.get()));
+        } else if (phase == Phase::killing) {
+            phase = Phase::removing;
+            runPodman({"rm", containerId()});
+        } else if (phase == Phase::removing) {
+            removed = true;
+        }
+    }
+
+    /// conmon ends as `podman container cleanup --rm`.
+    void conmonEnded(int status) {
+        if (phase == Phase::running || phase == Phase::starting) {
+            fail(1, "The shared container has ended");
+            if (status != 0) {
+                removeByForce();
+            }
+        } else if (phase == Phase::ending) {
+            if (status != 0) {
+                removeByForce();
+            }
+        }
+    }
+
+    /// The container's id, or its name until Podman has told the id.
+    std::string containerId() const {
+        const auto id = readFromStart(output.get());
+        return id.empty() ? plan.containerName : id;
+    }
+
+    void containerStarted() {
+        const auto conmonPid = readPid(file(".conmon"));
+        const auto pid = readPid(file(".pid"));
+        if (conmonPid) {
+            if (std::find(endedBefore.begin(), endedBefore.end(), *conmonPid) != endedBefore.end()) {
+                fail(1, "The shared container has ended: shared_run_command ended at once");
+                return;
+            }
+            conmon = *conmonPid;
+            // Who kills all processes in the cgroup of the step does not kill root's container, whose cgroup
+            // is another one: somebody must be left to end it.
+            joinCgroupsOf(conmon);
+        }
+        phase = Phase::running;
+        if (pid && conmonPid) {
+            entry = ContainerEntry::of(*pid, *conmonPid);
+            if (!entry && !Process(*pid).isRunning()) {
+                fail(1, "The shared container has ended: shared_run_command ended at once");
+                return;
+            }
+        }
+        for (auto& client : clients) {
+            letIn(client);
+        }
+    }
+
+    void letIn(const Client& client) {
+        if (!client.accepted || client.finished) {
+            return;
+        }
+        if (entry) {
+            sendMessage(client.socket.get(), cat("enter ", containerId(), ' ', entry->kinds()),
+                        entry->descriptors());
+        } else {
+            sendMessage(client.socket.get(), cat("exec ", containerId()));
+        }
+    }
+
+    void fail(int status, const std::string& reason) {
+        failure = {status, reason};
+        bool isFirst = true;  // one task tells the reason; the first one started this process
+        for (const auto& client : clients) {
+            if (client.accepted && !client.finished) {
+                tellFailure(client, isFirst);
+                isFirst = false;
+            }
+        }
+        endContainer();
+    }
+
+    void tellFailure(const Client& client, bool withReason) const {
+        sendMessage(client.socket.get(),
+                    cat("failed ", failure->first, ' ', withReason ? failure->second : ""));
+    }
+
+    void admit() {
+        Client client{UniqueFd(::accept4(seat.listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
+        if (client.socket) {
+            clients.push_back(std::move(client));
+        }
+    }
+
+    void hear(Client& client) {
+        const auto message = receiveMessage(client.socket.get());
+        if (!message) {
+            client.finished = true;
+            orderly = client.done;
+            return;
+        }
+        const auto words = split(message->text, ' ');
+        if (client.accepted) {
+            client.done = message->text == "done";
+            return;
+        }
+        if (words.size() != 3 || words[0] != "hello" || !mayJoin(words[1], words[2])) {
+            sendMessage(client.socket.get(), "other");
+            client.finished = true;
+            return;
+        }
+        client.accepted = true;
+        client.localId = words[1];
+        arrived.push_back(client.localId);
+        orderly = false;
+        sendMessage(client.socket.get(), "accept");
+        if (phase == Phase::running) {
+            letIn(client);
+        } else if (failure) {
+            tellFailure(client, arrived.size() == 1);
+        }
+    }
+
+    bool mayJoin(const std::string& localId, const std::string& fingerprint) const {
+        const bool takesTasks = phase == Phase::starting || phase == Phase::running || failure.has_value();
+        return takesTasks && fingerprint == plan.fingerprint && arrived.size() < plan.tasks &&
+               std::find(arrived.begin(), arrived.end(), localId) == arrived.end();
+    }
+
+    std::size_t active() const {
+        return static_cast<std::size_t>(std::count_if(clients.begin(), clients.end(), [](const auto& client) {
+            return client.accepted && !client.finished;
+        }));
+    }
+
+    /// The last task waits for the end of the container, no other one does.
+    void releaseFinished() {
+        const bool othersWait = active() > 0 || failure;
+        auto keep = clients.end();
+        for (auto i = clients.begin(); i != clients.end(); ++i) {
+            keep = !othersWait && i->finished && i->accepted && !i->gone ? i : keep;
+        }
+        std::vector<Client> remaining;
+        for (auto i = clients.begin(); i != clients.end(); ++i) {
+            if (!i->finished || i == keep) {
+                remaining.push_back(std::move(*i));
+            }
+        }
+        clients = std::move(remaining);
+    }
+
+    void decide() {
+        const auto now = Clock::now();
+        // A first task connects at once.
+        const bool noTask = active() == 0 && (!arrived.empty() || now >= arrivalDeadline);
+        const bool complete = arrived.size() >= plan.tasks;
+        switch (phase) {
+            case Phase::starting:
+                if (noTask && (complete || !orderly)) {
+                    stopPodman();
+                } else if (now >= deadline) {
+                    fail(1, "Timeout waiting for shared-run start");
+                }
+                break;
+            case Phase::running:
+                // No task waits for those that are missing after others were killed.
+                if (noTask && (complete || !orderly || now >= arrivalDeadline)) {
+                    tellMissing();
+                    endContainer();
+                }
+                break;
+            case Phase::ending:
+                if (conmon < 0 && podman < 0) {
+                    containerGone();
+                } else if (now >= deadline) {
+                    removeByForce();
+                }
+                break;
+            case Phase::killing:
+            case Phase::removing:
+                if ((removed && conmon < 0) || now >= deadline) {
+                    containerGone();
+                }
+                break;
+            case Phase::failed:
+                if (complete || now >= arrivalDeadline) {
+                    phase = Phase::gone;
+                }
+                break;
+            case Phase::gone:
+                break;
+        }
+    }
+
+    void tellMissing() const {
+        if (arrived.size() < plan.tasks) {
+            for (const auto& client : clients) {
+                sendMessage(client.socket.get(), cat("missing ", plan.tasks - arrived.size()));
+            }
+        }
+    }
+
+    void stopPodman() {
+        if (podman > 0) {
+            ::kill(podman, SIGKILL);  // what it has started ends by the lifeline
+        }
+        endContainer();
+    }
+
+    void endContainer() {
+        const bool isStarting = phase == Phase::starting;
+        entry.reset();
+        lifeline.writer.reset();
+        deadline = Clock::now() + patience;
+        phase = Phase::ending;
+        if (isStarting) {
+            if (podman > 0) {
+                ::kill(podman, SIGKILL);
+            }
+            podman = -1;
+            removeByForce();
+        } else if (conmon >= 0 && plan.holdsLifeline) {
+            // conmon removes the container
+        } else if (conmon >= 0 || !failure) {
+            phase = Phase::killing;
+            deadline = Clock::now() + 4 * patience;
+            runPodman({"kill", containerId()});
+        }
+    }
+
+    void removeByForce() {
+        phase = Phase::removing;
+        deadline = Clock::now() + 4 * patience;
+        runPodman({"rm", "-f", "-t", "0", "--ignore", containerId()});
+    }
+
+    void containerGone() { phase = failure && arrived.size() < plan.tasks ? Phase::failed : Phase::gone; }
+
+    const KeeperPlan plan;
+    const MeetingPlace& place;
+    MeetingPlace::Seat seat;
+    Pipe lifeline;
+    UniqueFd children;
+    UniqueFd output;
+    UniqueFd errors;
+    Phase phase = Phase::starting;
+    Clock::time_point deadline{};
+    Clock::time_point arrivalDeadline{};
+    pid_t podman = -1;  ///< the one that runs now
+    pid_t conmon = -1;
+    std::vector<pid_t> endedBefore{};  ///< before their meaning was known
+    bool removed = false;
+    bool orderly = false;  ///< the last task that ended was not killed
+    std::vector<Client> clients{};
+    std::vector<std::string> arrived{};  ///< local ids
+    std::optional<ContainerEntry> entry{};
+    std::optional<std::pair<int, std::string>> failure{};
+};
+
+/// Moves the descriptor out of the way of the lifeline.
+UniqueFd moveUp(UniqueFd fd) {
+    return UniqueFd(checkErrno(::fcntl(fd.get(), F_DUPFD_CLOEXEC, lifelineNumber + 1),
+                               "Failed to duplicate a descriptor"));
+}
+
+/// A process of its own session that keeps nothing of the task open: neither its streams nor its lock.
+void detach(MeetingPlace::Seat& seat) {
+    ::setsid();
+    ::prctl(PR_SET_NAME, "shared-run-keep");
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // conmon becomes a child
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP}) {
+        ::signal(signal, SIG_IGN);  // Slurm sends signals to all processes of a step
+    }
+    const auto null = openFile("/dev/null", O_RDWR);
+    for (int stream = 0; stream < 3; ++stream) {
+        ::dup2(null.get(), stream);
+    }
+    seat.listener = moveUp(std::move(seat.listener));
+}
+
+[[noreturn]] void keep(const KeeperPlan& plan, const std::string& path, MeetingPlace::Seat seat) {
+    int status = 0;
+    try {
+        detach(seat);
+        closeDescriptors(lifelineNumber, seat.listener.get());
+        auto lifeline = makePipe();  // first: it gets the lowest number
+        lifeline.writer = moveUp(std::move(lifeline.writer));
+        if (lifeline.reader.get() != lifelineNumber) {
+            checkErrno(::dup2(lifeline.reader.get(), lifelineNumber), "Failed to duplicate a descriptor");
+            lifeline.reader.reset(lifelineNumber);
+        }
+        const MeetingPlace place(path, ::geteuid());
+        Keeper(plan, place, std::move(seat), std::move(lifeline)).run();
+    } catch (const std::exception&) {
+        status = 1;  // the tasks see the end of their connections
+    }
+    ::_exit(status);
+}
+
+}  // namespace
+
+void startKeeper(const KeeperPlan& plan, const MeetingPlace& place, MeetingPlace::Seat seat) {
+    const pid_t first = checkErrno(::fork(), "Failed to create a process");
+    if (first == 0) {
+        const pid_t second = ::fork();  // so that it is no child of the task
+        if (second == 0) {
+            keep(plan, place.path(), std::move(seat));
+        }
+        ::_exit(second < 0 ? 1 : 0);
+    }
+    if (!Child(first).wait().ok()) {
+        throw Error("Failed to create a process");
+    }
+}
+
+}  // namespace sarus::podman_hpc

@@ -1,0 +1,201 @@
+#include "podman_hpc/shared_run/rendezvous.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/file_lock.hpp"
+#include "base/text.hpp"
+#include "podman_hpc/config/podman_files.hpp"
+
+namespace sarus::podman_hpc {
+
+namespace {
+
+constexpr std::size_t maxDescriptors = 16;
+
+/// The buffer for descriptors that travel with a message.
+union Control {
+    cmsghdr header;
+    char bytes[CMSG_SPACE(maxDescriptors * sizeof(int))];
+};
+
+UniqueFd makeSocket() {
+    return UniqueFd(
+        checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), "Failed to create a socket"));
+}
+
+sockaddr_un addressOf(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) {
+        throw Error(cat("The name of the socket is too long: ", printable(path)));
+    }
+    std::copy(path.begin(), path.end(), address.sun_path);
+    return address;
+}
+
+int millisecondsUntil(Clock::time_point deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000'000));
+}
+
+}  // namespace
+
+bool sendMessage(int socket, const std::string& text, const std::vector<int>& fds) {
+    iovec data{const_cast<char*>(text.data()), std::min(text.size(), maxMessage)};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+        auto* header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+        std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
+    }
+    return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+}
+
+std::optional<Message> receiveMessage(int socket) {
+    Message result;
+    result.text.resize(maxMessage);
+    iovec data{result.text.data(), result.text.size()};
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control;
+    ssize_t size = 0;
+    while ((size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+    }
+    for (auto* header = size < 0 ? nullptr : CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+        std::vector<int> numbers((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        std::memcpy(numbers.data(), CMSG_DATA(header), numbers.size() * sizeof(int));
+        for (const int number : numbers) {
+            result.fds.emplace_back(number);
+        }
+    }
+    if (size <= 0) {
+        return std::nullopt;
+    }
+    result.text.resize(static_cast<std::size_t>(size));
+    return result;
+}
+
+bool waitForInput(int socket, Clock::time_point deadline) {
+    for (;;) {
+        pollfd waiting{socket, POLLIN, 0};
+        const int ready = ::poll(&waiting, 1, millisecondsUntil(deadline));
+        if (ready > 0) {
+            return true;
+        }
+        if (ready == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+}
+
+MeetingPlace::MeetingPlace(const std::string& path, uid_t uid) : directoryPath(path) {
+    requireOwnDirectory(path, uid);
+    directory = openFile(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    struct stat status {};
+    checkErrno(::fstat(directory.get(), &status), cat("Failed to examine ", printable(path)));
+    if (status.st_uid != uid) {
+        throw Error(cat("User ", status.st_uid, " owns ", printable(path)),
+                    "Choose another directory for run_root in podman_hpc.yaml or by PODMANHPC_RUN_ROOT");
+    }
+    if ((status.st_mode & 0077U) != 0) {
+        checkErrno(::fchmod(directory.get(), 0700), cat("Failed to close ", printable(path), " to others"));
+    }
+}
+
+/// By descriptor: the directory cannot be exchanged, and its path may be longer than that of a socket.
+std::string MeetingPlace::reachable(const std::string& name) const {
+    return cat("/proc/self/fd/", directory.get(), '/', name);
+}
+
+UniqueFd MeetingPlace::lock(Clock::time_point deadline) const {
+    auto file = openFileAt(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    if (lockWithin(file.get(), cat(directoryPath, "/lock"), millisecondsUntil(deadline)) ==
+        LockResult::busy) {
+        throw Error("Timeout waiting for the other tasks of this step",
+                    cat("Another process keeps ", printable(directoryPath), "/lock"));
+    }
+    return file;
+}
+
+/// Empty if nobody listens.
+UniqueFd MeetingPlace::connectTo(const std::string& name) const {
+    auto socket = makeSocket();
+    const auto address = addressOf(reachable(name));
+    return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0
+               ? std::move(socket)
+               : UniqueFd();
+}
+
+MeetingPlace::Seat MeetingPlace::takeSeat(const std::string& name) const {
+    remove(name);
+    auto socket = makeSocket();
+    const auto address = addressOf(reachable(name));
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(socket.get(), SOMAXCONN) != 0) {
+        throwErrno(cat("Failed to listen in ", printable(directoryPath)));
+    }
+    return {std::move(socket), name};
+}
+
+void MeetingPlace::remove(const std::string& name) const {
+    ::unlinkat(directory.get(), name.c_str(), 0);
+}
+
+UniqueFd MeetingPlace::join(const std::string& identity, const std::string& hello, Clock::time_point deadline,
+                            const std::function<void(Seat)>& startKeeper) const {
+    const auto held = lock(deadline);
+    const auto accepted = [&](const UniqueFd& socket) {
+        if (!socket || !sendMessage(socket.get(), hello) || !waitForInput(socket.get(), deadline)) {
+            return false;
+        }
+        const auto answer = receiveMessage(socket.get());
+        return answer && answer->text == "accept";
+    };
+    std::set<std::string> taken;
+    auto names = Directory::of(directory.get());
+    while (const char* name = names.next()) {
+        if (std::string_view(name) != identity && !std::string_view(name).starts_with(identity + '_')) {
+            continue;
+        }
+        if (auto socket = connectTo(name)) {
+            if (accepted(socket)) {
+                return socket;
+            }
+            taken.emplace(name);
+        }
+    }
+    auto name = identity;
+    for (int seat = 1; taken.contains(name); ++seat) {
+        name = cat(identity, '_', seat);
+    }
+    startKeeper(takeSeat(name));
+    if (auto socket = connectTo(name); accepted(socket)) {
+        return socket;
+    }
+    throw Error("Failed to start the keeper of the shared container");
+}
+
+}  // namespace sarus::podman_hpc

@@ -1,0 +1,177 @@
+#include "podman_hpc/store/store_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <tuple>
+
+#include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "podman_hpc/store/record_lock.hpp"
+
+namespace sarus::podman_hpc {
+
+namespace {
+
+constexpr std::size_t largestList = 256U << 20U;
+constexpr std::size_t linkLength = 26;
+constexpr std::string_view linkCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+bool isLinkName(std::string_view text) {
+    return text.size() == linkLength && text.find_first_not_of(linkCharacters) == std::string_view::npos;
+}
+
+/// Which file a name stands for, and in which state; all zero if there is none.
+using FileState = std::tuple<dev_t, ino_t, off_t, time_t, long>;
+
+FileState stateOf(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) {
+        return {};
+    }
+    return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+std::string readList(const std::string& path) {
+    return pathExists(path) ? readFile(path, largestList) : std::string();
+}
+
+void rename(const std::string& from, const std::string& to) {
+    checkErrno(::rename(from.c_str(), to.c_str()), cat("Failed to create ", printable(to)));
+}
+
+void writeFlushed(const std::string& path, std::string_view text) {
+    ::unlink(path.c_str());
+    const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    writeAll(file.get(), text, path);
+    checkErrno(::fsync(file.get()), cat("Failed to flush ", printable(path)));
+}
+
+void copyFile(const ChangeLock& lock, const std::string& from, const std::string& to) {
+    constexpr std::size_t largestCopy = 1U << 30U;
+    const auto temporary = to + lock.suffix();
+    writeFlushed(temporary, readFile(from, largestCopy));
+    rename(temporary, to);
+}
+
+bool leadsTo(const std::string& link, const std::string& target) {
+    std::string current(target.size() + 1, '\0');
+    const auto length = ::readlink(link.c_str(), current.data(), current.size());
+    return length >= 0 && current.substr(0, static_cast<std::size_t>(length)) == target;
+}
+
+}  // namespace
+
+StoreLists readLists(const StorePaths& store) {
+    // The list of layers is read last: it has the layers of all images of the other one.
+    auto images = parseImages(readList(store.imageList()), store.imageList());
+    return {std::move(images), parseLayers(readList(store.layerList()), store.layerList())};
+}
+
+std::string linkOf(const StorePaths& store, const std::string& layer) {
+    const auto file = cat(store.layer(layer), "/link");
+    if (!pathExists(file)) {
+        return "";
+    }
+    const std::string name(trim(readFile(file, 4096)));
+    return isLinkName(name) ? name : "";
+}
+
+std::string newLink() {
+    std::string name;
+    for (const char letter : randomLetters() + randomLetters()) {
+        name += static_cast<char>(letter - 'a' + 'A');
+    }
+    return name.substr(0, linkLength);
+}
+
+ChangeLock::ChangeLock(const StorePaths& store, Warn warningFunction)
+    : paths(store),
+      warning(std::move(warningFunction)),
+      file(openFile(cat(store.root, "/migrate.lock"), O_RDWR | O_CREAT | O_NOFOLLOW, 0644)) {
+    if (!lockRecord(file.get(), cat(store.root, "/migrate.lock"))) {
+        ending = cat(".new-", randomLetters());
+    }
+}
+
+void changeLists(const ChangeLock& lock, FirstList first, const std::function<void(StoreLists&)>& change) {
+    struct List {
+        std::string path;
+        FileState state{};
+        std::string text{};
+    };
+    const auto& store = lock.store();
+    List layers{store.layerList()};
+    List images{store.imageList()};
+    for (bool done = false; !done;) {
+        layers.state = stateOf(layers.path);
+        images.state = stateOf(images.path);
+        auto lists = readLists(store);
+        change(lists);
+        layers.text = serialize(lists.layers);
+        images.text = serialize(lists.images);
+        for (const auto* list : {&layers, &images}) {
+            writeFlushed(list->path + lock.suffix(), list->text);
+        }
+        const StoreWriteLock podmanLock(store.root, [&](const auto& message) { lock.warn(message); });
+        done = stateOf(layers.path) == layers.state && stateOf(images.path) == images.state;
+        if (done) {
+            for (const auto* list : {first == FirstList::layers ? &layers : &images,
+                                     first == FirstList::layers ? &images : &layers}) {
+                rename(list->path + lock.suffix(), list->path);
+            }
+            podmanLock.markChanged();
+        }
+    }
+}
+
+std::string provideLayer(const ChangeLock& lock, const StorePaths& local, const std::string& id,
+                         const std::string& preferredLink) {
+    const auto& store = lock.store();
+    const auto directory = store.layer(id);
+    const auto target = cat("../", id, "/diff");
+    auto name = linkOf(store, id);
+    const bool isThere = !name.empty();
+    if (!isThere) {
+        name = isLinkName(preferredLink) ? preferredLink : newLink();
+    }
+    for (const auto* part : {"diff", "merged", "work", "empty"}) {
+        if (std::string_view(part) != "empty" || isDirectory(cat(local.layer(id), "/empty"))) {
+            createDirectories(cat(directory, '/', part));
+        }
+    }
+    if (const auto link = store.link(name); !leadsTo(link, target)) {
+        ::unlink(link.c_str());
+        checkErrno(::symlink(target.c_str(), link.c_str()), cat("Failed to create ", printable(link)));
+    }
+    if (pathExists(local.tarSplit(id)) && !pathExists(store.tarSplit(id))) {
+        copyFile(lock, local.tarSplit(id), store.tarSplit(id));
+    }
+    if (!isThere) {  // last: the layer is complete
+        const auto temporary = cat(directory, "/link", lock.suffix());
+        writeFlushed(temporary, name);
+        rename(temporary, cat(directory, "/link"));
+    }
+    return name;
+}
+
+void provideImageFiles(const ChangeLock& lock, const StorePaths& local, const std::string& id) {
+    const auto from = cat(local.images(), '/', id);
+    const auto to = cat(lock.store().images(), '/', id);
+    createDirectories(to);
+    Directory entries(from);
+    if (!entries) {
+        throwErrno(cat("Failed to open ", printable(from)));
+    }
+    for (const char* name = entries.next(); name != nullptr; name = entries.next()) {
+        copyFile(lock, cat(from, '/', name), cat(to, '/', name));
+    }
+}
+
+}  // namespace sarus::podman_hpc
