@@ -1,6 +1,7 @@
 #!/bin/sh
-# Finalises an installation: permissions, passwd and group caches, etc/sarus.json. It works on the directory in which it lies and may be
-# run again at any time (for example after an upgrade); an existing etc/sarus.json is kept as etc/sarus.json.bak.
+# Finalises an installation: permissions, passwd and group caches, etc/sarus.json. It works on its own directory and may be run again
+# at any time (for example after an upgrade). It never changes an existing etc/sarus.json, nor another file that the site has changed:
+# what it would have written goes to a file beside it whose name ends in ".new".
 set -eu
 umask 022
 LC_ALL=C
@@ -10,9 +11,12 @@ usage() {
     cat <<'TEXT'
 Usage: configure_installation.sh [--rootless]
 
-Run it as root: only libexec/sarus-starter becomes set-user-ID root; everything else runs with the user's own rights.
-With --rootless no file gets a privileged bit and no root is needed: the installation belongs to the user who runs this
-and serves that user, through user namespaces.
+Run this script as root. Only libexec/sarus-starter becomes set-user-ID root; everything else runs with the user's rights.
+With --rootless, the script needs no root and sets no privileged bit: the installation belongs to the calling user and
+serves that user through user namespaces.
+
+An existing etc/sarus.json stays. If this version would write another one, that is etc/sarus.json.new. The same holds for the files
+of hooks and others that you have changed. The script replaces those that you have not changed, and keeps copies (FILE.~1~).
 
 Environment:
   SARUS_LOCAL_REPO_BASE_DIR   base directory of the users' image repositories [/home]
@@ -39,17 +43,17 @@ prefix=$(cd "$(dirname "$0")" && pwd -P)
 cd "$prefix"
 
 for file in bin/sarus libexec/sarus-starter etc/templates/sarus.json.in; do
-    [ -f "$file" ] || fail "$prefix is not an installation of Sarus ($file is missing): this script has to lie in the top directory of one"
+    [ -f "$file" ] || fail "$prefix is not an installation of Sarus ($file is missing): this script must be in the top directory of an installation"
 done
 if [ "$rootless" = no ] && [ "$(id -u)" -ne 0 ]; then
-    fail "this script has to be run as root (or with --rootless, for an installation that serves one user without privileges)"
+    fail "run this script as root (or with --rootless, for an installation that serves one user without privileges)"
 fi
 
-# A path goes into a JSON string as it is, so what JSON would need to have escaped is refused.
+# A path goes into a JSON string unescaped, so characters that JSON must escape are refused.
 checkPath() {
     case "$2" in
         /*) ;;
-        *) fail "$1 is '$2', but an absolute path is needed" ;;
+        *) fail "$1 is '$2', but must be an absolute path" ;;
     esac
     case "$2" in
         *[\"\\]* | *[[:cntrl:]]*) fail "$1 is '$2', which contains a quote, a backslash or a control character" ;;
@@ -58,11 +62,17 @@ checkPath() {
 
 checkPath "the installation directory" "$prefix"
 
-# Nobody but root may be able to change what runs with privileges: that holds for the whole installation and for the way to it.
+record=etc/rendered.sha256  # what this script wrote last, in the form of sha256sum
+privilegedMark=etc/set-user-id-root
+
+# Only root may be able to change what runs with privileges: the whole installation and the directories on the way to it.
 secureTree() {
-    chown -R --no-dereference root:root "$prefix/bin" "$prefix/libexec" "$prefix/etc" "$prefix/var"
+    set -- "$prefix/bin" "$prefix/libexec" "$prefix/etc/." "$prefix/var/."  # the last two are links in Debian's package
+    [ ! -d "$prefix/lib" ] || set -- "$@" "$prefix/lib"  # the plugin for Slurm
+    [ ! -d "$prefix/dropbear" ] || set -- "$@" "$prefix/dropbear"
+    chown -R --no-dereference root:root "$@"
     chown root:root "$prefix" "$prefix/configure_installation.sh"
-    find "$prefix/bin" "$prefix/libexec" "$prefix/etc" "$prefix/var" ! -type l -exec chmod go-w {} +
+    find "$@" ! -type l -exec chmod go-w {} +
     chmod go-w "$prefix" "$prefix/configure_installation.sh"
 
     directory=$(dirname "$prefix")
@@ -80,18 +90,36 @@ clearPrivilegedBits() {
     find bin libexec -type f -exec chmod u-s,g-s {} +
 }
 
+# The group to which the site has restricted the privileged starter (mode 4750), if it has.
+groupOfStarter() {
+    case "$(stat -c '%u %A' libexec/sarus-starter)" in
+        "0 -rws"???---) stat -c %g libexec/sarus-starter ;;
+    esac
+}
+
 setPermissions() {
     mkdir -p var/OCIBundleDir
     chmod 0755 var var/OCIBundleDir
     if [ "$rootless" = yes ]; then
         clearPrivilegedBits
+        rm -f "$privilegedMark"
         echo "Rootless installation: no program is SUID root"
         return
     fi
     echo "Setting Sarus as SUID root"
+    group=$(groupOfStarter)
     secureTree
     clearPrivilegedBits
-    chmod u+s libexec/sarus-starter
+    if [ -n "$group" ]; then
+        chgrp "$group" libexec/sarus-starter
+        chmod u+s,o= libexec/sarus-starter
+        echo "Only members of the group $group may start containers, as before"
+    else
+        chmod u+s libexec/sarus-starter
+    fi
+    # If the bit gets lost, 'sarus run' says so instead of starting containers without privileges silently.
+    rm -f "$privilegedMark"  # whatever somebody made it before only root could change this directory
+    echo "libexec/sarus-starter was made SUID root" >"$privilegedMark"
     echo "Successfully set Sarus as SUID root"
 }
 
@@ -113,7 +141,7 @@ setSchemaOwnership() {
     echo "Successfully set ownership of etc/sarus.schema.json"
 }
 
-# Prints the first of the candidates (paths in the installation or absolute ones, or names to look up in PATH) which is a program.
+# Prints the first candidate that is a program. Candidates are paths in the installation, absolute paths, or names for PATH.
 findProgram() {
     for candidate in "$@"; do
         case "$candidate" in
@@ -131,7 +159,7 @@ findProgram() {
     done
 }
 
-# report WHAT PATH CONSEQUENCE: says what was found, or what follows from its absence.
+# report WHAT PATH CONSEQUENCE: prints the path, or the consequence if there is none.
 report() {
     if [ -n "$2" ]; then
         echo "Found $1: $2"
@@ -144,11 +172,9 @@ findPrograms() {
     skopeo=$(findProgram bin/skopeo skopeo)
     [ -n "$skopeo" ] || fail "Failed to locate skopeo. Please install it (Debian package 'skopeo') and run this script again"
     report skopeo "$skopeo" ""
-    umoci=$(findProgram bin/umoci umoci /usr/local/bin/umoci)
-    report umoci "$umoci" "it is not needed"
-    mksquashfs=$(findProgram mksquashfs)
-    report mksquashfs "$mksquashfs" "it is not needed"
-    # A static init runs in every image; a dynamic one only where the image has its libraries.
+    report umoci "$(findProgram bin/umoci umoci /usr/local/bin/umoci)" "it is not needed"
+    report mksquashfs "$(findProgram mksquashfs)" "it is not needed"
+    # A static init runs in every image; a dynamic one runs only if the image has its libraries.
     init=$(findProgram bin/tini-static-amd64 /tini-static tini-static /tini tini)
     report "init program" "$init" "'sarus run --init' will not be available (Debian package 'tini')"
 
@@ -165,9 +191,14 @@ findPrograms() {
     esac
 }
 
-# Without root, the usual place of a user's repository is used where it is the user's: ~/.sarus, that is <parent of home>/<user>/.sarus.
+# The path that an existing etc/sarus.json has for the key $1.
+configured() {
+    [ ! -f etc/sarus.json ] || sed -n '/"'"$1"'"/{s|.*"'"$1"'"[[:space:]]*:[[:space:]]*"\(/[^"\\]*\)".*|\1|p;q;}' etc/sarus.json
+}
+
+# Without root, use the usual place of a user's repository if the user owns it: ~/.sarus, that is <parent of home>/<user>/.sarus.
 defaultLocalRepositoryBase() {
-    if [ "$rootless" = no ]; then
+    if [ "$rootless" = no ] || [ "$(id -u)" -eq 0 ]; then
         echo /home
         return
     fi
@@ -180,20 +211,22 @@ defaultLocalRepositoryBase() {
 }
 
 chooseRepositories() {
-    localBase=${SARUS_LOCAL_REPO_BASE_DIR:-$(defaultLocalRepositoryBase)}
-    if [ "$rootless" = yes ]; then
-        centralized=${SARUS_CENTRALIZED_REPO_DIR:-$prefix/var/centralized_repository}
+    localBase=${SARUS_LOCAL_REPO_BASE_DIR:-$(configured localRepositoryBaseDir)}
+    localBase=${localBase:-$(defaultLocalRepositoryBase)}
+    centralized=${SARUS_CENTRALIZED_REPO_DIR:-$(configured centralizedRepositoryDir)}
+    if [ "$rootless" = yes ] && [ "$(id -u)" -ne 0 ]; then
+        centralized=${centralized:-$prefix/var/centralized_repository}
         if [ "$localBase" = "$prefix/var/repositories" ]; then
             mkdir -p "$localBase"
         fi
     else
-        centralized=${SARUS_CENTRALIZED_REPO_DIR:-/var/sarus/centralized_repository}
+        centralized=${centralized:-/var/sarus/centralized_repository}
     fi
     echo "Setting local repository base directory to: $localBase"
     echo "Setting centralized repository directory to: $centralized"
 }
 
-# substitution NAME VALUE: the sed command which fills in @NAME@, or drops the lines that use it where there is no value.
+# substitution NAME VALUE: the sed command that fills in @NAME@, or drops its lines if there is no value.
 substitution() {
     if [ -z "$2" ]; then
         echo "/@$1@/d"
@@ -203,14 +236,43 @@ substitution() {
     printf 's|@%s@|%s|g\n' "$1" "$(printf '%s' "$2" | sed 's/[&|\\]/\\&/g')"
 }
 
-# publish FILE: standard input becomes FILE at once and completely, or not at all.
-publish() {
+digestOf() {
+    sha256sum <"$1" | cut -d ' ' -f 1
+}
+
+# The digest of what this script wrote to FILE when it ran last; nothing if it did not.
+lastDigestOf() {
+    if [ -f "$record" ]; then
+        while read -r digest name; do
+            [ "$name" != "$1" ] || echo "$digest"
+        done <"$record"
+    fi
+}
+
+# render FILE: FILE gets the content of standard input, completely or not at all, unless the site has changed it.
+render() {
     temporary=$(mktemp "$1.XXXXXX")
     if ! cat >"$temporary" || ! chmod 0644 "$temporary" || ! sync "$temporary"; then
         rm -f "$temporary"
         fail "cannot write $prefix/$1"
     fi
-    mv -f "$temporary" "$1"
+    last=$(lastDigestOf "$1")
+    new=$(digestOf "$temporary")
+    if [ ! -e "$1" ]; then
+        mv -fT "$temporary" "$1"
+    elif [ "$(digestOf "$1")" = "$new" ]; then
+        rm -f "$temporary" "$1.new"
+    elif [ "$1" != etc/sarus.json ] && [ ! -L "$1" ] && [ "$(digestOf "$1")" = "$last" ]; then
+        cp -pf --backup=numbered "$1" "$1"
+        mv -fT "$temporary" "$1"
+    elif [ "$new" = "$last" ]; then
+        rm -f "$temporary"
+        echo "Kept $1, which this site has changed"
+    else
+        mv -fT "$temporary" "$1.new"
+        echo "Kept the existing $1. Compare it with what this version writes: $1.new"
+    fi
+    echo "$new  $1" >>"$record.new"
 }
 
 configureSarus() {
@@ -220,42 +282,85 @@ configureSarus() {
     script=$(
         substitution INSTALL_PATH "$prefix"
         substitution SKOPEO_PATH "$skopeo"
-        substitution UMOCI_PATH "$umoci"
-        substitution MKSQUASHFS_PATH "$mksquashfs"
         substitution INIT_PATH "$init"
         substitution RUNC_PATH "$runtime"
         substitution LOCAL_REPO_BASE_DIR "$localBase"
         substitution CENTRALIZED_REPO_DIR "$centralized"
     )
-    if [ -e etc/sarus.json ]; then
-        cp -p etc/sarus.json etc/sarus.json.bak
-        echo "Kept the existing configuration as etc/sarus.json.bak"
-    fi
-    sed "$script" etc/templates/sarus.json.in | publish etc/sarus.json
+    sed "$script" etc/templates/sarus.json.in | render etc/sarus.json
     echo "Successfully configured etc/sarus.json."
 }
 
+# The files of this machine's GNU C library, separated by colons; nothing if the machine has another one. They are in the directory
+# of the libc.so.6 that programs load; the dynamic linker has another path.
+findGlibc() {
+    needed=$(ldd /bin/sh 2>/dev/null || true)
+    libc=$(printf '%s\n' "$needed" | sed -n 's|.* => \(/[^ ]*/libc\.so\.6\) .*|\1|p')
+    linker=$(printf '%s\n' "$needed" | sed -n 's|^[[:space:]]*\(/[^ ]*/ld[^ /]*\) (.*|\1|p')
+    [ -n "$libc" ] || return 0
+    list=$libc
+    for name in libm.so.6 libmvec.so.1 libpthread.so.0 librt.so.1 libdl.so.2 libresolv.so.2 libutil.so.1 libanl.so.1 \
+        libnss_files.so.2 libnss_dns.so.2 libnss_compat.so.2 libthread_db.so.1 libBrokenLocale.so.1; do
+        if [ -f "$(dirname "$libc")/$name" ]; then
+            list=$list:$(dirname "$libc")/$name
+        fi
+    done
+    printf '%s\n' "$list${linker:+:$linker}"
+}
+
+# enableHook NAME: enables a hook that needs no choice of the site, at the first configuration. Debian's package manager installs the templates
+# of the package sarus-hooks later.
+enableHook() {
+    if [ "$firstTime" = yes ] && [ ! -e "etc/hooks.d/$1.json.in" ] && [ -e "etc/templates/hooks.d/$1.json.in" ]; then
+        cp "etc/templates/hooks.d/$1.json.in" etc/hooks.d/
+    fi
+}
+
 configureHooks() {
+    glibc=$(findGlibc)
     for template in etc/hooks.d/*.json.in; do
         [ -f "$template" ] || continue
         rendered=${template%.in}
         echo "Configuring $rendered"
-        sed "$(substitution INSTALL_PATH "$prefix"; substitution HOOK_BASE_DIR "$localBase")" "$template" | publish "$rendered"
+        sed "$(substitution INSTALL_PATH "$prefix"; substitution HOOK_BASE_DIR "$localBase"
+            substitution GLIBC_LIBS "$glibc")" "$template" | render "$rendered"
     done
 }
 
-# Loaded by the administrator where AppArmor restricts user namespaces.
+# The administrator loads it if AppArmor restricts user namespaces.
 configureAppArmor() {
     mkdir -p etc/apparmor.d
-    sed "$(substitution INSTALL_PATH "$prefix")" etc/templates/apparmor.d/sarus-starter.in | publish etc/apparmor.d/sarus-starter
+    sed "$(substitution INSTALL_PATH "$prefix")" etc/templates/apparmor.d/sarus-starter.in | render etc/apparmor.d/sarus-starter
+}
+
+# The administrator includes it in Slurm's plugstack.conf.
+configureSlurm() {
+    [ -f lib/slurm/spank_sarus.so ] || return 0
+    sed "$(substitution INSTALL_PATH "$prefix")" etc/templates/plugstack.conf.in | render etc/plugstack.conf
+}
+
+# For the site's tree of environment modules; a package needs none, because its command is in everybody's PATH.
+configureModule() {
+    [ -f etc/templates/modulefile.in ] || return 0
+    sed "$(substitution INSTALL_PATH "$prefix")" etc/templates/modulefile.in | render etc/modulefile
 }
 
 setPermissions
+rm -f "$record.new"
 createCaches
 setSchemaOwnership
+firstTime=no
+[ -e etc/sarus.json ] || firstTime=yes
 configureSarus
+if [ -x bin/ssh_hook ] && [ -x dropbear/bin/dropbear ]; then
+    enableHook 07-ssh-hook
+    enableHook 09-slurm-global-sync-hook
+fi
 configureHooks
 configureAppArmor
+configureSlurm
+configureModule
+mv -fT "$record.new" "$record"
 
 echo "To execute sarus commands run first:"
 echo "export PATH=$prefix/bin:\${PATH}"

@@ -2,6 +2,8 @@
 execute_process(COMMAND git describe --tags --dirty --always --match "[0-9]*"
                 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE SARUS_VERSION
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+execute_process(COMMAND git rev-parse HEAD WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE SARUS_COMMIT
+                OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT SARUS_VERSION MATCHES "^[0-9]+\\.[0-9]+\\.[0-9]+")
     set(SARUS_VERSION "${PROJECT_VERSION}")
 endif()

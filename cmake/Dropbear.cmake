@@ -1,0 +1,24 @@
+# The SSH software of ssh_hook, in <prefix>/dropbear. The hook works with one that was put there later, too.
+
+if(ENABLE_SSH)
+    find_program(MUSL_GCC musl-gcc)
+    if(MUSL_GCC)
+        set(dropbear "${CMAKE_SOURCE_DIR}/packaging/dropbear")
+        include(ProcessorCount)
+        ProcessorCount(processors)
+        # Without a mirror at hand, everything else is built; in continuous integration that would hide tests.
+        set(optional --optional)
+        if("$ENV{CI}" STREQUAL "true")
+            set(optional "")
+        endif()
+        add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/dropbear/bin/dropbearmulti"
+            COMMAND "${dropbear}/build" ${optional} --jobs ${processors} "${CMAKE_BINARY_DIR}/dropbear"
+            DEPENDS "${dropbear}/build" "${dropbear}/container.patch" "${dropbear}/localoptions.h"
+            COMMENT "Building Dropbear" VERBATIM)
+        add_custom_target(dropbear ALL DEPENDS "${CMAKE_BINARY_DIR}/dropbear/bin/dropbearmulti")
+        install(DIRECTORY "${CMAKE_BINARY_DIR}/dropbear" DESTINATION . COMPONENT hooks USE_SOURCE_PERMISSIONS OPTIONAL)
+    else()
+        message(STATUS "Not building Dropbear: musl-gcc is missing (Debian package 'musl-tools'). "
+                       "packaging/dropbear/build can build it later")
+    endif()
+endif()
