@@ -1,0 +1,1 @@
+// Only precompiled headers come from here.
