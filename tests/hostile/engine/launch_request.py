@@ -25,12 +25,37 @@ def optional(value, encode):
     return b"\0" if value is None else b"\1" + encode(value)
 
 
-def request(image, command=("true",), workdir=None, name=None, mounts=(), environment=(), reference="x", version=1):
-    """The bytes of a request in the form of src/engine/launch_request.cpp."""
+VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5}
+
+
+def head(verb, version=4):
+    """What each request begins with, in the form of src/engine/starter_request.cpp. `verb`: a name or a number."""
+    return b"SARUSREQ" + struct.pack("<II", version, VERBS.get(verb, verb))
+
+
+def exec_request(name, command=("true",), workdir=None):
+    return b"".join([head("exec"), text(name), texts(list(command)), texts([]), texts([]), optional(workdir, text), b"\0", optional(None, text),
+                     struct.pack("<I", 3)])
+
+
+def list_request(session="", json=False):
+    return head("list") + text(session) + bytes([json, False, False])
+
+
+def inspect_request(name, session="", json=False):
+    return head("inspect") + text(session) + text(name) + bytes([json])
+
+
+def kill_request(name, signal="SIGTERM", session=""):
+    return head("kill") + text(session) + text(name) + text(signal)
+
+
+def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", version=4):
+    """A launch."""
     return b"".join([
-        b"SARUSREQ", struct.pack("<I", version), struct.pack("<i", image), text("/image"), text(reference), texts([]), texts([]), text(""),
+        head("launch", version), struct.pack("<i", image), text("/image"), text(reference), text(digest), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
-        texts([]), texts(list(mounts)), texts([]), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), optional(None, text),
+        texts([]), texts(list(mounts)), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), optional(None, text),
         b"\0" * 9, optional(None, text), struct.pack("<I", 3)])
 
 

@@ -62,16 +62,41 @@ def test_destinations_tell_nothing_about_closed_directories(setuid_engine, setui
     assert len(messages) == 1 and "secret" not in messages.pop()
 
 
-@pytest.mark.parametrize("target", ["/proc/self/fd/7", "/proc/self/cwd", "/proc/1/root", "proc/self/root", "/proc"])
-def test_working_directory_that_leads_into_proc(user_engine, load_image, images, target):
-    links = {"/proc/self/fd/7": "fd", "/proc/self/cwd": "cwd", "/proc/1/root": "one", "proc/self/root": "root", "/proc": "proc"}
+INTO_PROC = {"/proc/self/fd/7": "fd", "/proc/self/cwd": "cwd", "/proc/1/root": "one", "proc/self/root": "root", "/proc": "proc"}
 
+
+@pytest.fixture
+def image_with_links_into_proc(load_image, images):
     def extra(layer):
-        for place, name in links.items():
+        for place, name in INTO_PROC.items():
             layer.symlink(f"to-{name}", place)
 
-    image = load_image(user_engine, "workdirs", images.busybox(extra=extra))
-    failed(user_engine.run(image, "ls", options=["--workdir", f"/to-{links[target]}"], check=False), "must not be below /proc")
+    return lambda engine: load_image(engine, "workdirs", images.busybox(extra=extra))
+
+
+@pytest.mark.parametrize("target", INTO_PROC)
+def test_working_directory_that_leads_into_proc(user_engine, image_with_links_into_proc, target):
+    image = image_with_links_into_proc(user_engine)
+    failed(user_engine.run(image, "ls", options=["--workdir", f"/to-{INTO_PROC[target]}"], check=False), "must not be below /proc")
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+def test_working_directory_of_exec_that_leads_into_proc(engines, image_with_links_into_proc, mode, runtime):
+    engine = engines(mode, runtime)
+    container = engine.start("run", "--name=links", image_with_links_into_proc(engine), "sh", "-c", "echo ready; exec sleep 60")
+    assert container.stdout.readline() == "ready\n"
+    try:
+        for name in INTO_PROC.values():
+            words = "permission denied" if name == "one" else "must not be below /proc"  # the kernel does not follow that one at all
+            result = engine.sarus("exec", "--workdir", f"/to-{name}", "links", "pwd")
+            failed(result)
+            assert words in result.stderr.lower(), result
+        result = engine.sarus("exec", "--workdir", "/tmp", "links", "pwd")
+        assert (result.stdout, result.stderr) == ("/tmp\n", "")
+    finally:
+        container.kill()
+        container.communicate()
 
 
 # Mount destinations that are the engine's or the runtime's own.
@@ -113,6 +138,27 @@ def test_nothing_takes_the_place_of_dev_null(engines, make_setuid_prefix, load_i
         result = engine.run(image, "sh", "-c", "cat <&1 >&2; echo changed >&1", options=options, check=False, stdin=zero)
     failed(result, "/dev/null")
     assert "TOP SECRET" not in result.stderr and secret.read_text() == "TOP SECRET\n"
+
+
+@pytest.mark.parametrize("source", ["/proc/self/root", "/proc/self/root/dev", "/proc/self/cwd", "/proc/thread-self/root", "/proc/self/task/../root",
+                                    "/proc/self/fd", "/dev/stdin", "link"])
+def test_mount_sources_that_are_the_starters_own(user_engine, busybox, workspace, source):
+    """Links in /proc lead to what the process has open that follows them."""
+    if source == "link":
+        source = workspace / "to-the-starters-root"
+        source.unlink(missing_ok=True)
+        source.symlink_to("/proc/self/root")
+    sources = [f"{source}/{number}" for number in range(24)] if source == "/proc/self/fd" else [source]
+    for one in sources:
+        failed(user_engine.run(busybox, "true", options=[bind(one, "/m")], check=False), "real path for mount source")
+
+
+def test_container_cannot_be_mounted_in_itself(setuid_engine, setuid_busybox, workspace):
+    """Each such mount would double the number of mounts."""
+    root = f"{setuid_engine.prefix}/var/OCIBundleDir/rootfs"
+    for source in (root, f"{root}/dev", f"{root}/m", f"{root}/../rootfs/m"):
+        options = [bind(workspace, "/m"), *(bind(source, f"/n{number}") for number in range(8))]
+        failed(setuid_engine.run(setuid_busybox, "true", options=options, check=False), "part of the container itself")
 
 
 def test_a_hundred_mounts(user_engine, busybox, workspace):
@@ -202,13 +248,13 @@ def test_device_nodes_of_mounted_folders_are_dead(user_engine, busybox, workspac
     assert user_engine.output(busybox, "sh", "-c", script, options=options) == "usual"
 
 
-def test_container_is_closed_from_outside_while_squashfuse_serves_its_image(make_setuid_prefix, setuid_engine, load_image, plain_busybox, user):
+def test_container_is_closed_from_outside_while_a_server_provides_its_image(make_setuid_prefix, setuid_engine, load_image, plain_busybox, user):
     """The server is a process of the user's, who can look into its mount namespace."""
     engine = setuid_engine.variant(prefix=make_setuid_prefix("image-mount-fuse", imageMount="fuse"))
     container = engine.start("run", load_image(engine, "busybox", plain_busybox), "sh", "-c", "echo ready; exec sleep 60")
     assert container.stdout.readline() == "ready\n"
     try:
-        servers = [pid for pid, uid, command in system.processes() if uid == user.uid and "squashfuse" in command]
+        servers = [pid for pid, uid, command in system.processes() if uid == user.uid and "sarus-squashfs" in command]
         assert servers
         for pid in servers:
             bundle = f"/proc/{pid}/root{engine.prefix}/var/OCIBundleDir"
@@ -405,3 +451,25 @@ def test_image_that_changes_while_it_starts(setuid_engine, images, plain_busybox
         assert 0 <= result.returncode <= 139
     path.write_bytes(content)
     assert setuid_engine.run(image, "true").returncode == 0
+
+
+def test_process_that_a_user_calls_slurmstepd_decides_nothing(user_engine, busybox, workspace):
+    """Only root's can end the container."""
+    forged = workspace / "slurmstepd"
+    shutil.copy("/bin/dash", forged)
+    argv, identity = user_engine.launched_by([forged, "-c", 'echo $$; exec 3<&0; "$@" <&3 & wait', "sh"], "run", busybox, "sh", "-c",
+                                             "echo ready; read line; echo $line")
+    process = subprocess.Popen(list(map(str, argv)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd="/",
+                               env=user_engine.user.environment(SLURM_JOB_ID=1), **identity)
+    try:
+        daemon = int(process.stdout.readline())
+        assert process.stdout.readline() == "ready\n"
+        assert pathlib.Path(f"/proc/{daemon}/comm").read_text() == "slurmstepd\n"
+        os.kill(daemon, signal.SIGKILL)
+        time.sleep(0.5)
+        process.stdin.write("alive\n")
+        assert process.stdout.readline() == "alive\n"
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+        forged.unlink()

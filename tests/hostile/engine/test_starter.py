@@ -3,12 +3,16 @@
 import os
 import random
 import resource
+import shutil
 import signal
+import socket as sockets
 import stat
+import struct
 import subprocess
 
 import pytest
-from launch_request import SEALS, memory_file, request, start
+from launch_request import (SEALS, exec_request, head, inspect_request, kill_request, list_request, memory_file, request,
+                            start)
 
 pytestmark = pytest.mark.asroot
 
@@ -36,6 +40,15 @@ def launch(engine, image, descriptors=(), **fields):
         os.close(channel)
 
 
+def ask(engine, data):
+    """Any other request than that for a container."""
+    channel = memory_file(data)
+    try:
+        return start(engine, [channel], {channel})
+    finally:
+        os.close(channel)
+
+
 def refused(result, *words):
     """One clear message and a status of failure, not a crash; nothing was run."""
     assert 0 < result.returncode < 126, result
@@ -54,6 +67,30 @@ def test_a_request_made_by_hand_works(setuid_engine, opened):
 @pytest.mark.parametrize("arguments", [[], [""], ["-1"], ["99999999999999999999"], ["3x"], ["3", "4"], ["../../etc"], ["\n\x1b[2J"], ["0"], ["1"]])
 def test_odd_arguments(setuid_engine, arguments):
     refused(start(setuid_engine, arguments))
+
+
+@pytest.mark.parametrize("words", [["ps"], ["ps", "", "text"], ["inspect", "", "json", "name"], ["kill", "", "SIGTERM", "name"], ["exec", "3"],
+                                   ["create-repository"], ["launch", "3"]], ids=" ".join)
+def test_words_are_no_requests(setuid_engine, words):
+    refused(start(setuid_engine, words), "Unknown argument" if len(words) == 1 else "wrong number of arguments", "started by `sarus`")
+
+
+def test_requests_made_by_hand_are_those_of_the_commands(setuid_engine):
+    listed = ask(setuid_engine, list_request(json=True))
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, "[]\n", "")
+    for data in (exec_request("missing"), inspect_request("missing"), kill_request("missing")):
+        refused(ask(setuid_engine, data), "with the name 'missing'")
+
+
+@pytest.mark.parametrize("verb", [6, 7, 255, 2**31, 2**32 - 1])
+def test_verbs_that_do_not_exist(setuid_engine, verb):
+    refused(ask(setuid_engine, head(verb)), "unknown verb")
+
+
+def test_requests_of_one_verb_for_another(setuid_engine, opened):
+    for verb in range(1, 5):
+        refused(ask(setuid_engine, head(verb) + request(opened)[len(head(verb)):]), "Invalid request")
+    refused(ask(setuid_engine, head("create-repository") + b"\0"), "superfluous")
 
 
 def test_no_argument_vector_at_all(setuid_engine):
@@ -81,9 +118,10 @@ def test_request_in_something_else(setuid_engine, workspace, kind):
 
 
 def test_damaged_requests_never_crash(setuid_engine, opened):
-    good = request(opened, mounts=["type=bind,source=/tmp,destination=/x"])
+    goods = [request(opened, mounts=["type=bind,source=/tmp,destination=/x"])] * 60
+    goods += [exec_request("missing"), list_request(), inspect_request("missing"), kill_request("missing")] * 8
     chance = random.Random(7)
-    for _ in range(60):
+    for good in goods:
         data = bytearray(good)
         for _ in range(chance.randrange(1, 4)):
             data[chance.randrange(8, len(data))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
@@ -181,9 +219,42 @@ def test_working_directory_that_was_removed(setuid_engine, opened, workspace):
     os.close(channel)
 
 
+def writers(socket):
+    """The user ids with which the kernel says that what waits in the socket was written."""
+    found = set()
+    while True:
+        data, ancillary, _, _ = socket.recvmsg(1 << 16, 1024)
+        if not data:
+            return found
+        for level, kind, content in ancillary:
+            if (level, kind) == (sockets.SOL_SOCKET, sockets.SCM_CREDENTIALS):
+                found.add((struct.unpack("iii", content[:12])[1], data.decode(errors="replace")))
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+@pytest.mark.parametrize("arguments", [["--debug", "run", "IMAGE", "true"], ["run", "IMAGE", "missing-command"],
+                                       ["run", "--mount=type=bind,source=/missing,destination=/m", "IMAGE", "true"],
+                                       ["run", "--workdir=/proc/self", "IMAGE", "true"], ["run", "--entrypoint=/etc", "IMAGE"],
+                                       ["exec", "missing", "true"], ["ps"], ["kill", "missing"], ["inspect", "missing"]],
+                         ids=lambda arguments: " ".join(arguments))
+def test_nothing_is_printed_by_root(engines, load_image, plain_busybox, arguments, runtime):
+    """Whoever reads the user's streams (the journal) may ask the kernel who wrote."""
+    engine = engines("setuid", runtime)
+    image = load_image(engine, "busybox", plain_busybox)
+    ours, theirs = sockets.socketpair()
+    ours.setsockopt(sockets.SOL_SOCKET, sockets.SO_PASSCRED, 1)
+    process = engine.start(*(image if word == "IMAGE" else word for word in arguments), stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    theirs.close()
+    found = writers(ours)
+    process.wait(timeout=30)
+    assert found and {uid for uid, _ in found} == {engine.user.uid}, sorted(found)
+
+
 def test_names_that_are_paths(setuid_engine, opened):
     for name in ["..", "../../etc", "a/b", "", "-x", "x" * 200, "a\nb"]:
         refused(launch(setuid_engine, opened, name=name))
+        for data in (exec_request(name), inspect_request(name), kill_request(name)):
+            refused(ask(setuid_engine, data))
 
 
 def test_hard_link_to_the_starter_is_refused(setuid_engine):
@@ -199,3 +270,31 @@ def test_hard_link_to_the_starter_is_refused(setuid_engine):
         assert result.returncode == 1 and "hard links" in result.stderr
     finally:
         link.unlink()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_prefix_of_a_deleted_hard_link_is_refused(make_setuid_prefix, setuid_engine, opened, again):
+    """The program has one name when it is executed, and the path that the kernel remembers of it lies in the attacker's folder. Where the
+    node has `protected_hardlinks`, users cannot make the link: root does."""
+    prefix = make_setuid_prefix(f"unchecked-{again}", securityChecks=False)
+    attacker = prefix.parent / f"attackers-prefix-{again}"
+    (attacker / "libexec").mkdir(parents=True)
+    (attacker / "etc").symlink_to(prefix / "etc")
+    for name in ("sarus-hook", "sarus-idmap"):
+        shutil.copy(prefix / "libexec" / name, attacker / "libexec" / name)
+    for place in (attacker, attacker / "libexec"):
+        os.chown(place, setuid_engine.user.uid, -1)
+    link = attacker / "libexec" / "starter"
+    os.link(prefix / "libexec" / "sarus-starter", link)
+    program = os.open(link, os.O_PATH)
+    link.unlink()
+    if again:  # the path that the kernel tells leads to something
+        shutil.copy(prefix / "libexec" / "sarus-starter", attacker / "libexec" / "starter (deleted)")
+    channel = memory_file(request(opened))
+    try:
+        result = subprocess.run([f"/proc/self/fd/{program}", str(channel)], user=setuid_engine.user.uid, group=setuid_engine.user.gid, extra_groups=[],
+                                pass_fds=(program, channel, opened), capture_output=True, text=True, timeout=30)
+    finally:
+        os.close(program)
+        os.close(channel)
+    refused(result, attacker.name)

@@ -67,7 +67,8 @@ class Attack:
         (self.directory / "config.json").write_text(json.dumps({"root": {"path": str(self.root)}, "process": {"env": [*self.environment, *environment]}}))
         if state is None:
             state = json.dumps({"ociVersion": "1.0.0", "id": "attack", "pid": 0, "bundle": str(self.directory)})
-        script = 'outside=$1; shift; "$0" "$@"; status=$?; cat /proc/self/mountinfo >"$outside.mounts"; cat "$outside"/* >&2; grep -c " $outside" /proc/self/mountinfo >&2; exit $status'
+        script = 'outside=$1; shift; "$0" "$@"; status=$?; cat /proc/self/mountinfo >"$outside.mounts"; ' \
+                 'cat "$outside"/* >&2; grep -c " $outside" /proc/self/mountinfo >&2; exit $status'
         command = ["unshare", "--mount", "--propagation", "private", "/usr/bin/prlimit", f"--as={MEMORY}", "/bin/sh", "-c", script,
                    str(self.program), str(self.outside), *self.arguments]
         result = subprocess.run(command, env=self.settings if settings is None else settings, input=state, capture_output=True, text=True,

@@ -1,0 +1,208 @@
+"""ssh_hook against users, images and annotations that try to steer it: it reads and writes with the user's rights, and never waits."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+from helpers import images, ssh, system
+
+
+@pytest.fixture
+def ssh_engine(engines):
+    engine = engines("setuid" if os.getuid() == 0 else "rootless", "crun")
+    ssh.make_keys(engine)
+    yield engine
+    ssh.remove_keys(engine)
+
+
+@pytest.fixture(scope="session")
+def client(user, workspace):
+    return ssh.Client(user, workspace / "ssh-client")
+
+
+@pytest.fixture
+def folder(ssh_engine, workspace):
+    directory = workspace / "hostile"
+    directory.mkdir(exist_ok=True)
+    ssh_engine.user.own(directory)
+    yield directory
+    subprocess.run(["rm", "-r", directory], check=True)
+
+
+@pytest.fixture
+def busybox(ssh_engine, load_image, plain_busybox):
+    return load_image(ssh_engine, "busybox", plain_busybox)
+
+
+def run(engine, image, *annotations, options=()):
+    words = [f"--annotation=com.hooks.ssh.{name}={value}" for name, value in (("port", system.free_port()), *annotations)]
+    return engine.run(image, "true", options=["--ssh", *words, *options], check=False, timeout=30)
+
+
+def write(folder, name, content):
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def fifo(folder):
+    os.mkfifo(folder / "fifo", 0o666)
+    return folder / "fifo"
+
+
+PRIVATE = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+KEY = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0nUVgSY3Vg5pm7p4bZbg9xS7D5GkGEO8yN2UxTHHfr me\n"
+NO_KEYS = {
+    "private key": (lambda folder: write(folder, "key", PRIVATE), "does not contain public SSH keys alone"),
+    "key with a command": (lambda folder: write(folder, "key", b'command="id" ' + KEY), "does not contain public SSH keys alone"),
+    "key and text": (lambda folder: write(folder, "key", KEY + b"root:x:0:0\n"), "does not contain public SSH keys alone"),
+    "key of another type": (lambda folder: write(folder, "key", KEY.replace(b"ssh-ed25519", b"ssh-rsa", 1)), "does not contain public SSH keys alone"),
+    "empty": (lambda folder: write(folder, "key", b"# nothing\n"), "contains no public SSH key"),
+    "huge": (lambda folder: write(folder, "key", KEY * 10000), "larger than"),
+    "fifo": (fifo, "not a regular file"),
+    "directory": (lambda folder: folder, "not a regular file"),
+    "device": (lambda folder: "/dev/zero", "not a regular file"),
+    "file of the kernel": (lambda folder: "/proc/kmsg", "(not a regular file|Permission denied)"),
+    "file of root": (lambda folder: "/etc/shadow", "Permission denied"),
+    "missing": (lambda folder: folder / "nothing", "No such file"),
+    "relative": (lambda folder: "id.pub", "is not an absolute path"),
+}
+
+
+@pytest.mark.parametrize("name", NO_KEYS)
+def test_what_is_no_file_of_public_keys_is_not_authorized(ssh_engine, busybox, folder, name):
+    make, reason = NO_KEYS[name]
+    result = run(ssh_engine, busybox, ("authorize_ssh_key", make(folder)))
+    assert result.returncode == 1 and re.search(reason, result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("kind", ["fifo", "huge", "of root", "device"])
+def test_keys_are_the_users_regular_files(ssh_engine, busybox, kind):
+    file = ssh.keys(ssh_engine) / "id_dropbear"
+    file.unlink()
+    if kind == "fifo":
+        os.mkfifo(file, 0o666)
+    elif kind == "huge":
+        file.write_bytes(bytes(1 << 20))
+    else:
+        file.symlink_to({"of root": "/etc/shadow", "device": "/dev/zero"}[kind])
+    if kind == "huge":
+        ssh_engine.user.own(file)
+    assert run(ssh_engine, busybox).returncode == 1
+
+
+@pytest.mark.asroot
+@pytest.mark.parametrize("mode, reason", [(0o755, "The SSH key .*/dropbear_ecdsa_host_key belongs to another user"), (0o700, "Permission denied")])
+def test_keys_of_another_user_are_refused(ssh_engine, busybox, other_user, mode, reason):
+    """In a shared directory, whoever comes first could make a user's directory, and later log in with keys of his own."""
+    folder = ssh.keys(ssh_engine)
+    for path in (folder, *folder.iterdir()):
+        other_user.own(path)
+        path.chmod(mode)
+    for result in (run(ssh_engine, busybox), ssh_engine.sarus("ssh-keygen")):
+        assert result.returncode == 1 and re.search(reason, result.stderr), result.stderr
+    assert ssh_engine.sarus("ssh-keygen", "--overwrite").returncode == 1
+    assert {path.stat().st_uid for path in folder.iterdir()} == {other_user.uid}
+
+
+@pytest.mark.parametrize("content", [b"alias ls=ls\n", b"12345678901234567890\n", b"12 13\n"])
+def test_only_pid_files_are_overwritten(ssh_engine, busybox, folder, content):
+    """An image can have annotations, and could have the user's files overwritten."""
+    file = ssh_engine.user.own(folder) and write(folder, "file", content)
+    ssh_engine.user.own(file)
+    for name, path in (("pidfile_host", file), ("pidfile_container", "/etc/group"), ("pidfile_host", "/etc/passwd")):
+        result = run(ssh_engine, busybox, (name, path))
+        assert result.returncode == 0 and re.search("is not a pid file|Permission denied", result.stderr), result.stderr
+    assert file.read_bytes() == content
+
+
+@pytest.mark.asroot
+def test_pid_files_of_others_are_out_of_reach(ssh_engine, busybox, other_user, folder):
+    file = write(other_user.home, "pid", b"1\n")
+    other_user.own(file)
+    link = folder / "link"
+    link.symlink_to(file)
+    for path in (file, link, other_user.home / "new"):
+        result = run(ssh_engine, busybox, ("pidfile_host", path))
+        assert result.returncode == 0 and re.search("Permission denied|Too many levels", result.stderr), result.stderr
+    assert file.read_bytes() == b"1\n" and not (other_user.home / "new").exists()
+
+
+def hostile_image(change):
+    layer = images.Layer()
+    change(layer)
+    return images.Image([images.busybox_layer(), layer.bytes()], {"Env": [images.PATH_VARIABLE]})
+
+
+OUTSIDE = "/dev/shm"
+IMAGES = {
+    "opt is a link to the node's memory": lambda layer: layer.symlink("opt", OUTSIDE),
+    "the hook's folder is a link": lambda layer: layer.symlink("opt/oci-hooks", f"{OUTSIDE}/x"),
+    "the program's folder is a file": lambda layer: layer.file("opt/oci-hooks/ssh/dropbear", "x"),
+    "the profile's folder is a link": lambda layer: layer.symlink("etc/profile.d", OUTSIDE),
+    "the run folder is a link": lambda layer: layer.symlink("var/run", OUTSIDE),
+    "ssh is a link": lambda layer: layer.symlink("usr/bin/ssh", f"{OUTSIDE}/ssh"),
+    "the profile is a link to itself": lambda layer: layer.symlink("etc/profile", "profile"),
+    "the profile is huge": lambda layer: layer.file("etc/profile", "#" * (2 << 20)),
+    "the home folders are a link": lambda layer: layer.symlink("home", OUTSIDE),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_leads_the_hook_nowhere(ssh_engine, load_image, name):
+    image = load_image(ssh_engine, f"hostile{list(IMAGES).index(name)}", hostile_image(IMAGES[name]))
+    before = set(os.listdir(OUTSIDE))
+    result = run(ssh_engine, image)
+    assert result.returncode in (0, 1)
+    own = pathlib.Path(ssh.home_inside(ssh_engine)).parts[2]
+    new = {entry for entry in set(os.listdir(OUTSIDE)) - before if re.search(f"dropbear|ssh|oci-hooks|{own}", entry)}
+    assert new <= ({own} if "home" in name else set()), result.stderr
+    subprocess.run(["rm", "-rf", f"{OUTSIDE}/{own}"], check=True)
+
+
+@pytest.mark.parametrize("overlay", ["True", "False"])
+def test_the_author_of_an_image_is_not_let_in(ssh_engine, load_image, client, folder, overlay):
+    """Whatever keys and files the image has in the user's home directory."""
+    author = ssh.Client(ssh_engine.user, folder / "author")
+    home = ssh.home_inside(ssh_engine).lstrip("/")
+
+    def change(layer):
+        ids = {"uid": ssh_engine.user.uid, "gid": ssh_engine.user.gid}
+        layer.directory(f"{home}/.ssh", 0o700, **ids)
+        layer.file(f"{home}/.ssh/authorized_keys", pathlib.Path(author.public_key).read_text(), 0o600, **ids)
+        layer.symlink(f"{home}/.ssh/id_dropbear", "/etc/hostname", **ids)
+        layer.file("opt/oci-hooks/ssh/dropbear/login-environment", "LD_PRELOAD=/evil.so\0")
+
+    image = load_image(ssh_engine, f"let-in-{overlay.lower()}", hostile_image(change))
+    file = ssh_engine.prefix / "etc/hooks.d/07-ssh-hook.json"
+    before = file.read_text()
+    file.write_text(before.replace('"SERVER_PORT', f'"OVERLAY_MOUNT_HOME_SSH={overlay}", "SERVER_PORT'))
+    try:
+        with ssh.container(ssh_engine, image, client) as (port, _):
+            assert author.run(port, "true", check=False).returncode == 255
+            assert client.run(port, "stat -c %F ~/.ssh/id_dropbear").stdout == "regular file\n"
+            assert "evil" not in client.run(port, input="env\n", options=["-T"]).stdout
+    finally:
+        file.write_text(before)
+
+
+@pytest.mark.asroot
+def test_another_user_is_not_let_in(ssh_engine, busybox, client, other_user, workspace):
+    stranger = ssh.Client(other_user, workspace / "stranger")
+    with ssh.container(ssh_engine, busybox, client) as (port, _):
+        for name in (ssh_engine.user.name, other_user.name, "root"):
+            process = stranger.start(port, f"{name}@127.0.0.1", "id")
+            assert process.communicate(timeout=30)[0] == "" and process.returncode == 255
+        process = client.start(port, "-oPreferredAuthentications=password,keyboard-interactive", f"{client.user.name}@127.0.0.1", "id")
+        assert process.communicate(timeout=30)[0] == "" and process.returncode == 255
+
+
+def test_sessions_have_no_more_rights_than_the_container(ssh_engine, busybox, client):
+    with ssh.container(ssh_engine, busybox, client) as (port, _):
+        # With no_new_privs, the bounding set (CapBnd) gives nothing; an ordinary user cannot reduce it.
+        status = "grep -E '^(Uid|Gid|Groups|Cap(Inh|Prm|Eff|Amb)|NoNewPrivs)' /proc/%s/status; cat /proc/%s/limits"
+        assert client.run(port, status % ("self", "self")).stdout == client.run(port, status % (1, 1)).stdout
+        assert client.run(port, "cat /proc/self/mountinfo").stdout == client.run(port, "cat /proc/1/mountinfo").stdout
+        descriptors = client.run(port, "ls /proc/self/fd").stdout.split()
+        assert set(descriptors) <= {"0", "1", "2", "3"}

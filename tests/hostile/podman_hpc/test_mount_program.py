@@ -1,0 +1,296 @@
+"""Stores, servers and moments that the mount program of podman-hpc must survive. It is called as containers/storage calls it."""
+
+import os
+import pathlib
+import random
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+
+import pytest
+from helpers import squashed_store, system
+from helpers.installation import SANDBOX
+
+pytestmark = pytest.mark.asroot
+
+FUSE_OVERLAYFS = "noacl"  # an option that the kernel's overlay does not have
+
+
+class Node:
+    """A mount namespace like that of a user's Podman, with a store of an image and directories of containers."""
+
+    def __init__(self, user, directory, build_dir):
+        self.user = user
+        self.directory = directory
+        self.program = directory / "bin/fuse-overlayfs-wrap"
+        self.program.parent.mkdir()
+        shutil.copy2(build_dir / "fuse-overlayfs-wrap", self.program)
+        shutil.copy2(build_dir / "sarus-squashfs", self.program.parent)
+        self.server = {"SQUASHFUSE_BIN": self.program.parent / "sarus-squashfs", "PODMANHPC_MOUNT_KEEP": "0"}  # root could do without
+        self.graph = directory / "graph/overlay"
+        self.store = directory / "squash/overlay"
+        for made in (self.graph, self.store / "l", self.store / "top/diff", self.store / "top/empty", self.store / "top/merged"):
+            made.mkdir(parents=True)
+        (self.store / "top/link").write_text("LINK")
+        self.link = self.store / "l/LINK"
+        self.link.symlink_to("../top/diff")
+        self.squash = self.store / "l/LINK.squash"
+        with tempfile.TemporaryDirectory() as tree:
+            pathlib.Path(tree).chmod(0o755)
+            (pathlib.Path(tree) / "file").write_text("of the image\n")
+            subprocess.run(["mksquashfs", tree, self.squash, "-quiet", "-no-progress", "-all-root"], check=True, stdout=subprocess.DEVNULL)
+        self.own()
+
+    def own(self):
+        squashed_store.own(self.directory, self.user)
+
+    def call(self, *options, container="one", program=None):
+        """The command line for a container."""
+        for name in ("diff", "work", "merged"):
+            made = self.graph / container / name
+            if not made.is_symlink():
+                made.mkdir(parents=True, exist_ok=True)
+        squashed_store.own(self.graph / container, self.user)
+        text = ",".join([f"lowerdir={self.link}", f"upperdir={self.graph}/{container}/diff", f"workdir={self.graph}/{container}/work", *options])
+        return f"{program or self.program} -o {text} {self.graph}/{container}/merged"
+
+    def command(self, script, sandbox=("--fuse",)):
+        inside = ["unshare", "--mount", *(["--map-root-user"] if self.user.uid else []), "sh", "-c", f"cd {self.graph}\n{script}"]
+        return [str(SANDBOX), *sandbox, "--user", self.user.name, "--", *inside]
+
+    def run(self, script, sandbox=("--fuse",), **variables):
+        return subprocess.run(self.command(script, sandbox), capture_output=True, text=True, timeout=60, env=self.user.environment(**{**self.server, **variables}), cwd="/")
+
+    def start(self, script):
+        return subprocess.Popen(self.command(script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env=self.user.environment(**self.server), cwd="/")
+
+    def servers(self):
+        return squashed_store.servers(self.directory)
+
+    def wait_for_servers(self, number):
+        assert system.eventually(lambda: len(self.servers()) == number, timeout=10), self.servers()
+
+    def add_program(self, name, text):
+        path = self.directory / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+
+@pytest.fixture(params=["root", "user"])
+def node(request, build_dir):
+    user = request.getfixturevalue(request.param)
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="sarus-", dir="/tmp"))
+    directory.chmod(0o755)
+    yield Node(user, directory, build_dir)
+    remaining = system.eventually(lambda: not squashed_store.servers(directory), timeout=10) or squashed_store.servers(directory)
+    shutil.rmtree(directory, ignore_errors=True)
+    assert remaining is True, remaining
+
+
+def fails(node, script, *expected, **keywords):
+    """The script fails with this message, soon, and nothing is mounted on the directory of the container."""
+    result = node.run(f"{script}; status=$?; grep ' {node.graph}/one/merged ' /proc/self/mountinfo; exit $status", **keywords)
+    assert result.returncode not in (0, 124) and result.stdout == "", result
+    for text in expected:
+        assert text in result.stderr, result.stderr
+    return result
+
+
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+def test_the_image_is_there_and_can_be_changed(node, options):
+    script = f"set -e; {node.call(*options)}; cd one/merged; cat file; rm file; echo new > file; cat file; cd ..; umount merged; ls diff"
+    result = node.run(script)
+    assert (result.returncode, result.stdout) == (0, "of the image\nnew\nfile\n"), result
+
+
+def test_a_layer_that_is_only_read(node):
+    merged = node.store / "top/merged"
+    result = node.run(f"set -e; {node.program} -o lowerdir={node.store}/top/diff:{node.store}/top/empty {merged}; cat {merged}/file; touch {merged}/x")
+    assert result.stdout == "of the image\n" and "Read-only file system" in result.stderr, result
+
+
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+def test_the_kernel_mounts_files_of_root(node, options):
+    """Although there is a server, and without a loop device that stays. A file that somebody else can change is not for the kernel's parser."""
+    script = f"set -e; {node.call(*options)}; cat one/merged/file; grep -Hc {node.squash} /sys/block/loop*/loop/backing_file || true; umount one/merged"
+    result = node.run(script, SQUASHFUSE_BIN=None)
+    used = [line for line in result.stdout.splitlines()[1:] if line.endswith(":1")]
+    assert result.stdout.startswith("of the image\n") and len(used) == (1 if node.user.uid == 0 else 0), result
+    assert system.eventually(lambda: str(node.squash) not in system.loop_devices().values())
+    node.squash.chmod(0o666)
+    result = node.run(script, SQUASHFUSE_BIN=None)
+    assert result.stdout.startswith("of the image\n") and ":1\n" not in result.stdout, result
+
+
+def loop_devices_of(node):
+    return [name for name, file in system.loop_devices().items() if file == str(node.squash)]
+
+
+def test_containers_of_a_file_share_the_kernels_mount(node):
+    """Also after each other, for a while; and nobody but the file's users."""
+    if node.user.uid != 0:
+        return
+    variables = {"SQUASHFUSE_BIN": None, "PODMANHPC_MOUNT_KEEP": "1000"}
+    script = f"set -e; {node.call()}; cat one/merged/file; umount one/merged; {node.call(container='two')}; {node.call(container='three')}"
+    result = node.run(f"{script}; cat two/merged/file three/merged/file; umount two/merged three/merged", **variables)
+    assert (result.returncode, result.stdout) == (0, "of the image\n" * 3), result
+    assert len(loop_devices_of(node)) == 1
+    other = node.squash.with_name("OTHER.squash")
+    shutil.copy2(node.squash, other)
+    other.rename(node.squash)  # the same name, and another file
+    result = node.run(f"{node.call()} && cat one/merged/file && umount one/merged", **{**variables, "PODMANHPC_MOUNT_KEEP": "0"})
+    assert (result.returncode, result.stdout) == (0, "of the image\n"), result
+    assert system.eventually(lambda: not loop_devices_of(node))  # that of the first file has none of this name any more
+    [keeper] = node.servers()
+    descriptors = {os.readlink(entry) for entry in pathlib.Path(f"/proc/{keeper}/fd").iterdir()}
+    assert len(descriptors) == 2 and "/dev/null" in descriptors, descriptors
+    os.kill(keeper, 9)
+    assert system.eventually(lambda: not [file for file in system.loop_devices().values() if str(node.squash) in file])
+
+
+@pytest.mark.parametrize("store", ["squashed", "plain"])
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+def test_devices_of_an_image_do_not_work(node, options, store):
+    """For root they would be those of the node; user namespaces have none."""
+    if node.user.uid == 0:
+        if store == "plain":
+            node.squash.unlink()
+        script = "mknod one/merged/zero c 1 5; head -c 1 one/merged/zero | wc -c; umount one/merged"
+        result = node.run(f"{node.call(*options)}; {script}; {node.call(*options, 'dev', container='two')}; {script.replace('one', 'two')}")
+        assert result.stdout == "0\n1\n" and result.stderr.count("Permission denied") == 1, result
+
+
+def other_squash(node):
+    shutil.move(node.squash, node.directory / "other")
+    node.squash.symlink_to(node.directory / "other")
+
+
+def truncated(node):
+    os.truncate(node.squash, 200)
+
+
+@pytest.mark.parametrize("change, message", [
+    (other_squash, "it is a symbolic link"),
+    (lambda node: (node.squash.unlink(), os.mkfifo(node.squash)), ""),
+    (lambda node: (node.squash.unlink(), node.squash.mkdir()), ""),
+    (lambda node: (node.squash.unlink(), os.mknod(node.squash, stat.S_IFBLK | 0o666, os.makedev(7, 200))), ""),
+    (lambda node: node.squash.write_bytes(b""), ""),
+    (lambda node: node.squash.write_bytes(b"#!/bin/sh\n" * 100), ""),
+    (truncated, ""),
+    (lambda node: node.squash.write_bytes(node.squash.read_bytes()[:96] + b"\xff" * 8000), "")])
+def test_a_squash_file_that_is_none(node, change, message):
+    change(node)
+    fails(node, f"timeout 20 {node.call()}", str(node.squash), message)
+
+
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+@pytest.mark.parametrize("place", ["/usr", "/", "nowhere"])
+def test_links_of_a_store_hide_nothing_of_the_node(node, place, options):
+    """An image over /usr would give its own programs to the mount program."""
+    node.link.unlink()
+    node.link.symlink_to(place)
+    result = node.run(f"set -e; {node.call(*options)}; cat one/merged/file; test ! -e one/merged/bin; test -e /usr/bin/env -a -e /etc/passwd -a -c /dev/null")
+    assert (result.returncode, result.stdout) == (0, "of the image\n"), result
+
+
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+def test_the_target_is_no_link(node, options):
+    outside = node.directory / "outside"
+    outside.mkdir()
+    (node.graph / "one").mkdir()
+    (node.graph / "one/merged").symlink_to(outside)
+    node.own()
+    result = node.run(f"{node.call(*options)}; status=$?; grep ' {outside} ' /proc/self/mountinfo; exit $status")
+    assert result.returncode == 1 and result.stdout == "" and "Not a directory" in result.stderr, result
+
+
+SILENT = {"that takes nothing": "exec sleep 1000", "that answers nothing": "exec cat <&{fuse} >/dev/null"}
+
+
+@pytest.mark.parametrize("kind", SILENT)
+@pytest.mark.parametrize("variable, fuse, options", [("SQUASHFUSE_BIN", 4, []), ("FUSE_OVERLAYFS_BIN", 3, [FUSE_OVERLAYFS])])
+def test_a_silent_server(node, kind, variable, fuse, options):
+    server = node.add_program("server", f"#!/bin/sh\necho $$ > {node.directory}/pid\n{SILENT[kind].format(fuse=fuse)}\n")
+    fails(node, node.call(*options), f"{server} did not answer within 2 s", **{variable: server, "PODMANHPC_MOUNT_TIMEOUT": "2"})
+    assert not pathlib.Path(f"/proc/{(node.directory / 'pid').read_text().strip()}/exe").exists()
+
+
+@pytest.mark.parametrize("text, message", [
+    ("exit 3", "it ended without a message"), ("yes x | head -c 1000000", "x x x x"), ("echo a; printf 'b\\033[2J' >&2; kill -9 $$", "a b\\x1b[2J")])
+def test_a_server_that_ends(node, text, message):
+    server = node.add_program("server", f"#!/bin/sh\n{text}\n")
+    result = fails(node, node.call(), message, SQUASHFUSE_BIN=server)
+    assert len(result.stderr) < 6000
+    fails(node, node.call(FUSE_OVERLAYFS), message, FUSE_OVERLAYFS_BIN=server)
+
+
+def test_a_program_that_does_not_exist(node):
+    fails(node, node.call(), "/nonexistent: No such file or directory", SQUASHFUSE_BIN="/nonexistent")
+    fails(node, node.call(FUSE_OVERLAYFS), "/nonexistent: No such file or directory", FUSE_OVERLAYFS_BIN="/nonexistent")
+
+
+def test_without_fuse(node):
+    message = "/dev/fuse cannot be used" if node.user.uid else "the kernel refuses a FUSE mount"  # root can open what takes its place
+    fails(node, node.call(), message, sandbox=("--no-fuse",))
+
+
+@pytest.mark.parametrize("group", ["own", "root"])
+def test_the_server_has_the_rights_of_the_files_owner(node, user, group):
+    """The parser of a file that a user can change does not run as root, nor with root's group."""
+    squashed_store.own(node.store, user)
+    if group == "root":
+        os.chown(node.squash, user.uid, 0)
+    process = node.start(f"{node.call()} && echo mounted && read line")
+    assert process.stdout.readline() == "mounted\n"
+    [server] = node.servers()
+    status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{server}/status").read_text().splitlines())
+    assert status["Uid"].split() == [str(user.uid)] * 4 and status["NoNewPrivs"] == "1"
+    if node.user.uid == 0:
+        assert status["Gid"].split() == [str(user.gid if group == "own" else 65534)] * 4
+        assert status["CapEff"] == status["CapPrm"] == "0" * 16 and status["Groups"].strip() == ""
+    process.communicate("", timeout=20)
+
+
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+def test_killed_at_any_moment(node, options):
+    moments = [random.uniform(0, 0.04) for _ in range(20)]
+    script = "".join(f"{node.call(*options, container=f'c{number}')} & sleep {moment:.4f}; kill -9 $!; wait $!; umount -l c{number}/merged 2>/dev/null\n"
+                     for number, moment in enumerate(moments))
+    process = node.start(f"{{ {script} }} >/dev/null 2>&1; echo done; read line")
+    assert process.stdout.readline() == "done\n"
+    node.wait_for_servers(0)
+    process.communicate("", timeout=20)
+
+
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+def test_thirty_at_once(node, options):
+    """Each has a server of its own, which ends with it; none holds the files of another."""
+    names = [f"c{number}" for number in range(30)]
+    calls = "".join(f"{node.call(*options, container=name)} &\n" for name in names)
+    first, second = (" ".join(f"{name}/merged" for name in half) for half in (names[:15], names[15:]))
+    script = (f"{calls} wait; cat c*/merged/file | sort | uniq -c | tr -s ' '; read line\n"
+              f"umount {first}; echo half; read line; cat c29/merged/file; umount {second}; echo none; read line")
+    process = node.start(script)
+    assert process.stdout.readline() == " 30 of the image\n"
+    of_one = 2 if options else 1
+    node.wait_for_servers(30 * of_one)
+    for step, left in (("half\n", 15), ("of the image\nnone\n", 0)):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert "".join(process.stdout.readline() for _ in step.splitlines()) == step
+        node.wait_for_servers(left * of_one)
+    process.communicate("\n", timeout=20)
+
+
+def test_killed_servers_take_nobody_along(node):
+    process = node.start(f"{node.call()}; {node.call(container='two')}; echo mounted; read line; "
+                         "cat two/merged/file; ls one/merged; umount one/merged two/merged; echo $?")
+    assert process.stdout.readline() == "mounted\n"
+    os.kill(min(node.servers(), key=lambda pid: pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]), 9)
+    time.sleep(0.1)
+    out, _ = process.communicate("\n", timeout=20)
+    assert out.startswith("of the image\n") and out.endswith("\n0\n"), out
