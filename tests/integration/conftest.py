@@ -1,32 +1,48 @@
 """Fixtures of the whole-program tests.
 
-The build tree is installed into root-owned folders below /opt (set-user-ID) and into a freshly created user's home (rootless), each once
-for crun and once for runc. Every test is followed by a check that it left no mount, loop device, process or file behind.
+For root, the build tree is installed into root-owned folders below /opt (set-user-ID) and into a freshly created user's home (rootless),
+each once for crun and once for runc. Everybody else is that user: the home and the rootless installations are in a temporary folder, and
+tests that need root are left out. Every test is followed by a check that it left no mount, loop device, process or file behind.
 """
 
-import contextlib
 import os
 import pathlib
+import pwd
 import shutil
 import subprocess
 import tempfile
 
 import pytest
 from helpers import installation, system
+from helpers.cluster import Cluster
 from helpers.images import ImageFactory
 from helpers.registry import Registry, TokenService, allow_plain_http
 
 TAG = f"sarus{os.getpid()}"
+ROOT = os.getuid() == 0
+ROOT_FIXTURES = {"setuid_engine", "root_engine", "make_setuid_prefix", "other_user", "root", "cluster"}
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "asroot: the test needs root")
+    os.umask(0o022)  # users read what tests write
+    if not ROOT:
+        system.adopt_orphans()  # whose processes they are, the uid does not tell
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.get_closest_marker("asroot") and os.getuid() != 0:
-            item.add_marker(pytest.mark.skip(reason="needs root"))
+def needs_root(item):
+    """Whether a test is marked so, uses a fixture of root's, or has an engine of root's as a parameter ("setuid-crun", "root")."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return (item.get_closest_marker("asroot") is not None or not ROOT_FIXTURES.isdisjoint(item.fixturenames)
+            or any(isinstance(value, str) and value.split("-")[0] in ("setuid", "root") for value in parameters))
+
+
+def pytest_collection_modifyitems(config, items):
+    """Nobody misses what another user cannot do, so it is left out rather than skipped."""
+    if not ROOT:
+        left_out = [item for item in items if needs_root(item)]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -59,26 +75,34 @@ def workspace():
 
 
 @pytest.fixture(scope="session")
-def opt():
-    """A root-owned folder for installations, on the way to which nobody else can write."""
-    directory = pathlib.Path(f"/opt/{TAG}")
-    directory.mkdir(mode=0o755)
+def opt(workspace):
+    """A folder for installations. For root: root-owned, and nobody else can write on the way to it."""
+    directory = pathlib.Path(f"/opt/{TAG}") if ROOT else workspace / "opt"
+    directory.mkdir()
+    directory.chmod(0o755)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def home_base():
+def home_base(workspace):
     """Where the users' homes and image repositories are: localRepositoryBaseDir of all installations."""
-    directory = pathlib.Path(f"/home/{TAG}")
-    directory.mkdir(mode=0o755)
+    directory = pathlib.Path(f"/home/{TAG}") if ROOT else workspace / "home"
+    directory.mkdir()
+    directory.chmod(0o755)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def user(home_base):
-    """An unprivileged user who is a member of two further groups."""
+    """An unprivileged user: one who is a member of two further groups, or whoever runs the tests, with another home."""
+    if not ROOT:
+        name = pwd.getpwuid(os.getuid()).pw_name
+        caller = system.User.named(name, home_base / name)
+        caller.home.mkdir()
+        yield caller
+        return
     groups = (f"{TAG}a", f"{TAG}b")
     created = system.create_user(f"{TAG}u", home_base, groups)
     yield created
@@ -140,23 +164,25 @@ def make_rootless_prefix(installed, home_base, temp_dir, user):
 
 
 @pytest.fixture(scope="session")
-def engines(make_setuid_prefix, make_rootless_prefix, user, root):
+def engines(request, make_rootless_prefix, user):
     """engines(mode, runtime) -> Engine; the installations are made when they are first asked for."""
-    prefixes = {}
-    root.home.mkdir(exist_ok=True)
+    prefixes, makers = {}, {"rootless": make_rootless_prefix}
+    if ROOT:
+        makers["setuid"] = request.getfixturevalue("make_setuid_prefix")
+        root = request.getfixturevalue("root")
+        root.home.mkdir(exist_ok=True)
 
     def engine(mode, runtime):
         kind = "rootless" if mode == "rootless" else "setuid"
         if (kind, runtime) not in prefixes:
-            make = make_rootless_prefix if kind == "rootless" else make_setuid_prefix
-            prefixes[kind, runtime] = make(f"sarus-{kind}-{runtime}", runtime)
-        sandbox = FUSE[runtime] if kind == "rootless" else ()
+            prefixes[kind, runtime] = makers[kind](f"sarus-{kind}-{runtime}", runtime)
+        sandbox = FUSE[runtime] if ROOT and kind == "rootless" else ()
         return installation.Engine(prefixes[kind, runtime], root if mode == "root" else user, mode, runtime, sandbox)
 
     return engine
 
 
-# Whether /dev/fuse can be used differs between nodes, so it is never left to the node: with crun it can be used, with runc it cannot.
+# Whether /dev/fuse can be used differs between nodes, so root does not leave it to the node: with crun it can be used, with runc it cannot.
 FUSE = {"crun": ("--fuse",), "runc": ("--closed-fuse",)}
 
 ENGINES = ["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc", "root-crun", "root-runc"]
@@ -190,6 +216,18 @@ def root_engine(engines):
 
 
 @pytest.fixture(scope="session")
+def any_engine(engines):
+    """For rules that privileges have no part in: set-user-ID where root runs the tests, rootless elsewhere."""
+    return engines("setuid" if ROOT else "rootless", "crun")
+
+
+@pytest.fixture(scope="session")
+def make_any_prefix(request):
+    """make_setuid_prefix or make_rootless_prefix, as any_engine."""
+    return request.getfixturevalue("make_setuid_prefix" if ROOT else "make_rootless_prefix")
+
+
+@pytest.fixture(scope="session")
 def images(workspace):
     return ImageFactory(workspace / "images")
 
@@ -220,13 +258,16 @@ def busybox(engine, load_image, plain_busybox):
 
 
 @pytest.fixture(scope="session")
-def registry(workspace, user, root):
+def pullers(request, user):
+    """Who talks to registries: the user, and root where there is one."""
+    return [user, request.getfixturevalue("root")] if ROOT else [user]
+
+
+@pytest.fixture(scope="session")
+def registry(workspace, pullers):
     """A registry for everybody, over plain http, which the configuration of root and of the user allows."""
     server = Registry(workspace / "registry")
-    files = [allow_plain_http(user, server)]
-    subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(user.home / ".config")], check=True)
-    root.home.mkdir(exist_ok=True)
-    files.append(allow_plain_http(root, server))
+    files = [allow_plain_http(puller, server) for puller in pullers]
     yield server
     server.stop()
     for file in files:
@@ -234,13 +275,11 @@ def registry(workspace, user, root):
 
 
 @pytest.fixture(scope="session")
-def private_registry(workspace, user, root):
+def private_registry(workspace, pullers):
     """A registry that wants the name "tester" and the password "let me in"."""
     server = Registry(workspace / "private-registry", password="let me in")
-    for owner in (user, root):
-        owner.home.mkdir(exist_ok=True)
-        allow_plain_http(owner, server)
-    subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(user.home / ".config")], check=True)
+    for puller in pullers:
+        allow_plain_http(puller, server)
     yield server
     server.stop()
 
@@ -251,26 +290,34 @@ def token_registry(workspace, user):
     service = TokenService(workspace / "token-service", "let me in")
     server = Registry(workspace / "token-registry", password="let me in", tokens=service)
     allow_plain_http(user, server)
-    subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(user.home / ".config")], check=True)
     yield server
     server.stop()
     service.stop()
 
 
-def left_behind(directories, uids):
+@pytest.fixture(scope="session")
+def cluster(workspace, home_base):
+    """Four nodes and a login node with Slurm (helpers/cluster.py), for tests of root's: all have the homes, the images and the installations."""
+    made = Cluster(shared=home_base, visible=[workspace])
+    yield made
+    made.stop()
+
+
+def left_behind(directories, user):
     """What a container may not leave on the node, as a set of lines. Looks only at what these tests can have made."""
     roots = [str(directory) for directory in directories]
     found = {f"mount {point}" for point in system.mounts() if point.startswith(tuple(roots))}
     found |= {f"loop device {name} of {file}" for name, file in system.loop_devices().items() if file.startswith(tuple(roots))}
-    found |= {f"process {pid}: {command}" for pid, uid, command in system.processes()
-              if uid in uids or any(root in command for root in roots)}
+    own = system.processes_of(user)
+    found |= {f"process {pid}: {command}" for pid, _, command in system.processes() if pid in own or any(root in command for root in roots)}
     # Staging below the bundle folder happens in private namespaces: on the node, it stays empty.
     for root in roots:
         for bundle_directory in pathlib.Path(root).glob("*/var/OCIBundleDir"):
             found |= {f"file {path}" for path in bundle_directory.iterdir()}
-    for uid in uids:  # the directory itself goes with the last container
-        with contextlib.suppress(FileNotFoundError):
-            found |= {f"file {path}" for path in pathlib.Path(f"/run/sarus/{uid}").iterdir()}
+    for directory, _, files in os.walk(f"/run/sarus/{user.uid}"):  # it goes with the last container, maybe just now
+        found |= {f"file {path}" for path in (directory, *(os.path.join(directory, name) for name in files))}
+    # Those of containers that still run have processes. Other tests have containers of root's at the same time.
+    found |= {f"cgroup {path}" for path in system.cgroups() if path.name.startswith((f"sarus-{user.uid}-", f"sarus-runc-{user.uid}-")) and system.is_empty_cgroup(path)}
     return found
 
 
@@ -281,14 +328,14 @@ def leaves_nothing_behind(request):
         yield
         return
     directories = [request.getfixturevalue("opt"), request.getfixturevalue("home_base")]
-    uids = {request.getfixturevalue("user").uid}
-    before = left_behind(directories, uids)
+    user = request.getfixturevalue("user")
+    before = left_behind(directories, user)
     yield
     remaining = set()
 
     def clean():
         nonlocal remaining
-        remaining = left_behind(directories, uids) - before
+        remaining = left_behind(directories, user) - before
         return not remaining
 
     assert system.eventually(clean), "left behind: " + "; ".join(sorted(remaining))

@@ -13,7 +13,7 @@ from helpers import system
 pytestmark = pytest.mark.asroot
 
 TOOLCHAINS = {"gcc.cmake": [], "gcc-gcov.cmake": ["--coverage"], "gcc-asan.cmake": ["-fsanitize=address,undefined"]}
-PRESETS = {"release": ["-O3"], "debug": ["-g"], "asan-ubsan": ["-fsanitize=address,undefined"]}
+PRESETS = {"release": ["-O3"], "debug": ["-g"], "asan-ubsan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}
 
 
 def configure(source_dir, directory, *options):
@@ -46,6 +46,35 @@ def test_option_for_tests(source_dir, tmp_path):
     names = registered_tests(tmp_path / "with")
     assert "unit_engine" in names and "integration_build_AsRoot" in names
     assert registered_tests(tmp_path / "without") == {}
+
+
+def test_ssh_can_be_left_out(source_dir, tmp_path):
+    configure(source_dir, tmp_path, "-DENABLE_SSH=OFF", "-DENABLE_UNIT_TESTS=OFF")
+    installed = (tmp_path / "cmake_install.cmake").read_text()
+    assert "mpi_hook" in installed and "ssh_hook\"" not in installed and "/dropbear" not in installed
+    assert "/src/hooks/ssh/main.cpp" not in (tmp_path / "compile_commands.json").read_text()
+
+
+def test_podman_hpc_can_be_left_out(source_dir, tmp_path):
+    configure(source_dir, tmp_path, "-DENABLE_PODMAN_HPC=OFF")
+    assert "/src/podman_hpc/" not in (tmp_path / "compile_commands.json").read_text()
+    assert [name for name in registered_tests(tmp_path) if "podman_hpc" in name] == []
+
+
+def test_podman_hpc_is_a_component_of_its_own(build_dir, tmp_path):
+    """As for /usr: its files are in /etc/podman_hpc, and the programs find them there; elsewhere they are below the prefix."""
+    install = ["cmake", "--install", build_dir, "--component", "podman-hpc", "--prefix"]
+    subprocess.run([*install, "/usr"], check=True, capture_output=True, env={**os.environ, "DESTDIR": str(tmp_path / "root")})
+    subprocess.run([*install, tmp_path / "opt"], check=True, capture_output=True)
+    assert {path.name for path in (tmp_path / "root").iterdir()} == {"etc", "usr"}
+    assert len([*(tmp_path / "root/etc/podman_hpc/modules.d").iterdir()]) == len([*(tmp_path / "opt/etc/podman_hpc/modules.d").iterdir()]) == 11
+    assert not (tmp_path / "root/usr/etc").exists()
+    for prefix in (tmp_path / "root/usr", tmp_path / "opt"):
+        assert {path.name for path in (prefix / "bin").iterdir()} >= {"podman-hpc", "podman_hpc_hook", "hook_tool"}
+        assert os.readlink(prefix / "bin/hook_tool") == "podman_hpc_hook"
+    moved = (tmp_path / "opt").rename(tmp_path / "moved")
+    shown = subprocess.run([moved / "bin/podman_hpc_hook", "--explain", "--root=/tmp", "--env=ENABLE_GPU=1"], check=True, capture_output=True, text=True).stdout
+    assert f"copy {moved}/etc/podman_hpc/01-gpu.conf to /etc/ld.so.conf.d/02-gpu.conf" in shown
 
 
 def test_unit_tests_run_under_valgrind(source_dir, build_dir, tmp_path):

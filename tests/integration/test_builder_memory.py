@@ -1,4 +1,4 @@
-"""The image builder's memory does not grow with the image: docs/conversion.md says how much it is."""
+"""The image builder's memory does not grow with the image: docs/measurements/conversion.md says how much it is."""
 
 import gzip
 import hashlib
@@ -100,6 +100,11 @@ def peak_memory(command):
     return process.returncode, peak
 
 
+def is_sanitized(builder):
+    content = builder.read_bytes()
+    return b"__asan_init" in content or b"__tsan_init" in content
+
+
 @pytest.mark.parametrize("content, entries", [(large_files, 16), (many_files, 101_000)])
 def test_memory_is_bounded_for(tmp_path, build_dir, content, entries):
     write_layout(tmp_path / "layout", content)
@@ -109,5 +114,19 @@ def test_memory_is_bounded_for(tmp_path, build_dir, content, entries):
     listed = subprocess.run(["unsquashfs", "-lc", tmp_path / "image.squashfs"], check=True, capture_output=True, text=True).stdout
     assert len([line for line in listed.splitlines() if line.startswith("squashfs-root/")]) >= entries - 1000
     assert peak > 5 * MIB
-    if b"__asan_init" not in builder.read_bytes() and b"__tsan_init" not in builder.read_bytes():
+    if not is_sanitized(builder):
         assert peak < LIMIT, f"{peak / MIB:.0f} MiB"
+
+
+@pytest.mark.parametrize("mebibytes", [32, 90])  # too few for the stacks of threads, and for contents
+def test_limits_that_are_too_low_are_named(tmp_path, build_dir, mebibytes):
+    builder = build_dir / "sarus-image-builder"
+    if is_sanitized(builder):
+        pytest.skip("sanitizers reserve more memory than any limit")
+    write_layout(tmp_path / "layout", many_files)
+    result = subprocess.run(["prlimit", f"--as={mebibytes * MIB}", builder, "build", tmp_path / "layout", tmp_path / "image.squashfs", "--progress", "none"],
+                            capture_output=True, text=True)
+    cause, hint = result.stderr.splitlines()
+    assert result.returncode == 1 and cause in ("Resource temporarily unavailable", "The image builder ran out of memory")
+    assert hint == "Limits of memory or processes may be too low for it (ulimit -v, ulimit -u)"
+    assert not (tmp_path / "image.squashfs").exists()

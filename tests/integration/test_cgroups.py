@@ -69,6 +69,41 @@ def test_users_may_give_the_same_name_to_their_containers(place, runtime, engine
             container.communicate()
 
 
+@pytest.mark.parametrize("options", [[], ["--device=/dev/kmsg:r"]], ids=["no-rules", "rules"])
+def test_the_end_of_a_container_spares_another_users_of_the_same_name(place, runtime, engines, load_image, plain_busybox, other_user, options):
+    """runc kills what is in the cgroup of a container that ends."""
+    first = place("setuid")
+    second = first.variant(user=other_user)
+    mine, theirs = (load_image(engines("setuid", runtime).variant(user=engine.user), "busybox", plain_busybox) for engine in (first, second))
+    other = second.start("run", "--name=same", *options, theirs, "sh", "-c", "echo ready; read line; echo alive")
+    try:
+        assert other.stdout.readline() == "ready\n", other.stderr.read()
+        first.run(mine, "true", options=["--name=same", *options])
+        assert other.communicate("x\n", timeout=20) == ("alive\n", "")
+    finally:
+        other.kill()
+        other.communicate()
+
+
+def test_no_name_of_a_container_leads_to_a_cgroup_that_is_there(place, image, layout):
+    """Neither are the processes in it killed, nor its device rules changed, nor is it removed."""
+    hierarchies = ["unified"] if layout == "unified" else ["devices", "pids", "freezer"]
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(cgroup(name)) for name in hierarchies]
+        daemon = subprocess.Popen(["sleep", "60"])
+        try:
+            (folders[0] / "cgroup.procs").write_text(str(daemon.pid))
+            rules = [path.read_text() for path in folders[0].glob("devices.list")]
+            result = place("setuid").run(image("setuid"), "cat", "/proc/self/cgroup", options=[f"--name={folders[0].name}", "--device=/dev/kmsg:r"])
+            assert f":/{folders[0].name}\n" not in result.stdout
+            assert daemon.poll() is None
+            assert all(folder.is_dir() for folder in folders)
+            assert [path.read_text() for path in folders[0].glob("devices.list")] == rules
+        finally:
+            daemon.kill()
+            daemon.wait()
+
+
 # An OCI runtime which sees both versions of cgroups, in crun's words; it writes them where crun does.
 REFUSING = """
 #include <fcntl.h>
@@ -105,20 +140,35 @@ def test_a_runtime_that_refuses_the_layout_is_named_with_the_cure(engines, image
 
 
 @contextlib.contextmanager
+def mounted(hierarchy):
+    """Where a hierarchy is mounted; that of version 2 is not mounted everywhere, so it is mounted once more."""
+    if hierarchy != "unified":
+        yield pathlib.Path("/sys/fs/cgroup") / hierarchy
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["mount", "-t", "cgroup2", "cgroup2", folder], check=True)
+        try:
+            yield pathlib.Path(folder)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+@contextlib.contextmanager
 def cgroup(hierarchy, limits=None):
     """A job's cgroup, as a workload manager makes it: (its folder, its path in the hierarchy)."""
-    folder = pathlib.Path("/sys/fs/cgroup") / hierarchy / f"sarus-job-{os.getpid()}"
-    folder.mkdir()
-    try:
-        for name, value in (limits or {}).items():
-            (folder / name).write_text(value)
-        yield folder
-        assert [path.name for path in folder.iterdir() if path.is_dir()] == [], "a container's cgroup is left behind"
-    finally:
-        system.eventually(lambda: not (folder / "cgroup.procs").read_text())
-        for child in [path for path in folder.iterdir() if path.is_dir()]:
-            child.rmdir()
-        folder.rmdir()
+    with mounted(hierarchy) as tree:
+        folder = tree / f"sarus-job-{os.getpid()}"
+        folder.mkdir()
+        try:
+            for name, value in (limits or {}).items():
+                (folder / name).write_text(value)
+            yield folder
+            assert [path.name for path in folder.iterdir() if path.is_dir()] == [], "a container's cgroup is left behind"
+        finally:
+            system.eventually(lambda: not (folder / "cgroup.procs").read_text())
+            for child in [path for path in folder.iterdir() if path.is_dir()]:
+                child.rmdir()
+            folder.rmdir()
 
 
 def run_in(folders, engine, *arguments):
@@ -141,6 +191,8 @@ def test_container_stays_in_the_cgroups_of_its_job(place, image, layout, mode, o
         for name in hierarchies:
             found = paths["" if name == "unified" else name]
             assert f"{found}/".startswith(f"/{folders[0].name}/"), f"{name}: {found}"
+        # Slurm ends what is in the job's own cgroup of this hierarchy, and does not look into those below.
+        assert layout == "unified" or paths["freezer"] == f"/{folders[0].name}"
 
 
 @contextlib.contextmanager

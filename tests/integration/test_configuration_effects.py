@@ -231,7 +231,7 @@ def test_image_mount(configured, image, home_base, value, by_kernel):
     try:
         assert process.stdout.readline() == "ready\n", process.stderr.read()
         devices = [name for name, file in system.loop_devices().items() if file.startswith(str(home_base))]
-        servers = [name for name in test_kills.children(process.pid) if name.startswith("squashfuse")]
+        servers = [name for name in test_kills.children(process.pid) if name == "sarus-squashfs"]
         assert (len(devices), len(servers)) == ((1, 0) if by_kernel else (0, 1))
     finally:
         process.communicate("\n", timeout=30)
@@ -279,7 +279,8 @@ def test_repository_metadata_lock_timings(configured, image):
     index = engine.user.home / ".sarus" / "metadata.json"
     with open(index, "rb") as locked:
         fcntl.flock(locked, fcntl.LOCK_EX)
-        result = engine.sarus("images")
+        result = engine.sarus("rmi", image)
+        assert engine.sarus("images").returncode == 0
         assert engine.output(image, "echo", "no lock") == "no lock"
     assert (result.returncode, result.stdout) == (1, "")
     *warnings, error, hint = result.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""etc/sarus.schema.json says the same about a sarus.json as the program: both judge the corpus in tests/data/sarus_json.
+"""The printed sarus.schema.json says the same about a sarus.json as the program: both judge the corpus in tests/data/sarus_json.
 
 The program's half of the comparison is the unit test SiteConfigCorpus.
 """
@@ -19,8 +19,8 @@ CASES = json.loads((DATA / "cases.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def validator():
-    schema = json.loads((ETC / "sarus.schema.json").read_text())
+def validator(build_dir):
+    schema = json.loads((build_dir / "etc/sarus.schema.json").read_text())
     jsonschema.Draft7Validator.check_schema(schema)
     jsonschema.Draft7Validator.check_schema(json.loads((ETC / "definitions.schema.json").read_text()))
     with warnings.catch_warnings():
@@ -33,7 +33,8 @@ def validator():
 def test_schema_judges_like_the_program(validator, case):
     document = {key: value for key, value in {**MINIMAL, **case.get("set", {})}.items() if key not in case.get("remove", [])}
     errors = [error.message for error in validator.iter_errors(document)]
-    assert (errors == []) == case["valid"], errors
+    # The program ignores what Sarus 1.7 ignored. Editors and configuration management shall find it.
+    assert (errors == []) == (case["valid"] and "ignored" not in case), errors
 
 
 def test_documentation_example_is_valid(validator):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 
@@ -36,7 +37,7 @@ def only_programs(tmp_path, *names):
     """A PATH in which the tools of the script exist and, of the optional programs, `names` alone."""
     directory = tmp_path / "path"
     directory.mkdir()
-    tools = "dirname basename id find chown chmod mkdir mktemp cat mv cp rm sed grep cut getent sync stat sh".split()
+    tools = "dirname basename id find chown chgrp chmod mkdir mktemp cat mv cp rm sed grep cut getent sync stat sh sha256sum".split()
     for name in [*tools, *names]:
         (directory / name).symlink_to(system.program(name))
     return str(directory)
@@ -63,6 +64,8 @@ def test_documented_output(prefix):
         "Setting local repository base directory to: /home",
         "Setting centralized repository directory to: /var/sarus/centralized_repository",
         "Successfully configured etc/sarus.json.",
+        "Configuring etc/hooks.d/07-ssh-hook.json",
+        "Configuring etc/hooks.d/09-slurm-global-sync-hook.json",
         "To execute sarus commands run first:",
         f"export PATH={prefix}/bin:${{PATH}}",
         "To persist that for future sessions, consider adding the previous line to your .bashrc or equivalent file",
@@ -79,13 +82,14 @@ def test_only_the_starter_becomes_set_user_id(prefix):
 def test_everything_belongs_to_root_and_is_writable_by_root_alone(prefix):
     for path in [prefix, *prefix.rglob("*")]:
         os.chown(path, 12345, 12345, follow_symlinks=False)
-        path.chmod(path.stat().st_mode | 0o022)
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o022)
     assert configure(prefix).returncode == 0
     for path in [prefix, *prefix.rglob("*")]:
         if path.relative_to(prefix).parts[:1] == ("share",):
             continue
         status = path.lstat()
-        assert (status.st_uid, status.st_gid) == (0, 0) and not status.st_mode & 0o022, path
+        assert (status.st_uid, status.st_gid) == (0, 0) and (path.is_symlink() or not status.st_mode & 0o022), path
 
 
 def test_bundle_directory_is_created(prefix):
@@ -108,7 +112,7 @@ def test_repository_directories_from_the_environment(prefix):
     assert result.returncode == 0, result.stderr
     configuration = json.loads((prefix / "etc/sarus.json").read_text())
     assert configuration["localRepositoryBaseDir"] == "/users"
-    assert configuration["userMounts"] == {"notAllowedPrefixesOfPath": ["/etc", "/var", "/opt/sarus"], "notAllowedPaths": ["/opt"]}
+    assert configuration["userMounts"] == {"notAllowedPrefixesOfPath": ["/etc", "/var", str(prefix)], "notAllowedPaths": ["/opt"]}
     assert configuration["centralizedRepositoryDir"] == "/sarus & | x"
     assert "Setting local repository base directory to: /users" in result.stdout
 
@@ -120,12 +124,120 @@ def test_a_path_that_json_cannot_hold_is_refused(prefix, value):
     assert not (prefix / "etc/sarus.json").exists()
 
 
-def test_an_existing_configuration_is_backed_up(prefix):
+def contents(directory):
+    """Every file below a directory with what is in it."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file() and not path.is_symlink()}
+
+
+def test_running_it_again_changes_nothing(prefix):
+    first = configure(prefix)
+    before = contents(prefix)
+    second = configure(prefix)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout == first.stdout  # the documented output, also of an upgrade
+    assert contents(prefix) == before
+
+
+def test_an_existing_configuration_and_its_backup_stay(prefix):
+    """Whatever the administrator runs, and however often: the site's file is never replaced."""
     assert configure(prefix).returncode == 0
     (prefix / "etc/sarus.json").write_text('{"mine": true}')
+    (prefix / "etc/sarus.json.bak").write_text('{"older": true}')
+    for _ in range(2):
+        result = configure(prefix, SARUS_LOCAL_REPO_BASE_DIR="/users")
+        assert result.returncode == 0 and "Successfully configured etc/sarus.json." in result.stdout.splitlines()
+        assert (prefix / "etc/sarus.json").read_text() == '{"mine": true}'
+        assert (prefix / "etc/sarus.json.bak").read_text() == '{"older": true}'
+    new = json.loads((prefix / "etc/sarus.json.new").read_text())
+    assert new["prefixDir"] == str(prefix) and new["localRepositoryBaseDir"] == "/users"
+    assert "Kept etc/sarus.json, which this site has changed" in result.stdout.splitlines()  # nothing new since the first of the two
+
+
+def test_a_different_rendering_of_the_configuration_is_named(prefix):
+    """Also where the site has not changed the file: whether the new values hold is its decision."""
+    configure(prefix)
+    before = (prefix / "etc/sarus.json").read_text()
+    result = configure(prefix, SARUS_OCI_RUNTIME="runc")
+    assert (prefix / "etc/sarus.json").read_text() == before
+    assert json.loads((prefix / "etc/sarus.json.new").read_text())["runcPath"] == "/usr/bin/runc"
+    assert "Kept the existing etc/sarus.json. Compare it with what this version writes: etc/sarus.json.new" in result.stdout.splitlines()
+    assert configure(prefix).returncode == 0  # as at first: nothing is left to compare
+    assert not (prefix / "etc/sarus.json.new").exists()
+
+
+def test_hooks_and_proposals_use_the_directories_of_the_existing_configuration(prefix):
+    configure(prefix, SARUS_LOCAL_REPO_BASE_DIR="/users", SARUS_CENTRALIZED_REPO_DIR="/images")
+    shutil.copy(prefix / "etc/templates/hooks.d/09-slurm-global-sync-hook.json.in", prefix / "etc/hooks.d")
+    result = configure(prefix)
+    assert "HOOK_BASE_DIR=/users" in (prefix / "etc/hooks.d/09-slurm-global-sync-hook.json").read_text()
+    assert "Setting centralized repository directory to: /images" in result.stdout.splitlines()
+    assert not (prefix / "etc/sarus.json.new").exists()
+
+
+def test_a_hook_file_that_the_site_has_changed_stays(prefix):
+    template, hook = prefix / "etc/hooks.d/07-x.json.in", prefix / "etc/hooks.d/07-x.json"
+    template.write_text('{"path": "@INSTALL_PATH@/bin/x"}')
+    configure(prefix)
+    hook.write_text('{"path": "/site/x"}')
+    result = configure(prefix)
+    assert "Kept etc/hooks.d/07-x.json, which this site has changed" in result.stdout.splitlines()
+    template.write_text('{"path": "@INSTALL_PATH@/bin/y"}')  # as a new version has it
+    result = configure(prefix)
+    assert "Kept the existing etc/hooks.d/07-x.json. Compare it with what this version writes: etc/hooks.d/07-x.json.new" in result.stdout.splitlines()
+    assert hook.read_text() == '{"path": "/site/x"}'
+    assert json.loads((prefix / "etc/hooks.d/07-x.json.new").read_text()) == {"path": f"{prefix}/bin/y"}
+
+
+def test_files_that_nobody_has_changed_follow_their_templates_and_are_kept_as_numbered_copies(prefix):
+    template, hook = prefix / "etc/hooks.d/07-x.json.in", prefix / "etc/hooks.d/07-x.json"
+    for number in range(3):
+        template.write_text(f'{{"path": "/{number}"}}')
+        assert configure(prefix).returncode == 0
+    assert [hook.with_name(f"07-x.json{suffix}").read_text() for suffix in (".~1~", ".~2~", "")] == ['{"path": "/0"}', '{"path": "/1"}', '{"path": "/2"}']
+    assert not hook.with_name("07-x.json.new").exists()
+
+
+def test_the_files_of_an_installation_without_records_stay(prefix):
+    """As Sarus 1.7 leaves them."""
+    shutil.copy(prefix / "etc/templates/hooks.d/01-timestamp-hook.json.in", prefix / "etc/hooks.d")
+    (prefix / "etc/hooks.d/01-timestamp-hook.json").write_text("{}")
     assert configure(prefix).returncode == 0
-    assert json.loads((prefix / "etc/sarus.json.bak").read_text()) == {"mine": True}
-    assert json.loads((prefix / "etc/sarus.json").read_text())["prefixDir"] == str(prefix)
+    assert (prefix / "etc/hooks.d/01-timestamp-hook.json").read_text() == "{}"
+    assert f"{prefix}/bin/timestamp_hook" in (prefix / "etc/hooks.d/01-timestamp-hook.json.new").read_text()
+
+
+def test_records_show_what_the_site_has_changed(prefix):
+    configure(prefix)
+    (prefix / "etc/apparmor.d/sarus-starter").write_text("mine")
+    check = subprocess.run(["sha256sum", "--check", "--quiet", "etc/rendered.sha256"], cwd=prefix, capture_output=True, text=True)
+    assert check.stdout == "etc/apparmor.d/sarus-starter: FAILED\n"
+
+
+def test_links_that_somebody_left_in_the_installation_lead_nowhere(prefix, tmp_path):
+    """The files may have belonged to a user until now."""
+    victim, directory = tmp_path / "victim", tmp_path / "directory"
+    victim.write_text("untouched")
+    directory.mkdir()
+    configure(prefix)
+    for name in ("set-user-id-root", "rendered.sha256.new"):
+        (prefix / "etc" / name).unlink(missing_ok=True)
+        (prefix / "etc" / name).symlink_to(victim)
+    (prefix / "etc/sarus.json.new").symlink_to(directory)
+    (prefix / "etc/rendered.sha256").unlink()
+    (prefix / "etc/rendered.sha256").symlink_to(directory)
+    assert configure(prefix, SARUS_OCI_RUNTIME="runc").returncode == 0
+    assert victim.read_text() == "untouched" and list(directory.iterdir()) == []
+    assert (prefix / "etc/sarus.json.new").is_file() and not (prefix / "etc/sarus.json.new").is_symlink()
+
+
+def test_the_group_that_may_start_containers_stays(prefix, user):
+    configure(prefix)
+    starter = prefix / "libexec/sarus-starter"
+    os.chown(starter, 0, user.gid)
+    starter.chmod(0o4750)
+    result = configure(prefix)
+    assert f"Only members of the group {user.gid} may start containers, as before" in result.stdout.splitlines()
+    assert (stat.S_IMODE(starter.stat().st_mode), starter.stat().st_gid) == (0o4750, user.gid)
 
 
 def test_configuration_values(prefix):
@@ -155,12 +267,12 @@ def test_a_missing_needed_program_is_named_with_its_package(prefix, tmp_path, pr
 
 
 def test_programs_of_the_installation_come_first(prefix):
-    for name in ("skopeo", "umoci", "runc.amd64", "tini-static-amd64"):
+    for name in ("skopeo", "runc.amd64", "tini-static-amd64"):
         (prefix / "bin" / name).write_bytes(b"#!/bin/sh\n")
         (prefix / "bin" / name).chmod(0o755)
     assert configure(prefix).returncode == 0
     configuration = json.loads((prefix / "etc/sarus.json").read_text())
-    assert configuration["skopeoPath"] == f"{prefix}/bin/skopeo" and configuration["umociPath"] == f"{prefix}/bin/umoci"
+    assert configuration["skopeoPath"] == f"{prefix}/bin/skopeo"
     assert configuration["runcPath"] == f"{prefix}/bin/runc.amd64" and configuration["initPath"] == f"{prefix}/bin/tini-static-amd64"
 
 
@@ -176,11 +288,51 @@ def test_hook_templates_are_rendered(prefix):
     assert json.loads((prefix / "etc/hooks.d/07-x.json").read_text()) == {"path": f"{prefix}/bin/x", "env": ["BASE=/users"]}
 
 
+def test_glibc_template_lists_the_libraries_of_this_machine(prefix):
+    """Not every machine has them in /lib64."""
+    shutil.copy(prefix / "etc/templates/hooks.d/04-glibc-hook.json.in", prefix / "etc/hooks.d")
+    configure(prefix)
+    hook = json.loads((prefix / "etc/hooks.d/04-glibc-hook.json").read_text())["hook"]
+    environment = dict(entry.split("=", 1) for entry in hook["env"])
+    names = [os.path.basename(path) for path in environment["GLIBC_LIBS"].split(":")]
+    assert all(os.path.isfile(path) for path in environment["GLIBC_LIBS"].split(":"))
+    assert names[0] == "libc.so.6" and "libm.so.6" in names and any(name.startswith("ld-") for name in names)
+    check = subprocess.run([hook["path"], "--check"], env=environment, capture_output=True, text=True, check=False)
+    assert check.returncode == 0, check.stdout
+
+
+def test_templates_run_glibc_before_mpi(prefix):
+    """The C library that the host's MPI needs must be there when the MPI hook looks for it."""
+    names = [next((prefix / "etc/templates/hooks.d").glob(f"*-{hook}-hook.json.in")).name for hook in ("glibc", "mpi", "ldcache")]
+    assert names == sorted(names)
+
+
+def test_template_of_the_slurm_hook_finds_users_and_their_directories(prefix):
+    shutil.copy(prefix / "etc/templates/hooks.d/09-slurm-global-sync-hook.json.in", prefix / "etc/hooks.d")
+    result = configure(prefix, SARUS_LOCAL_REPO_BASE_DIR=str(prefix))
+    assert "Configuring etc/hooks.d/09-slurm-global-sync-hook.json" in result.stdout.splitlines()
+    hook = json.loads((prefix / "etc/hooks.d/09-slurm-global-sync-hook.json").read_text())["hook"]
+    environment = dict(entry.split("=", 1) for entry in hook["env"])
+    assert environment == {"HOOK_BASE_DIR": str(prefix), "PASSWD_FILE": f"{prefix}/etc/passwd"}
+    check = subprocess.run([hook["path"], "--check"], env=environment, capture_output=True, text=True, check=False)
+    assert check.returncode == 0, check.stdout
+
+
 def test_apparmor_profile_is_for_the_starter_of_this_installation(prefix):
     configure(prefix)
     lines = (prefix / "etc/apparmor.d/sarus-starter").read_text().splitlines()
     assert f'profile sarus-starter "{prefix}/libexec/sarus-starter" flags=(unconfined) {{' in lines
     assert "  userns," in lines and not any("@INSTALL_PATH@" in line for line in lines)
+
+
+def test_plugin_for_slurm_is_roots_and_named_for_plugstack(prefix):
+    plugin = prefix / "lib/slurm/spank_sarus.so"
+    if not plugin.exists():
+        pytest.skip("the plugin was not built: Slurm's headers are missing (Debian package libslurm-dev)")
+    plugin.chmod(0o777)
+    configure(prefix)
+    assert f"required {plugin}" in (prefix / "etc/plugstack.conf").read_text().splitlines()
+    assert plugin.stat().st_mode & 0o022 == 0 and plugin.stat().st_uid == 0
 
 
 def test_a_writable_parent_is_reported(installed, opt):

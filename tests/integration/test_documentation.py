@@ -27,17 +27,20 @@ def tree(build_dir, tmp_path_factory):
     return prefix
 
 
-def test_manual_of_the_configuration_has_every_key(source_dir):
-    schema = json.loads((source_dir / "etc" / "sarus.schema.json").read_text())
-    text = (source_dir / "docs" / "man" / "sarus.json.5").read_text()
+def test_manual_of_the_configuration_has_every_key(tree):
+    schema = json.loads((tree / "etc" / "sarus.schema.json").read_text())
+    text = (tree / "share" / "man" / "man5" / "sarus.json.5").read_text()
     words = set(re.findall(r"[$\w.]+\w", text))
     assert [key for key in keys(schema) if key not in words] == []
 
 
 def test_manual_of_the_configuration_lists_the_options_of_mksquashfs(source_dir):
-    understood = set(re.findall(r'"(-[A-Za-z-]+)"', (source_dir / "src/image/build/squashfs_options.cpp").read_text()))
+    source = (source_dir / "src/image/build/write/squashfs_options.cpp").read_text()
+    understood = set(re.findall(r'"(-[A-Za-z-]+)"', source))
+    compressors = set(re.findall(r'Compressor{.name = "(\w+)"', source))
     text = (source_dir / "docs" / "man" / "sarus.json.5").read_text().replace("\\-", "-")
     assert len(understood) > 30 and [option for option in sorted(understood) if not re.search(rf"{option}(?![\w-])", text)] == []
+    assert compressors and compressors == set(re.search(r'"-comp (.*)', text)[1].replace('"', "").split(" | "))
 
 
 def test_manual_pages_are_installed_and_correct_roff(tree, source_dir):
@@ -57,7 +60,15 @@ def test_every_program_has_a_manual_page_with_its_name(tree):
         page = tree / "share" / "man" / "man1" / f"{program.name}.1"
         assert page.exists(), f"{program.name} has no manual page"
         title, name, text = page.read_text().split("\n", 3)[:3]
-        assert title.startswith(f".TH {program.name.upper()} 1 ") and name == ".SH NAME" and text.startswith(f"{program.name} \\- ")
+        names = text.partition(" \\- ")[0].split(", ")
+        assert title.startswith(f".TH {names[0].upper()} 1 ") and name == ".SH NAME" and program.name in names
+
+
+def test_manual_lists_the_identifiers_of_errors(source_dir):
+    used = {name for file in (source_dir / "src").rglob("*.cpp") for name in re.findall(r'setId\("([^"]+)"\)', file.read_text())}
+    text = (source_dir / "docs" / "man" / "sarus.1").read_text().replace("\\-", "-")
+    section = text.split(".SH ERROR IDENTIFIERS")[1].split(".SH")[0]
+    assert used == set(re.findall(r"^\.TP\n\.B (.+)$", section, re.MULTILINE))
 
 
 def test_hook_files_in_manual_pages_are_complete(source_dir):
@@ -146,8 +157,29 @@ autoload -U compinit && compinit -u -d {tmp_path}/dump; print ready\n""")
         os.close(terminal)
 
 
+def test_links_between_documents_lead_to_files(source_dir):
+    documents = [*source_dir.glob("*.md"), *source_dir.glob("docs/**/*.md"), *source_dir.glob("tests/**/*.md")]
+    links = [(document, target) for document in documents for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())]
+    assert len(links) > 20 and [f"{document}: {target}" for document, target in links if not (document.parent / target).exists()] == []
+
+
+def test_documents_named_in_sources_exist(source_dir):
+    files = [file for folder in ("bench", "cmake", "etc", "scripts", "src", "tests") for file in (source_dir / folder).rglob("*")
+             if file.is_file() and "corpus" not in file.parts]
+    named = {name for file in files for name in re.findall(r"\bdocs/[\w./-]+\.(?:md|[15])\b", file.read_text(errors="replace"))}
+    assert len(named) > 5 and [name for name in sorted(named) if not (source_dir / name).exists()] == []
+
+
+def test_architecture_names_sources_that_exist(source_dir):
+    src = source_dir / "src"
+    rooms = "|".join(folder.name for folder in src.iterdir() if folder.is_dir())
+    named = set(re.findall(rf"`(?:src/)?((?:{rooms})/[\w/.]*)`", (source_dir / "ARCHITECTURE.md").read_text()))
+    assert len(named) > 10 and [name for name in sorted(named) if not (src / name).exists() and not any(src.glob(f"{name}.?pp"))] == []
+
+
 def compatibility_rows(source_dir):
-    for line in (source_dir / "docs" / "compatibility.md").read_text().splitlines():
+    pages = [source_dir / "docs/reference" / name for name in ("compatibility.md", "podman_hpc_compatibility.md")]
+    for line in "".join(page.read_text() for page in pages).splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) == 4 and cells[0] not in ("documented", "---"):
             yield cells

@@ -7,8 +7,6 @@ import pathlib
 import pytest
 from helpers import system
 
-pytestmark = pytest.mark.asroot
-
 
 @pytest.fixture
 def planned(engine, busybox):
@@ -49,11 +47,11 @@ def test_the_plan_is_what_the_container_gets(planned, engine, busybox):
 def test_nothing_is_run_or_created(engine, busybox, workspace):
     target = workspace / f"made-{engine.mode}-{engine.runtime}"
     state = pathlib.Path(f"/run/sarus/{engine.user.uid}")
-    existed = state.exists()
+    known = engine.user.uid == 0 or state.exists()  # other tests have containers of root's
     result = engine.sarus("run", "--dry-run", "--name=planned", busybox, "touch", target)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("Container planned (nothing was started)\n")
-    assert not target.exists() and state.exists() == existed
+    assert not target.exists() and (known or not state.exists())
     assert "planned" not in engine.sarus("ps").stdout
 
 
@@ -69,7 +67,7 @@ def test_what_run_would_refuse_is_refused(user_engine, load_image, plain_busybox
 def test_json_alone_has_no_meaning(user_engine, load_image, plain_busybox):
     result = user_engine.sarus("run", "--json", load_image(user_engine, "busybox", plain_busybox), "true")
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.splitlines()[0].startswith("The option '--json' needs '--dry-run'")
+    assert result.stderr.splitlines()[0].startswith("The option '--json' requires '--dry-run'")
 
 
 def test_hooks_are_shown_with_their_conditions_and_do_not_run(make_setuid_prefix, setuid_engine, load_image, plain_busybox, opt):

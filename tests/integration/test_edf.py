@@ -6,8 +6,6 @@ import os
 import pytest
 from helpers import installation
 
-pytestmark = pytest.mark.asroot
-
 
 @pytest.fixture(params=["setuid-crun", "rootless-crun", "root-crun"])
 def edf_engine(request, engines):
@@ -119,6 +117,16 @@ def test_environment_is_the_same_option(edf):
     assert result.stdout == "works\n", result.stderr
 
 
+def test_definition_can_come_from_a_descriptor(edf):
+    """As a shell's <(PROGRAM) names it."""
+    read, write = os.pipe()
+    os.fchown(read, edf.engine.user.uid, edf.engine.user.gid)
+    os.write(write, f'image = "{edf.image}"\n'.encode())
+    os.close(write)
+    assert edf.engine.output(f"--edf=/dev/fd/{read}", "echo", "started", pass_fds=[read]) == "started"
+    os.close(read)
+
+
 def test_paths_are_relative_to_the_current_directory(edf):
     edf.write("job", "")
     assert edf.output("./edf/job.toml", "echo", "works") == "works"
@@ -186,7 +194,7 @@ def test_nothing_in_a_value_is_executed(edf):
     ("devices = ['gpu']", ":2: devices[0]: Invalid device request 'gpu'"),
     ("devices = ['v.com/gpu=0']", "Unknown CDI device 'v.com/gpu=0'"),
     ("workdir = 'here'", ":2: workdir: The working directory 'here' is invalid"),
-    ("[env]\nA = '$(id)'", ":3: env.A: a '$' without the name of a variable"),
+    ("[env]\nA = '$(id)'", ":3: env.A: the name of a variable is missing after '$'"),
     ("[annotations]\nrun.oci.x = 'y'", "'run.oci.x' is reserved for the administrator"),
 ])
 def test_bad_input_is_one_line_with_file_and_key(edf, text, message):

@@ -35,7 +35,8 @@ def installed_with(engines, make_setuid_prefix):
 
     def make(runtime, allowed):
         if (runtime, allowed) not in made:
-            made[runtime, allowed] = make_setuid_prefix(f"entry-{runtime}-{allowed}", runtime, allowRootless=allowed)
+            nothing = {"notAllowedPrefixesOfPath": [], "notAllowedPaths": []}  # else the prefix could not be mounted
+            made[runtime, allowed] = make_setuid_prefix(f"entry-{runtime}-{allowed}", runtime, allowRootless=allowed, userMounts=nothing)
         return engines("setuid", runtime).variant(prefix=made[runtime, allowed], sandbox=("--fuse",))
 
     return make

@@ -99,7 +99,7 @@ def test_what_is_no_gpu_is_explained_and_the_container_does_not_start(make_bundl
     assert result.returncode != 0
     said = result.stderr + bundle.log.read_text()
     assert "which is no AMD GPU of this node" in said
-    assert "there are: 0 (GPU-18f8a8b5b6c25f66), 1 (GPU-18f8a8b5b6c2ffff)" in said
+    assert "There are: 0 (GPU-18f8a8b5b6c25f66), 1 (GPU-18f8a8b5b6c2ffff)" in said
 
 
 def test_display_adapter_without_render_node_is_no_gpu(make_bundle, hook):

@@ -122,6 +122,14 @@ def test_documented_examples_work(make_bundle, runtime, stage):
     assert (bundle.root / "usr/libexec/onload/apps").is_dir()
 
 
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+@pytest.mark.parametrize("arguments", [[], ["--mode=copy"]])
+def test_read_only_container_gets_the_same(make_bundle, runtime, arguments):
+    bundle = make_bundle(runtime)
+    add_program(bundle)
+    assert bundle.probed("OCI_NVIDIA=compute", program=["/bin/show"], arguments=arguments, readonly=True) == ["cuda of the host"]
+
+
 @pytest.mark.parametrize("arguments", [[], ["--mode=copy"]])
 def test_program_finds_the_library_by_its_soname_through_the_cache(make_bundle, arguments):
     bundle = make_bundle()
@@ -151,8 +159,8 @@ def refused(bundle, *environment, **keywords):
 def test_unknown_feature_is_explained_before_anything_is_changed(make_bundle):
     bundle = make_bundle()
     said = refused(bundle, "OCI_NVIDIA=all", "OCI_SOLARFLARE=onlaod")
-    assert "OCI_SOLARFLARE holds 'onlaod', which is no feature of /etc/oci-decorator/oci-decorator.d/onload.json" in said
-    assert "there are: all, none, onload" in said
+    assert "OCI_SOLARFLARE holds 'onlaod', which is not a feature of /etc/oci-decorator/oci-decorator.d/onload.json" in said
+    assert "There are: all, none, onload" in said
     assert not (bundle.root / "usr/lib64/nvidia").exists()
 
 
@@ -215,16 +223,27 @@ def test_nothing_is_created_in_directories_of_the_user(make_bundle, arguments):
     assert list(volume.iterdir()) == []
 
 
-def test_inventory_that_others_can_write_is_refused(make_bundle):
+def test_inventory_that_others_can_write_is_refused_to_those_who_ask_for_it(make_bundle):
     bundle = make_bundle()
     os.chown(bundle.configuration / "nvidia.cfg", 1000, 1000)
-    assert "nvidia.cfg is not root's alone" in refused(bundle)
+    assert "nvidia.cfg is not root's alone" in refused(bundle, "OCI_NVIDIA=all")
+    assert bundle.probed("OCI_SOLARFLARE=all") == ["missing"] * 4 + ONLOAD
 
 
-def test_broken_inventory_is_named(make_bundle):
+def test_broken_inventory_harms_only_containers_that_ask_for_it(make_bundle):
     bundle = make_bundle()
     bundle.add("vendor.json", '{"activation_flag": "A", "driver_feature": ["a"], "inventory": {"a": {"libraries": ["/x/../y"]}}}')
-    assert "vendor.json: inventory.a.libraries[0]: expected a path without" in refused(bundle)
+    bundle.add("zz.json", '{"activation_flag" : "B", "driver_feature": [')
+    bundle.add("zzz.json", "nonsense")
+    assert "vendor.json: inventory.a.libraries[0]: expected a path without" in refused(bundle, "A=1")
+    assert "zz.json: not valid JSON" in refused(bundle, "B=all")
+    assert bundle.probed("OCI_SOLARFLARE=all", "A=none") == ["missing"] * 4 + ONLOAD
+    assert "Ignoring an inventory: /etc/oci-decorator/oci-decorator.d/zzz.json: not valid JSON" in bundle.log.read_text()
+
+
+@pytest.mark.parametrize("value", ["1", "true", "ALL", "yes", "on"])
+def test_usual_words_switch_a_vendor_on(make_bundle, value):
+    assert make_bundle().probed(f"OCI_SOLARFLARE={value}") == ["missing"] * 4 + ONLOAD
 
 
 def test_node_without_inventories_is_left_alone_unless_a_directory_is_named(make_bundle):

@@ -40,6 +40,12 @@ def test_library_is_found_through_the_cache_alone(bundle, hook):
 
 
 @pytest.mark.parametrize("stage", ["prestart", "createRuntime", "createContainer"])
+def test_cache_of_a_read_only_container_is_written(bundle, hook, stage):
+    result = bundle.run(["/bin/ask"], [(stage, hook, {})], readonly=True)
+    assert result.returncode == 0, result.stderr + bundle.log.read_text()
+
+
+@pytest.mark.parametrize("stage", ["prestart", "createRuntime", "createContainer"])
 def test_mounted_library_is_found(bundle, hook, stage):
     shutil.rmtree(bundle.root / "opt")
     mounts = [{"destination": "/opt", "type": "bind", "source": str(bundle.directory / "opt"), "options": ["rbind", "ro"]}]
@@ -103,15 +109,18 @@ def test_images_which_need_no_cache_are_left_alone(bundle, hook, kind):
 
 
 def test_root_that_cannot_be_written_is_an_error_unless_its_cache_is_right(bundle, hook):
-    script = f"mount --bind {bundle.root} {bundle.root}; mount -o remount,bind,ro {bundle.root}; exec \"$@\""
-    readonly = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
-    status, lines = update(bundle, hook, *readonly)
+    def with_root(mount):
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mount}; exec "$@"', "sh"]
+
+    (bundle.directory / "empty").mkdir()
+    # Without an upper directory, the filesystem itself cannot be written; the flag of a mount would be lifted meanwhile.
+    status, lines = update(bundle, hook, *with_root(f"mount -t overlay -o lowerdir={bundle.root}:{bundle.directory}/empty overlay {bundle.root}"))
     assert status == 1 and "Read-only file system" in lines[-1]
     time.sleep(0.05)
     update(bundle, hook)
     cache = bundle.root / "etc/ld.so.cache"
     before = cache.stat().st_mtime_ns
-    status, lines = update(bundle, hook, *readonly)
+    status, lines = update(bundle, hook, *with_root(f"mount --bind {bundle.root} {bundle.root}; mount -o remount,bind,ro {bundle.root}"))
     assert status == 0 and "exists" in lines[-1] and cache.stat().st_mtime_ns == before
 
 
@@ -160,6 +169,27 @@ def test_mounted_library_is_found_under_the_engine(hooks, image, bundle, workspa
     assert hooks.engine.run(image, "ask", options=libraries, check=False).returncode == 127
     hooks.add("ldcache", hooks.engine.prefix / "bin/ldcache_hook", ["createContainer"], env=["LDCONFIG_PATH=/sbin/ldconfig"])
     hooks.engine.run(image, "ask", options=libraries)
+    result = hooks.engine.run(image, "sh", "-c", "ask && ! touch /etc/new", options=[*libraries, "--read-only"])
+    assert "Read-only file system" in result.stderr
+
+
+def test_cache_says_nothing_of_a_mounted_file_that_the_user_cannot_read(hooks, hooks_engine, load_image, images, opt):  # noqa: F811
+    """A mount source needs no read permission of the user, and the image's links can lead to it."""
+    token = opt / "token-of-another-user"
+    token.write_text("/TOKEN-OF-ANOTHER-USER\n")
+    token.chmod(0o600)
+
+    def extra(layer):
+        layer.directory("lib64")
+        layer.file(str(hook_bundle.LINKER).lstrip("/"), hook_bundle.LINKER.read_bytes(), mode=0o755)
+        layer.symlink("etc/ld.so.conf", "/mnt/token")
+
+    image = load_image(hooks_engine, "ldcache-token", images.busybox(extra=extra))  # noqa: F811
+    hooks.add("ldcache", hooks.engine.prefix / "bin/ldcache_hook", ["createContainer"])
+    result = hooks.engine.run(image, "cat", "/etc/ld.so.cache", options=[f"--mount=type=bind,source={token},destination=/mnt/token"], text=False, check=False)
+    token.unlink()
+    assert b"glibc-ld.so.cache" in result.stdout and b"/lib64" in result.stdout, result.stderr
+    assert b"TOKEN" not in result.stdout
 
 
 def test_bad_state_is_an_error(hook):

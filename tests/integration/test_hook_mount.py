@@ -85,8 +85,8 @@ def failure(bundle, hook, arguments, **keywords):
 @pytest.mark.parametrize("stage", STAGES)
 def test_files_and_directories_are_mounted(bundle, hook, host, stage):
     arguments = [bind(host / "file", "/usr/local/lib/libexample.so.1"), "--mount", f"type=bind,src={host}/configs,dst=/etc/host_configs,readonly"]
-    assert probe(bundle, hook, arguments, ["/usr/local/lib/libexample.so.1", "/etc/host_configs/inner"], stage) == ["rw from the host",
-                                                                                                                "r configuration"]
+    found = probe(bundle, hook, arguments, ["/usr/local/lib/libexample.so.1", "/etc/host_configs/inner"], stage)
+    assert found == ["rw from the host", "r configuration"]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -110,6 +110,34 @@ def test_bad_requests_are_explained_and_the_container_does_not_start(crun_bundle
     assert "/nonexistent" in failure(crun_bundle, hook, [bind("/nonexistent", "/x")])
     missing = failure(crun_bundle, hook, ["--device=/dev/nonexistent"])
     assert 'Failed to check if file "/dev/nonexistent" is a device file. Stat failed: No such file or directory' in missing
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_destination_is_made_in_a_read_only_container_that_stays_so(bundle, hook, host, stage):
+    (bundle.root / "etc/image").write_text("of the image\n")
+    made = probe(bundle, hook, [bind(host / "file", "/opt/made")], ["/opt/made", "/etc/image"], stage, readonly=True)
+    assert made == ["rw from the host", "r of the image"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("readonly", [False, True])
+def test_destination_is_made_in_a_tmpfs_of_the_containers_own(bundle, hook, host, stage, readonly):
+    mounts = [{"destination": "/run", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=755"]}]
+    assert probe(bundle, hook, [bind(host / "configs", "/run/munge")], ["/run/munge/inner"], stage, mounts=mounts, readonly=readonly) == ["rw configuration"]
+
+
+@pytest.mark.parametrize("source", ["shared", "shared/part"])
+def test_nothing_is_created_in_a_tmpfs_of_the_host(bundle, hook, host, source):
+    """Nor in the tmpfs as a whole, nor in a directory of it."""
+    node = f"mkdir -p {host}/shared; mount -t tmpfs tmpfs {host}/shared; mkdir {host}/shared/part"
+    mounts = [{"destination": "/run", "type": "bind", "source": f"{host}/{source}", "options": ["rbind"]}]
+    assert "is mounted from elsewhere" in failure(bundle, hook, [bind(host / "file", "/run/made")], mounts=mounts, node=node)
+
+
+def test_file_and_directory_are_not_mounted_on_each_other(crun_bundle, hook, host):
+    assert "the destination is a directory and the source is not" in failure(crun_bundle, hook, [bind(host / "file", "/etc")])
+    (crun_bundle.root / "etc/file").write_text("")
+    assert "the destination is a file" in failure(crun_bundle, hook, [bind(host / "configs", "/etc/file")])
 
 
 def test_destination_never_leaves_the_root_filesystem(bundle, hook, host):

@@ -72,6 +72,15 @@ def test_program_gets_the_hosts_library(bundle, hook, host, stage):
     assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
 
 
+def test_read_only_root_is_no_reason_to_warn(bundle, hook, host):
+    install_mpi(bundle.root)
+    settings = variables(host, MPI_DEPENDENCY_LIBS=host / "libdep.so.1.3")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, settings)], readonly=True)
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
+    assert "WARN" not in result.stderr + bundle.log.read_text()  # of runc only failures would be seen
+    assert "libdep.so.1" in listed_libraries(bundle.root)
+
+
 def test_image_is_not_changed_by_replacing(bundle, hook, host):
     library = install_mpi(bundle.root)
     before = library.read_bytes()
@@ -83,6 +92,89 @@ def test_library_in_a_directory_of_ld_library_path_is_replaced(bundle, hook, hos
     install_mpi(bundle.root, "opt/mpi/lib")
     result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))], environment=["LD_LIBRARY_PATH=/opt/mpi/lib"])
     assert result.stdout == "host 12.2\n", result.stderr
+
+
+NEW, OLD = "-Wl,--enable-new-dtags", "-Wl,--disable-new-dtags"
+WAYS_TO_MPI = {
+    "DT_RPATH": ["-Wl,-rpath,/opt/mpi/lib", OLD],
+    "DT_RUNPATH": ["-Wl,-rpath,/nowhere:/opt/mpi/lib", NEW],
+    "$ORIGIN": ["-Wl,-rpath,$ORIGIN/../opt-of-program/../../opt/mpi/lib", NEW],
+    "of a dependency": [],
+    "of whoever asked for the dependency": ["-Wl,-rpath,/opt/mpi/lib:/opt/app/lib", OLD],
+}
+
+
+def install_behind_rpath(root, way, *, name="libmpi.so.12.1.8", soname="libmpi.so.12"):
+    """A program that finds its MPI in /opt/mpi/lib by an RPATH, and another MPI where the dynamic linker looks by itself."""
+    install_mpi(root, text="other of the image")
+    own = compile_library(root / "opt/mpi/lib" / name, mpi_source("container"), soname)
+    (own.parent / soname).symlink_to(name)
+    links = [own, *WAYS_TO_MPI[way]]
+    if "dependency" in way:
+        (root / "opt/mpi/lib/libmpi.so").symlink_to(name)
+        further = [] if "asked" in way else ["-Wl,-rpath,$ORIGIN/../../mpi/lib", NEW]
+        links = [compile_library(root / "opt/app/lib/libsolver.so.1", "const char* which_mpi(void);\nconst char* solve(void) { return which_mpi(); }\n",
+                                 "libsolver.so.1", links=[own, *further]), *(links[1:] or ["-Wl,-rpath,/opt/app/lib", NEW])]
+    (root / "usr/opt-of-program").mkdir()
+    return compile_program(root / "usr/bin/show", PROGRAM.replace("which_mpi", "solve") if "dependency" in way else PROGRAM, links)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_MPI)
+def test_mpi_that_the_program_finds_by_rpath_is_replaced(bundle, hook, host, way):
+    install_behind_rpath(bundle.root, way)
+    assert bundle.run(["show"], []).stdout == "container\n"
+    result = bundle.run(["show"], [("createContainer", hook, variables(host))])
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
+
+
+def test_mpi_behind_rpath_is_found_with_the_rights_of_the_containers_user(bundle, hook, host):
+    install_behind_rpath(bundle.root, "$ORIGIN")
+    result = bundle.run(["show"], [("createContainer", hook, variables(host))], user=1234)
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
+
+
+def test_mpi_behind_rpath_need_not_be_where_the_linker_looks_by_itself(bundle, hook, host):
+    install_behind_rpath(bundle.root, "DT_RUNPATH")
+    for library in (bundle.root / "usr/lib").glob("libmpi.so*"):
+        library.unlink()
+    (bundle.root / "script").write_text("#!/bin/show\n")
+    (bundle.root / "script").chmod(0o755)
+    for command in (["/bin/show"], ["/dev/init", "--", "show"], ["/script"]):
+        result = bundle.run(command, [("createContainer", hook, variables(host))])
+        if "init" not in command[0]:
+            assert result.stdout == "host 12.2\n", result.stderr + bundle.log.read_text()
+        assert "No MPI libraries" not in result.stderr + bundle.log.read_text()
+
+
+def test_program_with_an_incompatible_mpi_behind_rpath_does_not_start(bundle, hook, host):
+    """It would run without the host's MPI, although that of the linker cache can be replaced."""
+    install_behind_rpath(bundle.root, "DT_RPATH", name="libmpi.so.40.1.0", soname="libmpi.so.40")
+    result = bundle.run(["show"], [("createContainer", hook, variables(host))])
+    assert result.returncode != 0
+    assert "not ABI compatible with container's MPI library /opt/mpi/lib/libmpi.so.40.1.0, which /usr/bin/show uses" in result.stderr + bundle.log.read_text()
+
+
+def test_other_mpi_of_the_image_is_warned_about(bundle, hook, host):
+    install_mpi(bundle.root)
+    other = compile_library(bundle.root / "usr/lib/libmpi.so.40.1.0", mpi_source("other"), "libmpi.so.40")
+    other.with_name("libmpi.so.40").symlink_to(other.name)
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))])
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
+    if bundle.runtime == "crun":  # runc keeps back what successful hooks say
+        assert "Another MPI in the container is not replaced" in bundle.log.read_text()
+
+
+def test_mpi_library_without_counterpart_is_left_out(bundle, hook, host):
+    """What it needs does not matter: the image has no program that could use it."""
+    install_mpi(bundle.root)
+    fortran = compile_library(host / "fortran/libmpifort.so.12.2.0", "int ver2(void);\nint fortran(void) { return ver2(); }\n", "libmpifort.so.12",
+                              links=[host / "newer/libver.so.1"])
+    result = bundle.run(["/bin/show"], [("createContainer", hook, {"MPI_LIBS": f"{host / 'libmpi.so.12.2.0'}:{fortran}"})],
+                        annotations={"com.hooks.logging.level": "1"})
+    assert (result.stdout, result.returncode) == ("host 12.2\n", 0), result.stderr + bundle.log.read_text()
+    assert not (bundle.root / "usr/lib/libmpifort.so.12.2.0").exists()
+    if bundle.runtime == "crun":  # runc keeps back what successful hooks say
+        assert "libmpifort.so.12.2.0 is left out: the container has no such library" in bundle.log.read_text()
 
 
 def test_debians_name_of_mpich_is_replaced(bundle, hook, host):
@@ -109,7 +201,8 @@ def test_names_of_cray_and_of_the_standard_abi_are_known(bundle, hook, tmp_path,
 
 
 def test_standard_abi_is_replaced_beside_an_mpi_that_is_left_alone(bundle, hook, tmp_path):
-    """An image with Open MPI and a program for the standard ABI: only the latter is the host's to serve."""
+    """An image with Open MPI and a program for the standard ABI: only the latter is the host's to serve. A program that uses
+    the other one would be a job of single ranks."""
     directory = tmp_path / "vendor"
     standard = compile_library(directory / "libmpi_abi.so.1.0.0", mpi_source("vendor"), "libmpi_abi.so.1")
     own = compile_library(directory / "libmpi.so.12.2.0", mpi_source("vendor's own"), "libmpi.so.12")
@@ -118,7 +211,9 @@ def test_standard_abi_is_replaced_beside_an_mpi_that_is_left_alone(bundle, hook,
     install_mpi(bundle.root, name="libmpi_abi.so.1.0.0", soname="libmpi_abi.so.1")
     hooks = [("createContainer", hook, {"MPI_LIBS": f"{standard}:{own}"})]
     assert bundle.run(["/bin/show"], hooks).stdout == "vendor\n", bundle.log.read_text()
-    assert bundle.run(["/bin/show-open-mpi"], hooks).stdout == "Open MPI\n", bundle.log.read_text()
+    result = bundle.run(["/bin/show-open-mpi"], hooks)
+    assert (result.stdout, result.returncode != 0) == ("", True)
+    assert "container's MPI library /lib/libmpi.so.40.30.4, which /usr/bin/show-open-mpi uses" in result.stderr + bundle.log.read_text()
 
 
 @pytest.mark.parametrize("tools", [{}, {name: "/nonexistent" for name in ("LDCONFIG_PATH", "LDD_PATH", "READELF_PATH")}])
@@ -156,7 +251,50 @@ def test_older_host_is_warned_about_or_refused(bundle, hook, host, kind, starts)
     result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host, ["libmpi.so.12.0.0"], MPI_COMPATIBILITY_TYPE=kind))])
     assert (result.stdout == "host 12.0\n") == starts
     if bundle.runtime == "crun":  # runc keeps back what successful hooks say
-        assert ("Partial ABI compatibility" in bundle.log.read_text()) == starts
+        assert ("Partial ABI compatibility detected" in bundle.log.read_text()) == starts
+
+
+@pytest.mark.parametrize("kind", ["major", "full"])
+@pytest.mark.parametrize("rank, warnings", [(None, 1), ("SLURM_LOCALID=0", 1), ("SLURM_LOCALID=3", 0), ("OMPI_COMM_WORLD_LOCAL_RANK=1", 0)])
+def test_older_host_is_one_warning_for_a_job_step_and_node(bundle, hook, host, kind, rank, warnings):
+    """Each rank starts a hook for many libraries; the first rank of the node speaks for all."""
+    install_mpi(bundle.root)
+    compile_library(bundle.root / "usr/lib/libmpicxx.so.12.1.8", "int cxx(void) { return 1; }\n", "libmpicxx.so.12")
+    older = compile_library(host / "cxx/libmpicxx.so.12.0.0", "int cxx(void) { return 2; }\n", "libmpicxx.so.12")
+    settings = {"MPI_LIBS": f"{host / 'libmpi.so.12.0.0'}:{older}", "MPI_COMPATIBILITY_TYPE": kind}
+    result = bundle.run(["/bin/show"], [("createContainer", hook, settings)], environment=[rank] if rank else [])
+    assert result.stdout == "host 12.0\n", result.stderr
+    if bundle.runtime == "crun":  # runc keeps back what successful hooks say
+        assert bundle.log.read_text().count("Partial ABI compatibility detected") == warnings
+
+
+def test_failure_begins_with_the_message_of_the_reference(bundle, hook, host):
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))])
+    assert "[ERROR] Failed to activate MPI support.\n" in (result.stderr + bundle.log.read_text()).replace("\\n", "\n")
+
+
+def test_missing_mpi_says_where_it_was_looked_for(bundle, hook, host):
+    (bundle.root / "opt/mpi").mkdir(parents=True)
+    compile_program(bundle.root / "usr/bin/show", "int main(void) { return 0; }\n")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host))], environment=["LD_LIBRARY_PATH=/opt/mpi"])
+    message = result.stderr + bundle.log.read_text()
+    assert "No MPI libraries found in the container: looked in /opt/mpi, /lib" in message
+    assert ", and what /usr/bin/show loads" in message
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_injected_library_wins_over_a_directory_of_bind_mounts(bundle, hook, host, has_it):
+    directory = bundle.directory / "plugins"
+    directory.mkdir()
+    if has_it:
+        compile_library(directory / "libmpi.so.12", mpi_source("bind mount"), "libmpi.so.12")
+    install_mpi(bundle.root, str(directory)[1:], name="libmpi.so.12")
+    result = bundle.run(["/bin/show"], [("createContainer", hook, variables(host, BIND_MOUNTS=directory))],
+                        environment=[f"LD_LIBRARY_PATH={directory}"], annotations={"com.hooks.logging.level": "1"})
+    assert result.stdout == ("host 12.2\n" if has_it else ""), result.stderr
+    if bundle.runtime == "crun":  # runc keeps back what successful hooks say
+        said = f"{directory}/libmpi.so.12 is in BIND_MOUNTS, too" if has_it else f"BIND_MOUNTS hides the container's {directory}/libmpi.so.12"
+        assert said in bundle.log.read_text()
 
 
 def test_dependencies_are_added_under_usr_lib(bundle, hook, host):
@@ -326,6 +464,16 @@ def test_musl_image_without_any_tool_is_understood(tmp_path, hook, host):
     assert json.loads(result.stdout)["injections"][0]["container"] == ["/usr/lib/libmpi.so.12.1.8"]
 
 
+def test_musl_is_named_as_musl(tmp_path, hook, host):
+    root = tmp_path / "rootfs"
+    compile_library(root / f"lib/ld-musl-{platform.machine()}.so.1", "int musl(void) { return 1; }\n")
+    (root / "usr/lib").mkdir(parents=True)
+    explain = lambda library: subprocess.run([str(hook), "--explain", "--root", str(root)], env=variables(host, [library]), capture_output=True, text=True)  # noqa: E731
+    assert "No MPI libraries found in the container, whose C library is musl: looked in /lib, /usr/lib" in explain("libmpi.so.12.2.0").stderr
+    compile_library(root / "usr/lib/libmpi.so.12.1.8", mpi_source("container"), "libmpi.so.12")
+    assert "cannot work in this container, whose C library is musl: it lacks VER_2 of libver.so.1" in explain("demanding/libmpi.so.12.2.0").stderr
+
+
 def test_explain_shows_the_plan_and_changes_nothing(bundle, hook, host):
     if bundle.runtime == "runc":
         return  # no runtime has a part in this
@@ -348,3 +496,33 @@ def test_explain_fails_where_the_hook_would(bundle, hook, host):
     result = subprocess.run([str(hook), "--explain", "--root", str(bundle.root)], env=variables(host), capture_output=True, text=True)
     assert result.returncode == 1
     assert "No MPI libraries found in the container" in result.stderr
+
+
+def explained(hook, root, environment, *arguments):
+    result = subprocess.run([str(hook), "--explain", "--root", str(root), *arguments], env=environment, capture_output=True, text=True)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_explain_follows_the_program_that_it_is_told(bundle, hook, host):
+    if bundle.runtime == "runc":
+        return  # no runtime has a part in this
+    install_behind_rpath(bundle.root, "DT_RUNPATH", name="libmpi.so.40.1.0", soname="libmpi.so.40")
+    assert explained(hook, bundle.root, variables(host))[0] == 0
+    for arguments in (["show"], ["--env=PATH=/usr/bin", "show"], ["--json", "/usr/bin/show", "--json"]):
+        status, text = explained(hook, bundle.root, variables(host), *arguments)
+        assert status == 1 and "libmpi.so.40.1.0), which /usr/bin/show uses" in text
+    compile_library(bundle.root / "opt/only/libmpi.so.12", mpi_source("only"), "libmpi.so.12")
+    assert "/opt/only/libmpi.so.12" in explained(hook, bundle.root, variables(host), "--env=LD_LIBRARY_PATH=/opt/only")[1]
+
+
+def test_explain_knows_that_the_glibc_hook_runs_before(bundle, hook, host):
+    """Its libraries are those of the host, so what only they define is no problem."""
+    if bundle.runtime == "runc":
+        return  # no runtime has a part in this
+    install_mpi(bundle.root)
+    compile_library(bundle.root / f"usr{hook_bundle.MULTIARCH}/libc.so.6", "int only_old(void) { return 0; }\n", "libc.so.6", "GLIBC_2.5 { only_old; };\n")
+    library = compile_library(host / "glibc/libmpi.so.12.2.0", '#include <stdio.h>\nvoid f(void) { puts(""); }\n', "libmpi.so.12", flags=())
+    status, text = explained(hook, bundle.root, {"MPI_LIBS": str(library)})
+    assert status == 1 and "of libc.so.6 (which goes up to GLIBC_2.5)" in text, text
+    status, text = explained(hook, bundle.root, {"MPI_LIBS": str(library), "GLIBC_LIBS": str(hook_bundle.LIBC)})
+    assert status == 0, text

@@ -30,12 +30,12 @@ def test_without_edits_the_configuration_passes_unchanged(edit):
 
 
 def test_mounts_are_appended_and_the_last_variable_is_replaced(edit):
-    edits = [{"env": ["A=x=y", "NEW="], "mounts": [{"hostPath": "../a", "containerPath": "b", "type": None, "options": ["rbind"]}]},
-             {"env": ["NEW=2"], "mounts": [{"hostPath": "/c", "containerPath": "/proc", "type": "", "options": []}], "unknown": 1}]
+    edits = [{"env": ["A=x=y", "NEW="], "mounts": [{"hostPath": "../a", "containerPath": "/b", "type": None, "options": ["rbind"]}]},
+             {"env": ["NEW=2"], "mounts": [{"hostPath": "/c", "containerPath": "/proc", "type": "bind", "options": []}], "unknown": 1}]
     changed = json.loads(edit({"precreate": "0.1.0", "containerEdits": edits}).stdout)
     assert changed["process"]["env"] == ["A=1", "B=2", "A=x=y", "NEW=2"]
-    assert changed["mounts"] == [{"destination": "/proc"}, {"destination": "b", "source": "../a", "options": ["rbind"]},
-                                 {"destination": "/proc", "source": "/c", "type": "", "options": []}]
+    assert changed["mounts"] == [{"destination": "/proc"}, {"destination": "/b", "source": "../a", "options": ["rbind"]},
+                                 {"destination": "/proc", "source": "/c", "type": "bind", "options": []}]
 
 
 def test_what_is_absent_is_created(edit):
@@ -49,6 +49,9 @@ def test_what_is_absent_is_created(edit):
     ('{"containerEdits": [{"env": ["NOTHING"]}]}', "invalid env entry"), ('{"containerEdits": [{"env": ["=x"]}]}', "empty environment variable name"),
     ('{"containerEdits": [{"netDevices": [{"hostInterfaceName": "eth9"}]}]}', "containeredits[0]: edits of 'netdevices' are not supported"),
     ('{"containerEdits": [{"deviceNodes": [{"path": "/dev/no-such"}]}]}', "failed to examine the device /dev/no-such"),
+    ('{"containerEdits": [{"mounts": [{"hostPath": "/a", "containerPath": "b", "options": ["bind"]}]}]}', "mounts[0].containerpath: expected an absolute"),
+    ('{"containerEdits": [{"mounts": [{"hostPath": "/a", "containerPath": "/b"}]}]}', "mounts[0]: options: expected"),
+    ('{"containerEdits": [], "containerEdits": []}', "edits.json: the key 'containeredits' is there twice"),
     ('{"precreate": 1}', "invalid type"), ("[" * 100000, "invalid json")])
 def test_bad_edits_are_an_error_without_output(edit, edits, message):
     result = edit(raw=edits)
@@ -67,8 +70,44 @@ def test_missing_edits_are_an_error(build_dir):
         assert (result.returncode, result.stdout) == (1, "") and "PCE_INPUT: " in result.stderr
 
 
-# A program of the stage createContainer, which writes what its arguments say into the container.
+@pytest.mark.asroot
+@pytest.mark.parametrize("changed, owner, mode", [("edits.json", 61234, 0o644), ("edits.json", 0, 0o646), ("edits.json", 0, 0o664),
+                                                  ("", 61234, 0o755), ("", 0, 0o757), ("", 0, 0o775)])
+@pytest.mark.parametrize("name", ["edits.json", "link.json"])
+def test_edits_that_others_can_change_are_refused_by_root(build_dir, tmp_path, name, changed, owner, mode):
+    """Edits can name hooks, which run as root."""
+    folder = tmp_path / "edits"
+    folder.mkdir(mode=0o755)
+    (folder / "edits.json").write_text("{}")
+    (folder / "link.json").symlink_to("edits.json")
+
+    def run():
+        return subprocess.run([str(build_dir / "pce_hook")], input="{}", env={"PCE_INPUT": str(folder / name)}, capture_output=True, text=True, check=False)
+
+    assert run().returncode == 0
+    (folder / changed).chmod(mode)
+    os.chown(folder / changed, owner, 0)
+    result = run()
+    assert (result.returncode, result.stdout) == (1, "") and "is not root's alone" in result.stderr
+
+
+@pytest.mark.asroot
+@pytest.mark.parametrize("hooks_engine", ["setuid-crun"], indirect=True)
+def test_the_engine_runs_no_hook_of_a_users_edits(hooks, image):  # noqa: F811
+    ran = hooks.directory / "ran-by-a-user"
+    program = hooks.program("hook", HOOK.format(file=ran))
+    edits = hooks.program("edits.json", json.dumps({"containerEdits": [{"hooks": [{"hookName": "createContainer", "path": str(program)}]}]}))
+    edits.chmod(0o666)
+    hooks.add("10-pce", hooks.engine.prefix / "bin/pce_hook", ["precreate"], env=[f"PCE_INPUT={edits}"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1 and f"PCE_INPUT: {edits} is not root's alone" in result.stderr
+    assert not ran.exists()
+
+
+# A program of the stage createContainer, which writes what its arguments say into a file. It reads the container's state, because
+# crun fails with status -33 now and then where a hook does not.
 HOOK = """#!/bin/sh
+cat >/dev/null
 echo "$*" >{file}
 """
 

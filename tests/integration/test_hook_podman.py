@@ -1,14 +1,19 @@
 """Hooks under Podman, as root and rootless: hook files in a directory for --hooks-dir, containers from a plain root filesystem."""
 
+import concurrent.futures
 import json
 import os
+import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import tempfile
 
 import pytest
 import test_hook_amdgpu
-from helpers import hook_bundle, system
+import test_hook_mps
+from helpers import hook_bundle, ssh, system
 from helpers.installation import SANDBOX
 
 pytestmark = pytest.mark.asroot
@@ -47,10 +52,13 @@ class Podman:
 
 
 @pytest.fixture(params=["root", "rootless"])
-def podman(request, workspace):
+def podman(request):
     root = request.param == "root"
     user = request.getfixturevalue("root" if root else "user")
-    made = Podman(user, workspace / f"p{os.urandom(3).hex()}")
+    # Podman takes no --runroot of more than 50 characters, so this does not follow TMPDIR.
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="sarus-", dir="/tmp"))
+    directory.chmod(0o755)
+    made = Podman(user, directory)
     yield made
     if not root:
         # The process that keeps a rootless user's namespaces for the next call of Podman; there is none.
@@ -75,6 +83,16 @@ def test_mount_hook_mounts(podman, build_dir, stage, runtime):
     podman.add("mount", build_dir / "mount_hook", [f"--mount=type=bind,src={podman.directory}/file,dst=/opt/file,readonly",
                                                    f"--mount=type=bind,src={podman.directory}/file,dst=<FI_PROVIDER_PATH>/x-fi.so"], [stage])
     assert probed(podman, "/opt/file", "/opt/fi/x-fi.so", options=["--env=FI_PROVIDER_PATH=/opt/fi"]) == ["r from the host", "rw from the host"]
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_read_only_container_gets_its_mounts(podman, build_dir, runtime):
+    """On the root filesystem and, the documented /run/munge, in a tmpfs that Podman makes."""
+    podman.runtime = runtime
+    (podman.directory / "file").write_text("from the host\n")
+    podman.add("mount", build_dir / "mount_hook", [f"--mount=type=bind,src={podman.directory}/file,dst={destination}" for destination in ("/opt/file", "/run/munge/file")])
+    (podman.root / "etc/image").write_text("of the image\n")
+    assert probed(podman, "/opt/file", "/run/munge/file", "/etc/image", options=["--read-only"]) == ["rw from the host"] * 2 + ["r of the image"]
 
 
 def test_device_of_the_mount_hook_can_be_used(podman, build_dir):
@@ -109,6 +127,23 @@ def test_image_cannot_have_a_log_written_over_files_of_root(podman, build_dir, o
     assert protected.read_text() == "root:*:1:\n"
 
 
+def test_mps_server_has_the_uid_of_the_node(podman, build_dir):
+    programs = podman.directory / "programs"
+    programs.mkdir()
+    shutil.copy2(test_hook_mps.STAND_IN, programs / "nvidia-cuda-mps-control")
+    (programs / "nvidia-cuda-mps-control").chmod(0o755)
+    (programs / "behaviour.json").write_text("{}")
+    users = podman.directory / "users"
+    users.mkdir()
+    podman.add("mps", build_dir / "mps_hook", stages=["precreate", "prestart"], PATH=f"{programs}:/usr/bin:/bin", MPS_USER_DIRECTORY=users)
+    pipes = users / f"nvidia-mps-{podman.user.uid}/pipe"
+    try:
+        assert probed(podman, "/tmp/nvidia-mps/calls")
+        assert (pipes / "calls").read_text().count(f"start_server -uid {podman.user.uid}\n") == 1
+    finally:
+        os.killpg(os.getpgid(int((pipes / "nvidia-cuda-mps-control.pid").read_text())), 9)
+
+
 @pytest.mark.parametrize("mode", ["bind", "copy"])
 def test_decorator_hook_brings_what_the_environment_asks_for(podman, build_dir, mode):
     inventories = podman.directory / "inventories"
@@ -128,3 +163,62 @@ def test_failure_of_a_hook_stops_the_container(podman, build_dir):
     podman.add("mount", build_dir / "mount_hook", ["--mount=type=bind,src=/nonexistent,dst=/x"])
     result = podman.run("/bin/probe", "/x")
     assert result.returncode != 0 and result.stdout == ""
+
+
+@pytest.fixture
+def ssh_podman(podman, build_dir):
+    """Podman with keys, the SSH software, and a shell in the container."""
+    shutil.copytree(build_dir / "dropbear", podman.directory / "dropbear", symlinks=True)
+    shutil.copy2("/bin/busybox", podman.root / "usr/bin/busybox")
+    for name in ("sh", "cat", "id", "sleep"):
+        (podman.root / "usr/bin" / name).symlink_to("busybox")
+    (podman.root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    podman.ssh = {"HOOK_BASE_DIR": podman.directory, "PASSWD_FILE": "/etc/passwd", "DROPBEAR_DIR": podman.directory / "dropbear", "SERVER_PORT": system.free_port()}
+    podman.user.own(podman.directory)
+    subprocess.run([build_dir / "ssh_hook", "keygen"], check=True, capture_output=True, env={name: str(value) for name, value in podman.ssh.items()}, **podman.user.identity())
+    return podman
+
+
+@pytest.mark.parametrize("stages", [["prestart"], ["createRuntime", "poststop"], ["createContainer"]])
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_ssh_hook_lets_the_user_in(ssh_podman, build_dir, runtime, stages):
+    ssh_podman.runtime = runtime
+    ssh_podman.add("ssh", build_dir / "ssh_hook", ["start-ssh-daemon"], stages, **ssh_podman.ssh)
+    result = ssh_podman.run("/bin/sh", "-c", "ssh localhost id -u; ssh localhost cat /proc/1/comm")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0] == "0"
+    assert system.eventually(lambda: not ssh.listens(ssh_podman.ssh["SERVER_PORT"]))
+
+
+@pytest.mark.parametrize("victim", ["ssh-keeper", "sh"])
+def test_the_ssh_daemon_ends_when_its_keeper_or_the_container_is_killed(ssh_podman, build_dir, victim):
+    port = ssh_podman.ssh["SERVER_PORT"]
+    ssh_podman.add("ssh", build_dir / "ssh_hook", ["start-ssh-daemon"], ["createRuntime"], **ssh_podman.ssh)
+    mark = f"{port} seconds"  # in the command of the container's first process
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        container = executor.submit(ssh_podman.run, "/bin/sh", "-c", f": {mark}; sleep 20 & wait")
+        assert system.eventually(lambda: ssh.listens(port), timeout=30)
+
+        def first_processes():
+            return [pid for pid, _, command in system.processes() if command.startswith(f"/bin/sh -c : {mark}")]
+
+        first, = system.eventually(first_processes, timeout=30)
+        namespace = os.readlink(f"/proc/{first}/ns/pid")
+        keeper, = [pid for pid in system.descendants(first) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "ssh-keeper\n"]
+        assert os.readlink(f"/proc/{keeper}/ns/pid") == namespace
+        os.kill(keeper if victim == "ssh-keeper" else first, signal.SIGKILL)
+        assert system.eventually(lambda: not ssh.listens(port), timeout=2)
+        if victim == "ssh-keeper":
+            os.kill(first, signal.SIGKILL)
+        container.result(timeout=60)
+
+
+@pytest.mark.parametrize("stage, join", [("createRuntime", "True"), ("createRuntime", "False"), ("createContainer", "True"), ("createContainer", "False")])
+def test_the_ssh_daemon_ends_with_a_container_in_the_hosts_pid_namespace(ssh_podman, build_dir, stage, join):
+    """Also where crun does not say which process the container's is (createContainer)."""
+    ssh_podman.add("ssh", build_dir / "ssh_hook", ["start-ssh-daemon"], [stage], JOIN_NAMESPACES=join, **ssh_podman.ssh)
+    result = ssh_podman.run("/bin/sh", "-c", "ssh localhost id -u; (ssh localhost sleep 1000 &) ; sleep 0.3", options=["--pid=host"])
+    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+    assert system.eventually(lambda: not ssh.listens(ssh_podman.ssh["SERVER_PORT"]))
+    assert system.eventually(lambda: not [pid for pid, _, command in system.processes() if str(ssh_podman.directory) in command or "dropbear -F" in command
+                                          and str(ssh_podman.ssh["SERVER_PORT"]) in command])

@@ -11,8 +11,6 @@ import time
 import pytest
 from helpers import installation, system
 
-pytestmark = pytest.mark.asroot
-
 RECORDER = """#!/bin/sh
 { echo "stage=$1"; echo "args=$*"; echo "directory=$(pwd)"; echo "state=$(cat)"; env | sed 's/^/env:/'; echo end; } >> "$RECORD"
 """
@@ -105,6 +103,22 @@ def test_hook_gets_arguments_environment_and_state_of_its_container(hooks, image
     assert state["id"] == "hooked"
     assert state["annotations"]["site.key"] == "value"
     assert state["pid"] > 0
+
+
+def test_last_value_of_a_repeated_variable_counts(hooks, image):
+    """Whatever the OCI runtime makes of it: one takes the first value, another one the last."""
+    hooks.add_recorder("10-x", "createRuntime", env=[f"RECORD={hooks.record}", "PATH=/usr/bin:/bin", "LEVEL=strict", "LEVEL=full"])
+    hooks.engine.run(image, "true")
+    assert re.findall("env:LEVEL=(.*)", hooks.recorded()[0]) == ["full"]
+    checked = hooks.engine.sarus("hooks", "--check")
+    assert checked.returncode == 1
+    assert "10-x.json: hook.env: LEVEL is given more than once; the last value counts\n" in checked.stdout
+
+
+def test_condition_on_the_command_means_the_users_behind_an_init_too(hooks, image):
+    hooks.add_recorder("10-x", "createRuntime", {"commands": [".*/true"]})
+    hooks.engine.run(image, "/bin/true", options=["--init"])
+    assert hooks.stages() == ["10-x:createRuntime"]
 
 
 def test_hook_whose_conditions_do_not_hold_stays_away(hooks, image):
@@ -277,6 +291,15 @@ case "$out" in */hooks-log) echo "through the fifo" > "$out" ;; *) echo "wrong: 
     hooks.add("10-x", program, ["createRuntime"], env=["PATH=/usr/bin:/bin"])
     result = hooks.engine.run(image, "true", options=["--annotation", "com.hooks.logging.stderrfd=/tmp/evil"])
     assert "through the fifo" in result.stderr
+
+
+@pytest.mark.parametrize("program, stage", [("mount_hook", "poststart"), ("ldcache_hook", "startContainer"), ("pce_hook", "createContainer")])
+def test_hook_of_the_package_at_a_stage_that_it_does_not_support(hooks, image, program, stage):
+    file = hooks.add("10-wrong", hooks.engine.prefix / "bin" / program, [stage])
+    result = hooks.engine.sarus("run", image, "true")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"The hook '10-wrong' cannot be run: {program} does not support the stage {stage} (supported: " in result.stderr
+    assert f'Change "stages" in {file}' in result.stderr
 
 
 def test_precreate_hook_edits_the_configuration(hooks, image):

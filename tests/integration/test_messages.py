@@ -8,13 +8,13 @@ import pathlib
 import re
 
 import pytest
-
-pytestmark = pytest.mark.asroot
+from helpers import installation
 
 HELP = "See 'sarus help {}'".format
 GENERAL_HELP = "See 'sarus help'"
 KEY_IS_EMPTY = "Failed to parse key-value pair '=value': key is empty"
 NO_REPETITIONS = "Device access must be entered as a combination of 'rwm' characters, with no repetitions"
+TAG = "A tag has 1 to 128 letters, digits and the characters '_', '.' and '-', and begins with none of the last two"
 GET_MORE = "'sarus images' lists the available images, 'sarus pull' gets more"
 
 # (arguments, lines on standard error); the exit status is 1, and nothing is on standard output. {image} is an image that exists.
@@ -34,20 +34,21 @@ USAGE = [
     ("--v images", ["option '--v' is ambiguous and matches '--verbose', and '--version'", GENERAL_HELP]),
     ("--debug=yes images", ["option '--debug' does not take any arguments", GENERAL_HELP]),
     ("run --entrypoint= image", ["the argument for option '--entrypoint' should follow immediately after the equal sign", HELP("run")]),
-    ("run --workd /tmp image", ["the required argument for option '--workdir' is missing", HELP("run")]),
+    ("run --workd -t image", ["the required argument for option '--workdir' is missing", HELP("run")]),
     ("version --debug", ["Command 'version' doesn't support options", HELP("version")]),
     ("help --debug", ["Command 'help' doesn't support options", HELP("help")]),
     *[(command, [f"Too few arguments for command '{command.split()[0]}'", HELP(command.split()[0])])
-      for command in ("run", "pull", "load", "load file", "rmi", "kill")],
+      for command in ("run", "pull", "load", "rmi", "kill")],
     *[(command, [f"Too many arguments for command '{command.split()[0]}'", HELP(command.split()[0])])
-      for command in ("pull image --foo", "load file image extra", "images extra", "rmi image extra", "kill name extra", "hooks extra", "ssh-keygen extra",
+      for command in ("pull image --foo", "load file image extra", "kill name extra", "hooks extra", "ssh-keygen extra",
                       "help run extra", "version extra")],
 ]
 
 REFERENCES = [
-    *[(f"{command.format(reference)}", [f"Invalid image reference '{reference}'"])
-      for reference in ("///", "UPPER/CASE/", "image:", "image@sha256:1") for command in ("run {} true", "pull {}", "rmi {}", "load file {}")],
-    *[(f"{command}", ["Invalid image reference 'a..b'", "An image reference cannot contain '..'"])
+    *[(f"{command.format(reference)}", [f"Invalid image reference '{reference}'", *why, HELP(command.split()[0])])
+      for reference, why in (("///", []), ("UPPER/CASE/", ["Upper-case letters are not allowed in the name of an image"]), ("image:", [TAG]),
+                             ("image@sha256:1", ["A digest is sha256: and 64 hexadecimal digits"])) for command in ("run {} true", "pull {}", "rmi {}", "load file {}")],
+    *[(f"{command}", ["Invalid image reference 'a..b'", "An image reference cannot contain '..'", HELP(command.split()[0])])
       for command in ("run a..b true", "pull a..b", "rmi a..b", "load file a..b")],
     ("load file image@sha256:" + "0" * 64, ["Destination image reference must not contain a digest when loading the image from a file", HELP("load")]),
     ("run quay.io/no/such:tag true", ["Image quay.io/no/such:tag is not available", GET_MORE]),
@@ -73,8 +74,8 @@ RUN = [
 ]
 
 
-def mount(request, why):
-    return [f"--mount={request}"], [f"Invalid mount request '{request}': {why}"]
+def mount(request, why, *detail):
+    return [f"--mount={request}"], [f"Invalid mount request '{request}': {why}", *detail]
 
 
 def unparsable(request, why):
@@ -90,7 +91,7 @@ MOUNTS_AND_DEVICES = [
     (["--mount", ""], ["Invalid mount request: no values provided"]),
     mount("xyz", "'type' must be specified"),
     mount("src=/tmp,dst=/mnt", "'type' must be specified"),
-    mount("type=tmpfs,dst=/mnt", "'tmpfs' is not a valid mount type"),
+    mount("type=nfs,dst=/mnt", "'nfs' is not a valid mount type"),
     mount(f"{BIND},bind-propagation=slave", "'bind-propagation' is not a valid bind mount option"),
     mount("type=bind,dst=/mnt", "no source specified"),
     mount("type=bind,src=/tmp", "no destination specified"),
@@ -99,8 +100,8 @@ MOUNTS_AND_DEVICES = [
     mount(f"{BIND},target=/x", "'dst' and 'target' cannot be used together"),
     mount("type=bind,src=,dst=/mnt", "the value of 'src' is empty"),
     mount("type=bind,src=/tmp,dst=", "the value of 'dst' is empty"),
-    mount("type=bind,src=tmp,dst=/mnt", "source 'tmp' must be an absolute path"),
-    mount("type=bind,src=/tmp,dst=mnt", "destination 'mnt' must be an absolute path"),
+    mount("type=bind,src=tmp,dst=/mnt", "source must be an absolute path", "'tmp' does not begin with '/'"),
+    mount("type=bind,src=/tmp,dst=mnt", "destination must be an absolute path", "'mnt' does not begin with '/'"),
     unparsable(f"{BIND},", "Expected a non-empty key"),
     unparsable(f"{BIND},=x", "Expected a non-empty key"),
     unparsable(f"{BIND},dst=/x", "Found duplicate key 'dst'"),
@@ -155,25 +156,27 @@ ELSEWHERE = {
 
 
 @pytest.fixture
-def image(setuid_engine, load_image, plain_busybox):
-    return load_image(setuid_engine, "busybox", plain_busybox)
+def image(any_engine, load_image, plain_busybox):
+    return load_image(any_engine, "busybox", plain_busybox)
 
 
 @pytest.fixture(params=["setuid", "rootless"])
 def caller(request, engines):
     """Both ways in which an unprivileged user runs containers, on a node where nothing else is worth a message."""
     engine = engines(request.param, "crun")
-    return engine.variant(sandbox=("--fuse",)) if engine.rootless else engine
+    return engine.with_fuse() if engine.rootless else engine
 
 
 @pytest.fixture
 def callers_image(caller, load_image, plain_busybox):
-    return load_image(caller, "busybox", plain_busybox)
+    image = load_image(caller, "busybox", plain_busybox)
+    caller.output(image, "true")  # the first start on a node may have an image to unpack
+    return image
 
 
 @pytest.mark.parametrize("command, lines", USAGE + REFERENCES, ids=[command for command, _ in USAGE + REFERENCES])
-def test_mistakes_on_the_command_line(setuid_engine, command, lines):
-    result = setuid_engine.sarus(*command.split())
+def test_mistakes_on_the_command_line(any_engine, command, lines):
+    result = any_engine.sarus(*command.split())
     assert (result.returncode, result.stdout, result.stderr.splitlines()) == (1, "", lines)
 
 
@@ -187,8 +190,8 @@ def test_mistakes_in_options_of_run(caller, callers_image, options, lines):
     ("\n\n", ["--login"], "username: password: \n"),
     ("x\n", ["--login", "--username", ""], None),
 ])
-def test_no_user_name(setuid_engine, answers, options, prompts):
-    result = setuid_engine.sarus("pull", *options, "quay.io/a/b", input=answers)
+def test_no_user_name(any_engine, answers, options, prompts):
+    result = any_engine.sarus("pull", *options, "quay.io/a/b", input=answers)
     assert (result.returncode, result.stderr.splitlines()) == (1, ["Invalid username: empty value provided", HELP("pull")])
     assert result.stdout == (prompts or "")
 
@@ -204,8 +207,9 @@ def log_line(level, message, subsystem="Runtime"):
     return re.compile(rf"\[\d+\.\d+\] \[{re.escape(os.uname().nodename)}-\d+\] \[{subsystem}\] \[{level}\] {re.escape(message)}\n")
 
 
+@pytest.mark.asroot
 def test_destination_on_another_mount(caller, callers_image, workspace):
-    """What a mount has brought into the container is not changed there."""
+    """What a mount has brought into the container is not changed there; an unpacked image could lie on the same device."""
     options = [f"--mount=type=bind,src={workspace},dst=/mnt", "--mount=type=bind,src=/tmp,dst=/mnt/not-there/x"]
     result = caller.run(callers_image, "true", options=options, check=False)
     assert (result.returncode, result.stdout) == (1, "")
@@ -227,8 +231,8 @@ def test_descriptor_of_the_process_manager_that_is_not_open(caller, callers_imag
     assert log_line("WARN", "PMI_FD=77 is not an open file descriptor: not passed to the container").fullmatch(result.stderr)
 
 
-def test_variable_of_the_caller_that_is_not_set(setuid_engine, image):
-    result = setuid_engine.sarus("--verbose", "run", "-e", "NOT_SET", image, "true")
+def test_variable_of_the_caller_that_is_not_set(any_engine, image):
+    result = any_engine.sarus("--verbose", "run", "-e", "NOT_SET", image, "true")
     assert (result.returncode, result.stderr) == (0, "")
     assert log_line("INFO", "Skipping the environment variable 'NOT_SET': it is not set", "CLI").search(result.stdout)
 
@@ -245,7 +249,8 @@ WRITABLE = 'Path "{path}" cannot be group- or world-writable, so that no other u
 @pytest.mark.parametrize("name, mode, message", [
     ("etc/sarus.json", None, 'Path "{path}" must be owned by root (found uid {uid}, gid {gid}), so that nobody else can change it'),
     ("etc/sarus.schema.json", 0o664, WRITABLE), ("bin/sarus", 0o757, WRITABLE), ("etc/hooks.d", 0o775, WRITABLE),
-], ids=["owner", "schema", "program", "folder of hooks"])
+    ("etc/seccomp/default.json", 0o666, WRITABLE),
+], ids=["owner", "schema", "program", "folder of hooks", "seccomp profile"])
 def test_security_checks(setuid_engine, checked_prefix, image, name, mode, message):
     """No mode: the file belongs to the user."""
     path = checked_prefix / name
@@ -263,6 +268,7 @@ def test_security_checks(setuid_engine, checked_prefix, image, name, mode, messa
 @pytest.fixture(scope="module")
 def checked_prefix(make_setuid_prefix):
     prefix = make_setuid_prefix("messages-checked", securityChecks=True)
+    installation.set_configuration(prefix, seccompProfile=f"{prefix}/etc/seccomp/default.json")
     (prefix / "etc/hooks.d/fine.json").write_text('{"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": false}, "stages": ["prestart"]}')
     return prefix
 
@@ -273,3 +279,19 @@ def test_other_messages_are_compared_elsewhere(text, test):
     source = (pathlib.Path(__file__).parent / file).read_text()
     assert re.search(rf"^def {name}\(", source, re.M), f"there is no {test}"
     assert text.replace("'", "\\'") in source or text in source, f"{file} does not have the text {text!r}"
+
+
+def test_a_starter_for_one_group(engines, make_setuid_prefix, load_image, plain_busybox, user, other_user):
+    """Mode 4750: members start containers, others learn which group it is."""
+    engine = engines("setuid", "crun")
+    engine = engine.variant(prefix=make_setuid_prefix("one-group"))
+    image = load_image(engine, "busybox", plain_busybox)
+    starter = engine.prefix / "libexec" / "sarus-starter"
+    group = next(group for group in os.getgrouplist(user.name, user.gid) if group != user.gid)
+    os.chown(starter, 0, group)
+    starter.chmod(0o4750)
+    assert engine.output(image, "id", "-u") == str(user.uid)
+    result = engine.variant(user=other_user).sarus("ps")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [f"Failed to execute {starter}: Permission denied",
+                                          f"Only members of the group {group} may start containers with this installation (see the command `id`)"]

@@ -6,8 +6,6 @@ import subprocess
 import pytest
 from helpers import installation, mpi, system
 
-pytestmark = pytest.mark.asroot
-
 SOURCE = pathlib.Path(__file__).parent / "programs" / "mpi_ranks.c"
 RANKS = 4
 
@@ -60,3 +58,15 @@ def test_pmix_clients_reach_the_files_of_their_server(make_setuid_prefix, user, 
     engine = installation.Engine(make_setuid_prefix("mpi-pmix", enablePMIxv3Support=True), user, "setuid", "crun")
     result = launch(engine, "openmpi", "run", image(engine, "openmpi"), "/app")
     assert (sorted(result.stdout.splitlines()), result.stderr, result.returncode) == (expected_lines(), "", 0)
+
+
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+def test_options_that_no_hook_answers_are_reported(engines, load_image, plain_busybox, mode):
+    """Without the host's MPI each rank would be a job of its own, and nobody would know why."""
+    engine = engines(mode, "crun")
+    reference = load_image(engine, "busybox", plain_busybox)
+    failed = engine.run(reference, "true", options=["--mpi-type=typo"], check=False)
+    assert (failed.returncode, failed.stderr) == (1, "No MPI hook has the type 'typo'\nNo MPI hook is configured\n")
+    for option, kind in ("--mpi", "MPI"), ("--glibc", "glibc"):
+        result = engine.run(reference, "true", options=[option])
+        assert result.stderr.endswith(f"[WARN] The option '{option}' has no effect: no {kind} hook runs for this container\n")

@@ -7,9 +7,9 @@ import pytest
 from helpers.images import Image, Layer, architecture, digest
 from helpers.system import PATH, program
 
-pytestmark = pytest.mark.asroot
-
 FOREIGN = "arm64" if architecture() == "amd64" else "amd64"
+# As ordinary images have it: arm64 with its only variant.
+PLATFORMS = {"amd64": {"architecture": "amd64"}, "arm64": {"architecture": "arm64", "variant": "v8"}}
 
 
 def image_of(platform):
@@ -28,7 +28,7 @@ def layout(workspace):
         image.write_oci_layout(directory)
         entry = json.loads((directory / "index.json").read_text())["manifests"][0]
         entry.pop("annotations")
-        manifests.append({**entry, "platform": {"os": "linux", "architecture": platform}})
+        manifests.append({**entry, "platform": {"os": "linux", **PLATFORMS[platform]}})
     index = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}).encode()
     (directory / "blobs" / "sha256" / digest(index).removeprefix("sha256:")).write_bytes(index)
     entry = {"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest(index), "size": len(index),
@@ -42,12 +42,16 @@ def layout(workspace):
 def reference(layout, registry):
     name = f"{registry.host}/two/platforms:1"
     subprocess.run([program("skopeo"), "copy", "--all", "--quiet", "--insecure-policy", "--dest-tls-verify=false", f"oci:{layout}:latest",
-                    f"docker://{name}"], check=True, capture_output=True, env={"PATH": PATH, "HOME": "/root"})
+                    f"docker://{name}"], check=True, capture_output=True, env={"PATH": PATH, "HOME": str(layout), "XDG_RUNTIME_DIR": str(layout)})
     return name
 
 
 def stored_platform(engine, name):
     return json.loads(engine.sarus("inspect", "--json", name).stdout)["labels"]["platform"]
+
+
+def shown(platform):
+    return "/".join(["linux", *PLATFORMS[platform].values()])
 
 
 def test_pull_takes_the_image_of_the_platform(user_engine, reference):
@@ -69,7 +73,7 @@ def test_a_platform_that_the_image_lacks_is_named(user_engine, reference):
     assert result.returncode == 1
     assert result.stderr.splitlines() == [
         f"Failed to pull image '{reference}'",
-        f"The image does not exist for the platform (linux/s390x), only for: linux/{architecture()}, linux/{FOREIGN}"]
+        f"The image does not exist for the platform (linux/s390x), only for: {shown(architecture())}, {shown(FOREIGN)}"]
 
 
 def test_an_image_of_another_platform_is_refused(user_engine, images):

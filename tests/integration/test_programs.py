@@ -10,9 +10,17 @@ import pytest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CMAKE = (SOURCE / "CMakeLists.txt").read_text()
-STATIC = re.findall(r"^sarus_program\((\S+) [^)]*\bSTATIC\)", CMAKE, re.M)
-ARCHIVES = [folder.replace("/", "_") for folder in re.findall(r"^sarus_library\(([^\s)]+)", CMAKE, re.M)
-            if folder in ("base", "oci", "engine") or folder.startswith(("starter", "hooks/"))]
+HOOKS = re.search(r"^set\(SARUS_HOOKS ([^)]*)\)", (SOURCE / "cmake/Layers.cmake").read_text(), re.M)[1].split()
+
+
+def each_hook(names):
+    """The names, in which CMakeLists.txt says ${hook} for all hooks."""
+    return [name.replace("${hook}", hook) for name in names for hook in (HOOKS if "${hook}" in name else [""])]
+
+
+STATIC = each_hook(re.findall(r"^ *sarus_program\((\S+) [^)]*\bSTATIC\b", CMAKE, re.M))
+ARCHIVES = [folder.replace("/", "_") for folder in each_hook(re.findall(r"^ *sarus_library\(([^\s)]+)", CMAKE, re.M))
+            if folder in ("base", "oci", "node", "squashfs", "hook_contracts", "engine") or folder.startswith(("starter", "hooks/"))]
 
 # NSS, iconv and dlopen load libraries of the image into a privileged program in a container; the rest starts a shell.
 FORBIDDEN = re.compile(r"getpw\w+|getgr(nam|gid|ent)\w*|getgrouplist|initgroups|getaddrinfo|gethostby\w+|getnameinfo|getservby\w+|iconv_open|dlopen|"
@@ -26,7 +34,7 @@ def read(*command):
 def test_the_lists_are_complete(build_dir):
     assert {"sarus-starter", "sarus-idmap", "mpi_hook", "mount_hook"} <= set(STATIC)
     assert {path.name for path in build_dir.glob("*_hook")} <= set(STATIC)
-    assert {"base", "oci", "engine", "starter", "hooks_kit"} <= set(ARCHIVES)
+    assert {"base", "oci", "engine", "starter", "hooks_kit", "hooks_mpi"} <= set(ARCHIVES)
 
 
 @pytest.mark.parametrize("name", STATIC)

@@ -8,17 +8,16 @@ import subprocess
 import time
 
 import pytest
-
-pytestmark = pytest.mark.asroot
+from helpers.terminal import Terminal
 
 LINE = r"Converting layers: \d+\.\d\d[KMG]?B of \d+\.\d\dMB, \d+\.\d\d[KMG]?B/s(, \d+ s left)?"
 
 
 @pytest.fixture(scope="module")
-def slow(make_setuid_prefix, engines, images):
+def slow(make_any_prefix, any_engine, images):
     """(engine, archive): a conversion which takes some ten seconds, however fast the processor is."""
-    prefix = make_setuid_prefix("slow-conversion", mksquashfsOptions="-comp xz -processors 1 -mem 4M")
-    engine = engines("setuid", "crun").variant(prefix=prefix)
+    prefix = make_any_prefix("slow-conversion", mksquashfsOptions="-comp xz -processors 1 -mem 4M")
+    engine = any_engine.variant(prefix=prefix)
 
     def archive(mebibytes):
         noise = os.urandom(mebibytes << 20)
@@ -77,6 +76,18 @@ def test_a_terminal_gets_one_line_that_is_rewritten_and_wiped(slow, image):
     assert status == 0
     updates = re.findall(r"\r" + LINE.replace("(", "(?:") + r"\x1b\[K", shown)
     assert len(updates) > 5 and "\n" not in shown and shown.endswith("\r\x1b[K"), shown[-300:]
+
+
+def test_ctrl_c_wipes_the_line_and_says_that_nothing_was_stored(slow):
+    engine, archive = slow
+    argv, identity = engine.command("load", archive, "progress:3")
+    session = Terminal(argv, identity, env=engine.user.environment(), cwd=engine.user.home)
+    session.expect("Converting layers", timeout=60)
+    session.type("\x03")
+    assert session.wait(60) == 130
+    last = session.read().split("\r")[-1]
+    assert last.startswith("\x1b[K") and "Nothing was stored" in last and "Converting" not in last, last
+    assert "progress" not in engine.sarus("images", "progress").stdout
 
 
 def test_an_error_on_a_terminal_is_told_once_and_in_a_line_of_its_own(slow, workspace):

@@ -6,7 +6,6 @@ import pytest
 from helpers import system
 from helpers.installation import set_configuration
 
-pytestmark = pytest.mark.asroot
 
 # Stands for an OCI runtime that starts a program as somebody else than asked; what is wrong is in its file's name.
 RUNTIME = """
@@ -14,6 +13,7 @@ RUNTIME = """
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -31,6 +31,8 @@ int main(int count, char** words) {
     pid_t child = fork();
     if (child == 0) {
         setpgid(0, 0);
+        int outside = open("/tmp", O_PATH | O_CLOEXEC);
+        if (is(NAME, "cwd") && (unshare(CLONE_NEWNS) != 0 || fchdir(outside) != 0)) return 5;
         usleep(50000);  /* a runtime has things to do between its pid file and the program */
         if (!is(NAME, "uid")) {
             prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
@@ -81,7 +83,8 @@ def test_a_container_that_is_as_planned_goes_on(engine_with, image):
 
 
 @pytest.mark.parametrize("name, difference", [("nnp", "NoNewPrivs is 0 instead of 1"), ("uid", "Uid is 0 0 0 0 instead of {0} {0} {0} {0}"),
-                                              ("cap", "CapEff is 0000000000002000 instead of 0000000000000000")])
+                                              ("cap", "CapEff is 0000000000002000 instead of 0000000000000000"),
+                                              ("cwd", "the working directory is outside of the container")])
 def test_a_container_with_more_rights_than_planned_is_ended(engine_with, image, name, difference):
     engine = engine_with(name)
     result = engine.run(image, "true", check=False)
@@ -89,7 +92,7 @@ def test_a_container_with_more_rights_than_planned_is_ended(engine_with, image, 
     first, second = result.stderr.splitlines()
     assert first.startswith(f"The OCI runtime {engine.prefix}/var/crun-{name} did not confine the container as planned: ")
     assert difference.format(engine.user.uid) in first
-    assert second == "The container was ended. Set `runcPath` in sarus.json to a runtime which is known to work"
+    assert second == "The container was ended. Set `runcPath` in sarus.json to a runtime that is known to work"
     assert system.eventually(lambda: not any("sleep 2; echo done" in command for _, _, command in system.processes()))
 
 

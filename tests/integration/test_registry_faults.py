@@ -1,16 +1,15 @@
 """Registries that misbehave: each fault is one clear line, nothing is left half done, and the next pull works."""
 
+import json
 import os
 import re
 import signal
-import subprocess
 
 import pytest
 from helpers import system
 from helpers.faulty_registry import FaultyRegistry
+from helpers.images import Layer
 from helpers.registry import allow_plain_http
-
-pytestmark = pytest.mark.asroot
 
 FAULTS = {
     "401": "The registry refused to send a layer, although it had sent the manifest: a login may have run out. Try again.",
@@ -18,7 +17,7 @@ FAULTS = {
     "missing": "The registry does not have all of the image: a layer is missing there. The image has to be pushed again.",
     "short": "What the registry sent is not what the image's manifest says (other content, or not all of it). It was not stored. Try again.",
     "digest": "What the registry sent is not what the image's manifest says (other content, or not all of it). It was not stored. Try again.",
-    "cut": "The registry closed the connection before everything was sent. Try again: layers which have arrived are not downloaded again.",
+    "cut": "The registry closed the connection before everything was sent. Try again: layers that have arrived are not downloaded again.",
 }
 
 
@@ -29,21 +28,35 @@ def noisy(images):
 
 
 @pytest.fixture
-def faulty(noisy, tmp_path, user, root, setuid_engine):
+def faulty(noisy, tmp_path, user, any_engine):
     server = FaultyRegistry(noisy, tmp_path / "layout")
     file = allow_plain_http(user, server)
-    subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(user.home / ".config")], check=True)
     yield server
     server.stop()
     file.unlink()
-    setuid_engine.sarus("rmi", server.reference)
-    setuid_engine.sarus("prune")
+    any_engine.sarus("rmi", server.reference)
+    any_engine.sarus("prune")
+
+
+@pytest.fixture
+def related(images, tmp_path, user, any_engine):
+    """Two registries, whose images have their lower layer in common."""
+    noise = os.urandom(3 << 20)
+    servers = [FaultyRegistry(images.busybox(extra=lambda layer: layer.file("noise", noise), layers=[Layer().file("variant", name).bytes()]), tmp_path / name)
+               for name in ("one", "other")]
+    files = [allow_plain_http(user, server) for server in servers]
+    yield servers
+    for server, file in zip(servers, files):
+        server.stop()
+        file.unlink()
+        any_engine.sarus("rmi", server.reference)
+    any_engine.sarus("prune")
 
 
 @pytest.fixture(scope="module")
-def impatient(make_setuid_prefix, engines):
+def impatient(make_any_prefix, any_engine):
     """An engine which warns after half a second without data, and gives up after three."""
-    return engines("setuid", "crun").variant(prefix=make_setuid_prefix("impatient", registryTimings={"warningMs": 500, "timeoutMs": 3000}))
+    return any_engine.variant(prefix=make_any_prefix("impatient", registryTimings={"warningMs": 500, "timeoutMs": 3000}))
 
 
 def leftovers(user, temp_dir):
@@ -66,22 +79,126 @@ def check_that_the_next_pull_works(engine, server):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_one_line_and_the_next_pull_works(setuid_engine, faulty, user, temp_dir, fault):
+def test_a_fault_is_one_line_and_the_next_pull_works(any_engine, faulty, user, temp_dir, fault):
     faulty.fault = fault
-    result = setuid_engine.sarus("pull", faulty.reference)
+    result = any_engine.sarus("pull", faulty.reference)
     assert result.returncode == 1
     assert result.stderr.splitlines() == [f"Failed to pull image '{faulty.reference}'", FAULTS[fault]]
-    check_that_nothing_was_stored(setuid_engine, faulty, user, temp_dir)
-    check_that_the_next_pull_works(setuid_engine, faulty)
+    check_that_nothing_was_stored(any_engine, faulty, user, temp_dir)
+    check_that_the_next_pull_works(any_engine, faulty)
 
 
-def test_a_fault_leaves_the_old_image(setuid_engine, faulty, images):
-    check_that_the_next_pull_works(setuid_engine, faulty)
-    setuid_engine.sarus("prune")
+def test_a_registry_that_is_overloaded_once_is_asked_again(any_engine, faulty):
+    faulty.fault = "503"
+    result = any_engine.sarus("pull", faulty.reference)
+    assert result.returncode == 0, result.stderr
+    assert any_engine.output(faulty.reference, "cat", "/variant") == "faulty"
+
+
+def test_of_simultaneous_pulls_one_does_the_work_and_all_succeed(any_engine, faulty, user):
+    processes = [any_engine.start("pull", faulty.reference) for _ in range(8)]
+    results = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8, [errors for _, errors in results]
+    outputs = [output for output, _ in results]
+    assert sum("> making squashfs image" in output for output in outputs) == 1
+    assert sum("already available and up to date" in output for output in outputs) == 7
+    assert sum(path.endswith(faulty.blob) for path in faulty.blob_requests()) == 1
+    assert list((user.home / ".sarus/cache/pulls").iterdir()) == []
+
+
+def test_images_with_a_layer_in_common_are_pulled_at_once(any_engine, related, user, temp_dir):
+    """Each by several processes, through one cache."""
+    one, other = related
+    assert one.blob == other.blob
+    processes = [any_engine.start("pull", server.reference) for server in related * 4]
+    results = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8, [errors for _, errors in results]
+    assert sum("> making squashfs image" in output for output, _ in results) == 2
+    assert [any_engine.output(server.reference, "cat", "/variant") for server in related] == ["one", "other"]
+    assert leftovers(user, temp_dir) == []
+
+
+def test_a_killed_pull_does_not_keep_others_from_pulling(any_engine, faulty):
+    faulty.fault = "stall"
+    first = any_engine.start("pull", faulty.reference)
+    assert system.eventually(lambda: faulty.blob_requests())
+    second = any_engine.start("pull", faulty.reference)
+    assert any("waiting for another process" in line for line in iter(second.stdout.readline, ""))
+    first.kill()
+    faulty.fault = None
+    _, errors = second.communicate(timeout=60)
+    first.communicate()
+    faulty.release()
+    assert second.returncode == 0, errors
+
+
+def test_a_credential_helper_that_hangs_is_named_and_ended(impatient, faulty, user):
+    helper = user.home / "bin/docker-credential-hangs"
+    helper.parent.mkdir()
+    helper.write_text("#!/bin/sh\nsleep 4242\n")
+    helper.chmod(0o755)
+    file = user.home / ".docker/config.json"
+    file.parent.mkdir()
+    try:
+        file.write_text(json.dumps({"credHelpers": {faulty.host: "hangs"}}))
+        result = impatient.sarus("pull", faulty.reference, env={"PATH": f"{helper.parent}:{system.PATH}"})
+    finally:
+        file.unlink()
+        file.parent.rmdir()
+        helper.unlink()
+        helper.parent.rmdir()
+    *_, failure, reason = result.stderr.splitlines()
+    assert failure == f"Failed to pull image '{faulty.reference}'"
+    assert re.match(r"The credential helper 'docker-credential-hangs' has not answered for \d+ s\. Check ", reason), result.stderr
+    assert not [command for _, uid, command in system.processes() if uid == user.uid and "sleep 4242" in command]
+
+
+def test_credentials_that_others_can_read_are_warned_about(any_engine, faulty, user):
+    file = user.home / ".docker/config.json"
+    file.parent.mkdir()
+    try:
+        file.write_text(json.dumps({"auths": {"registry.example": {"auth": "dGVzdGVyOng="}}}))
+        warnings = []
+        for mode in (0o644, 0o600):
+            file.chmod(mode)
+            os.chown(file, user.uid, user.gid)
+            warnings.append(any_engine.sarus("pull", faulty.reference).stderr)
+    finally:
+        file.unlink()
+        file.parent.rmdir()
+    assert f'Other users can read the credentials in "{file}". Run: chmod 600 {file}' in warnings[0]
+    assert "credentials" not in warnings[1]
+
+
+def test_debug_shows_what_skopeo_says(any_engine, faulty):
+    faulty.fault = "missing"
+    result = any_engine.sarus("--debug", "pull", faulty.reference)
+    assert result.returncode == 1
+    assert re.search(r'level=debug msg="', result.stderr) and re.search(r'level=fatal msg=".*404', result.stderr), result.stderr
+
+
+def test_a_mirror_that_failed_is_named(any_engine, faulty, user):
+    faulty.fault = "missing"
+    faulty.token_status = 401
+    file = user.home / ".config/containers/registries.conf.d/900-mirror.conf"
+    file.write_text('[[registry]]\nlocation = "localhost:1/library"\ninsecure = true\n'
+                    f'[[registry.mirror]]\nlocation = "{faulty.host}/library"\ninsecure = true\n')
+    os.chown(file, user.uid, user.gid)
+    try:
+        result = any_engine.sarus("pull", "localhost:1/library/faulty:1")
+    finally:
+        file.unlink()
+    assert result.returncode == 1
+    assert f"The mirror '{faulty.host}/library/faulty:1' failed, too: " in result.stderr, result.stderr
+
+
+def test_a_fault_leaves_the_old_image(any_engine, faulty, images):
+    check_that_the_next_pull_works(any_engine, faulty)
+    any_engine.sarus("prune")
     faulty.replace(images.busybox(extra=lambda layer: layer.file("variant", "newer").file("noise", os.urandom(3 << 20))))
     faulty.fault = "cut"
-    assert setuid_engine.sarus("pull", faulty.reference).returncode == 1
-    assert setuid_engine.output(faulty.reference, "cat", "/variant") == "faulty"
+    assert any_engine.sarus("pull", faulty.reference).returncode == 1
+    assert any_engine.output(faulty.reference, "cat", "/variant") == "faulty"
 
 
 @pytest.mark.parametrize("where", ["blob", "manifest"])
@@ -123,35 +240,35 @@ def test_a_stopped_pull_does_not_count_the_time(impatient, faulty):
     assert process.returncode == 0, errors
 
 
-def test_a_long_download_tells_in_a_log_how_far_it_is(setuid_engine, faulty):
+def test_a_long_download_tells_in_a_log_how_far_it_is(any_engine, faulty):
     faulty.fault = "stall"
-    process = setuid_engine.start("pull", faulty.reference)
+    process = any_engine.start("pull", faulty.reference)
     assert re.fullmatch(r"Downloading layers: \d\.\d\dMB of \d\.\d\dMB, \d+\.\d\dKB/s, \d+ s left\n", process.stderr.readline())
     faulty.release()
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and "Downloading" not in output, errors
 
 
-def test_refused_token_without_credentials_suggests_a_login(setuid_engine, faulty):
+def test_refused_token_without_credentials_suggests_a_login(any_engine, faulty):
     faulty.token_status = 401
-    lines = setuid_engine.sarus("pull", faulty.reference).stderr.splitlines()
+    lines = any_engine.sarus("pull", faulty.reference).stderr.splitlines()
     assert lines == [f"Failed to pull image '{faulty.reference}'", "The image may be private or not present in the remote registry.",
                      "Did you perform a login with the proper credentials?", "See 'sarus help pull' (--login option)"]
 
 
-def test_refused_token_with_credentials_is_a_wrong_password(setuid_engine, faulty):
+def test_refused_token_with_credentials_is_a_wrong_password(any_engine, faulty):
     faulty.token_status = 401
-    result = setuid_engine.sarus("pull", "--login", faulty.reference, input="tester\nwrong\n")
+    result = any_engine.sarus("pull", "--login", faulty.reference, input="tester\nwrong\n")
     assert result.stderr.splitlines() == [f"Failed to pull image '{faulty.reference}'",
                                           "Unable to retrieve auth token: invalid username or password provided."]
 
 
-def test_malformed_file_of_credentials_is_named(setuid_engine, faulty, user):
+def test_malformed_file_of_credentials_is_named(any_engine, faulty, user):
     file = user.home / ".docker/config.json"
     file.parent.mkdir()
     try:
         file.write_text('{\n\t"auths": nonsense}')
-        result = setuid_engine.sarus("pull", faulty.reference)
+        result = any_engine.sarus("pull", faulty.reference)
     finally:
         file.unlink()
         file.parent.rmdir()
@@ -160,8 +277,8 @@ def test_malformed_file_of_credentials_is_named(setuid_engine, faulty, user):
     assert re.match(rf'The stored credentials cannot be read: reading JSON file "{file}": .*invalid character', reason), reason
 
 
-def test_a_manifest_with_controls_in_a_message_stays_one_line(setuid_engine, faulty):
+def test_a_manifest_with_controls_in_a_message_stays_one_line(any_engine, faulty):
     faulty.manifest = b'{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": "\\u0007\\n\\t"}'
-    result = setuid_engine.sarus("pull", faulty.reference)
+    result = any_engine.sarus("pull", faulty.reference)
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 2, result.stderr
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]|\\[ntx]", result.stderr)

@@ -25,8 +25,8 @@ def secret(opt):
     return directory / "data"
 
 
-def test_image_is_mounted_by_the_kernel_or_by_squashfuse(both):
-    for engine, expected in zip(both[:2], ("squashfs", "fuse.squashfuse")):
+def test_image_is_mounted_by_the_kernel_or_through_fuse(both):
+    for engine, expected in zip(both[:2], ("squashfs", "fuse.sarus-squashfs")):
         process = engine.start("run", both[2], "sh", "-c", "echo ready; read line")
         assert process.stdout.readline() == "ready\n", process.stderr.read()
         with open(f"/proc/{process.pid}/mountinfo") as mounts:
@@ -94,7 +94,7 @@ fusermount3 -u {point}; exit $status"""
         argv, identity = used.variant(sandbox=("--fuse",)).command(*arguments)
         end = argv.index(used.program)
         return subprocess.run([*argv[:end], "sh", "-c", script, "sh", *argv[end:]], env=used.user.environment(), cwd=used.user.home,
-                                     capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, **identity)
+                              capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, **identity)
 
     yield engine, point, run
     point.rmdir()

@@ -4,16 +4,14 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import stat
 import subprocess
-import time
 
 import pytest
 from helpers import system
 from helpers.images import Layer
-
-pytestmark = pytest.mark.asroot
 
 
 def status_fields(engine, image, options=()):
@@ -63,6 +61,7 @@ def test_supplementary_groups_are_kept(engine, busybox):
         assert found == expected
 
 
+@pytest.mark.asroot
 def test_supplementary_groups_give_access(engine, busybox, workspace):
     if engine.mode == "root":
         return  # root reads everything
@@ -94,10 +93,19 @@ def test_set_user_id_program_of_the_image_gives_nothing(engine, special):
     assert fields["Uid"].split() == [str(engine.user.uid)] * 4
 
 
-def test_every_filesystem_is_nosuid(engine, busybox, workspace):
-    lines = engine.output(busybox, "cat", "/proc/self/mountinfo", options=[f"--mount=type=bind,source={workspace},destination=/mnt"]).splitlines()
+@pytest.mark.parametrize("options", [[], ["--pid=private", "--read-only", "--init", "--device=/dev/zero:/dev/another-zero"]], ids=["plain", "all"])
+def test_every_filesystem_is_nosuid(engine, busybox, workspace, options):
+    mount = f"--mount=type=bind,source={workspace},destination=/mnt"
+    lines = engine.output(busybox, "cat", "/proc/self/mountinfo", options=[mount, *options]).splitlines()
     points = {line.split()[4]: line.split()[5].split(",") for line in lines}
-    assert "nosuid" in points["/"] and "nosuid" in points["/mnt"] and "nosuid" in points["/dev"]
+    assert {"/", "/mnt", "/dev", "/proc", "/sys"} <= points.keys()
+    if engine.rootless:  # no id of the host's means anything in the user namespace
+        assert all("nosuid" in points[point] for point in ("/", "/mnt", "/dev"))
+        return
+    hidden = {"/proc/scsi", "/sys/firmware"} if "runc" in engine.runtime else set()  # by runc's own empty file system
+    assert [point for point, flags in points.items() if "nosuid" not in flags and not (point in hidden and "ro" in flags)] == []
+    assert all({"nosuid", "nodev", "noexec"} <= set(points[point]) for point in ("/proc", "/sys"))
+    assert all("ro" in points[point] for point in ("/proc/sys", "/proc/irq", "/sys/firmware"))
 
 
 def test_keeps_the_callers_umask(engine, busybox):
@@ -320,13 +328,14 @@ def test_file_can_be_mounted_on_a_file(engine, images, load_image, shared):
 
 
 def test_users_cannot_mount_over_what_the_installation_protects(user_engine, load_image, plain_busybox, workspace):
-    """The template brings the documented lists."""
+    """The template brings the documented lists, with the prefix of the installation."""
     image = load_image(user_engine, "busybox", plain_busybox)
-    for destination in ("/etc/os-release", "/var/lib/x", "/opt/sarus", "/opt"):
+    for destination in ("/etc/os-release", "/var/lib/x", user_engine.prefix, user_engine.prefix / "etc", "/opt"):
         result = user_engine.run(image, "true", options=[f"--mount=type=bind,src={workspace},dst={destination}"], check=False)
         assert (result.returncode, result.stdout) == (1, "")
         assert re.search(r"^Invalid mount request '.*': (destination cannot be a subdirectory of|'/opt' is not allowed as mount destination)", result.stderr)
     assert user_engine.output(image, "ls", "/opt/x", options=[f"--mount=type=bind,src={workspace},dst=/opt/x"]) != ""
+
 
 @pytest.mark.parametrize("device", ["null", "zero", "full", "random", "urandom", "tty"])
 def test_usual_device_can_be_mounted_over_a_file(user_engine, load_image, plain_busybox, device):
@@ -356,6 +365,7 @@ def test_missing_mount_source(engine, busybox):
            "No such file or directory" in result.stderr
 
 
+@pytest.mark.asroot
 def test_source_that_only_root_can_reach_is_refused(user_engine, load_image, plain_busybox, opt):
     image = load_image(user_engine, "busybox", plain_busybox)
     secret = opt / "secret"
@@ -371,15 +381,15 @@ BIND = "type=bind,src=/tmp,dst=/mnt"
 @pytest.mark.parametrize("request_text, message", [
     ("", "Invalid mount request: no values provided"),
     ("xyz", "Invalid mount request 'xyz': 'type' must be specified"),
-    ("type=tmpfs,destination=/mnt", "Invalid mount request 'type=tmpfs,destination=/mnt': 'tmpfs' is not a valid mount type"),
+    ("type=volume,destination=/mnt", "Invalid mount request 'type=volume,destination=/mnt': 'volume' is not a valid mount type"),
     (f"{BIND},bind-propagation=slave", f"Invalid mount request '{BIND},bind-propagation=slave': 'bind-propagation' is not a valid bind mount option"),
     ("type=bind,dst=/mnt", "Invalid mount request 'type=bind,dst=/mnt': no source specified"),
     ("type=bind,src=/tmp", "Invalid mount request 'type=bind,src=/tmp': no destination specified"),
     (f"{BIND},source=/tmp", f"Invalid mount request '{BIND},source=/tmp': 'source' and 'src' cannot be used together"),
     (f"{BIND},target=/x", f"Invalid mount request '{BIND},target=/x': 'dst' and 'target' cannot be used together"),
     ("type=bind,src=,dst=/mnt", "Invalid mount request 'type=bind,src=,dst=/mnt': the value of 'src' is empty"),
-    ("type=bind,src=tmp,dst=/mnt", "Invalid mount request 'type=bind,src=tmp,dst=/mnt': source 'tmp' must be an absolute path"),
-    ("type=bind,src=/tmp,dst=mnt", "Invalid mount request 'type=bind,src=/tmp,dst=mnt': destination 'mnt' must be an absolute path"),
+    ("type=bind,src=tmp,dst=/mnt", "Invalid mount request 'type=bind,src=tmp,dst=/mnt': source must be an absolute path"),
+    ("type=bind,src=/tmp,dst=mnt", "Invalid mount request 'type=bind,src=/tmp,dst=mnt': destination must be an absolute path"),
     (f"{BIND},", f"Error parsing '{BIND},'. Expected a non-empty key"),
     (f"{BIND},dst=/x", f"Error parsing '{BIND},dst=/x'. Found duplicate key 'dst'"),
     (f"{BIND},readonly=a=b", f"Error parsing '{BIND},readonly=a=b'. The value of key 'readonly' must not contain '='"),
@@ -469,6 +479,63 @@ def test_private_process_namespace(engine, busybox):
     assert engine.output(busybox, "sh", "-c", "echo $$", options=["--pid=private"]) == "1"
 
 
+@pytest.mark.parametrize("hard, status, said", [(resource.RLIM_INFINITY, 0, "64\n"), (64 << 10, 1, "The limit RLIMIT_STACK of 65536 bytes is too low")])
+def test_small_stack_is_raised_for_the_engine_alone_or_named(engine, busybox, hard, status, said):
+    argv, identity = engine.launched_by(["prlimit", f"--stack={64 << 10}:{hard if hard >= 0 else 'unlimited'}"], "run", busybox, "sh", "-c", "ulimit -Ss")
+    result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=60, **identity)
+    assert result.returncode == status, result.stderr
+    assert said in result.stdout + result.stderr
+
+
+def test_limit_of_file_sizes_that_is_too_low_is_named(user_engine, plain_busybox, images, load_image):
+    image = load_image(user_engine, "busybox", plain_busybox)
+    for arguments in (["run", image, "true"], ["load", images.archive(plain_busybox, "busybox"), "limited"]):
+        argv, identity = user_engine.launched_by(["prlimit", "--fsize=0:0"], *arguments)
+        result = subprocess.run(argv, env=user_engine.user.environment(), cwd=user_engine.user.home, capture_output=True, text=True, timeout=60,
+                                **identity)
+        assert result.returncode == 1
+        assert "ulimit -f" in result.stderr or "file too large" in result.stderr.lower(), result.stderr
+
+
+def test_image_is_loaded_whatever_the_umask(user_engine, plain_busybox, images):
+    argv, identity = user_engine.command("load", images.archive(plain_busybox, "busybox"), "umasked")
+    repository = user_engine.user.home / ".sarus"
+    if repository.exists():
+        repository.rename(repository.with_name("aside"))
+    try:
+        result = subprocess.run(argv, umask=0o777, env=user_engine.user.environment(), cwd=user_engine.user.home, capture_output=True, text=True,
+                                timeout=60, **identity)
+        assert result.returncode == 0, result.stderr
+        user_engine.run("load/library/umasked", "true")
+    finally:
+        shutil.rmtree(repository, ignore_errors=True)
+        if (kept := repository.with_name("aside")).exists():
+            kept.rename(repository)
+
+
+@pytest.mark.parametrize("command, hint", [(["ls /"], "leave out the quotes"), (["--mount=type=bind,source=/etc,destination=/x", "ls"], "before the image")])
+def test_command_that_is_none_gets_a_hint(engine, busybox, command, hint):
+    result = engine.run(busybox, *command, check=False)
+    first, second = result.stderr.splitlines()
+    assert result.returncode == 1
+    assert first.startswith(f'exec: "{command[0]}": ') and hint in second
+
+
+def test_interpreter_which_the_image_lacks_is_named(engine, busybox):
+    shared = engine.user.home / "interpreters"
+    shared.mkdir(exist_ok=True)
+    program = pathlib.Path("/bin/ls").read_bytes()
+    linker = re.search(rb"/lib[^\0]*/ld-[^\0]*", program)[0]
+    script = b"#! /usr/bin/python9 -u\nprint()\n"
+    for name, content, interpreter in (("script", script, b"/usr/bin/python9"), ("dynamic", program.replace(linker, linker[:-1] + b"x"), linker[:-1] + b"x")):
+        (shared / name).write_bytes(content)
+        (shared / name).chmod(0o755)
+        result = engine.run(busybox, f"/mnt/{name}", check=False, options=[f"--mount=type=bind,source={shared},destination=/mnt"])
+        assert result.returncode == 1
+        assert f'exec: "/mnt/{name}": no such file or directory\n' in result.stderr
+        assert f"not its interpreter {interpreter.decode()}, which the image lacks" in result.stderr
+
+
 def test_init_reaps_and_passes_on_the_status(engine, busybox):
     assert engine.output(busybox, "readlink", "/proc/1/exe", options=["--init", "--pid=private"]) == "/dev/init"
     assert engine.run(busybox, "sh", "-c", "exit 9", options=["--init"], check=False).returncode == 9
@@ -492,13 +559,11 @@ def test_signals_reach_the_command(engine, busybox, number, options):
     assert output == "caught\n" and process.returncode == 5
 
 
-def test_sigterm_ends_a_command_within_a_second(engine, busybox):
+def test_sigterm_ends_a_command_soon(engine, busybox):
     process = engine.start("run", busybox, "sh", "-c", "echo ready; exec sleep 300")
     wait_for_line(process, "ready")
-    begin = time.monotonic()
     process.terminate()
-    assert process.wait(10) == 128 + signal.SIGTERM
-    assert time.monotonic() - begin < 1
+    assert process.wait(5) == 128 + signal.SIGTERM
     process.communicate()
 
 
@@ -537,6 +602,26 @@ def test_standard_streams_keep_their_owner_and_group(engine, busybox, workspace,
     after = path.stat()
     assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
     assert (os.stat("/dev/null").st_uid, os.stat("/dev/null").st_gid) == (null.st_uid, null.st_gid)
+
+
+@pytest.mark.parametrize("stdin", ["own", "file", pytest.param("foreign", marks=pytest.mark.asroot)])
+def test_own_pipes_need_no_filter(engine, busybox, stdin):
+    """Slurm gives such streams to its tasks. The filter keeps the owners of all others, and makes each system call slower."""
+    argv, identity = engine.command("run", busybox, "grep", "^Seccomp:", "/proc/self/status")
+    pipes = [os.pipe() for _ in range(3)]
+    for reader, _ in pipes[1 if stdin == "foreign" else 0:]:
+        os.fchown(reader, engine.user.uid, engine.user.gid)
+    if stdin == "foreign":
+        os.fchown(pipes[0][0], engine.user.uid + 1, engine.user.gid)
+    with open("/etc/hosts") as file:
+        result = subprocess.run(argv, stdin=file if stdin == "file" else pipes[0][0], stdout=pipes[1][1], stderr=pipes[2][1],
+                                env=engine.user.environment(), cwd=engine.user.home, timeout=60, **identity)
+        owners = [os.fstat(descriptor).st_uid for descriptor in (file.fileno(), pipes[0][0])]
+    for descriptor in (pipes[0][0], *(writer for _, writer in pipes)):
+        os.close(descriptor)
+    out, err = (open(reader).read() for reader, _ in pipes[1:])
+    assert (result.returncode, out) == (0, f"Seccomp:\t{0 if stdin == 'own' else 2}\n"), err
+    assert owners == [os.stat("/etc/passwd").st_uid, engine.user.uid + (stdin == "foreign")]
 
 
 def test_standard_input_is_passed(engine, busybox):
@@ -763,7 +848,9 @@ def test_image_of_another_user_is_not_readable(setuid_engine, load_image, plain_
 def test_corrupt_image_is_an_error(user_engine, images, plain_busybox):
     image = user_engine.load(images.archive(plain_busybox, "corrupt"), "corrupt")
     path = user_engine.user.home / ".sarus/images/load/library/corrupt/latest.squashfs"
+    path.unlink()  # other images may share the file
     path.write_bytes(b"\0" * 8192)
+    path.chmod(0o644)
     result = user_engine.run(image, "true", check=False)
     assert result.returncode == 1 and len(result.stderr.strip().splitlines()) <= 3
     path.write_bytes(b"")

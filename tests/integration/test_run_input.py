@@ -5,8 +5,6 @@ import os
 
 import pytest
 
-pytestmark = pytest.mark.asroot
-
 
 @pytest.fixture
 def squashfs(engine, busybox):
@@ -57,8 +55,9 @@ def test_the_file_is_opened_with_the_users_rights(user_engine, squashfs_of_root)
 @pytest.fixture
 def squashfs_of_root(workspace):
     path = workspace / "secret.squashfs"
+    path.unlink(missing_ok=True)
     path.write_bytes(b"hsqs")
-    path.chmod(0o600)
+    path.chmod(0)
     return path
 
 
@@ -71,7 +70,7 @@ def test_a_crafted_file_is_refused_and_nothing_remains(user_engine, workspace):
 
 def test_a_file_is_in_no_repository(user_engine, squashfs_of_root):
     result = user_engine.sarus("run", "--centralized-repository", squashfs_of_root, "true")
-    assert result.stderr.splitlines()[0] == f"The option '--centralized-repository' has no meaning for the file {squashfs_of_root}"
+    assert result.stderr.splitlines()[0] == f"The option '--centralized-repository' cannot be used with the file {squashfs_of_root}"
 
 
 # Variables
@@ -95,8 +94,8 @@ def test_later_files_win_and_options_win_over_all_files(user_engine, load_image,
 
 
 @pytest.mark.parametrize("text, message", [
-    ("A=1\n=2\n", "line 2: '=2' has no name in front of the '='"),
-    ("export A=1\n", "line 1: the name 'export A' holds white space"),
+    ("A=1\n=2\n", "line 2: '=2' has no name before the '='"),
+    ("export A=1\n", "line 1: the name 'export A' contains white space"),
     ("A=\0\n", "line 1: it holds a NUL character"),
 ])
 def test_errors_in_a_file_name_the_file_and_the_line(setuid_engine, load_image, plain_busybox, workspace, text, message):

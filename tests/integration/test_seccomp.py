@@ -7,8 +7,6 @@ import subprocess
 import pytest
 from helpers import installation
 
-pytestmark = pytest.mark.asroot
-
 SOURCE = pathlib.Path(__file__).parent / "programs" / "system_calls.c"
 
 
@@ -59,6 +57,7 @@ def test_what_parallel_programs_need_works(filtered, image):
     assert filtered.output(image, "sh", "-c", "(echo sub) | cat; ls / > /dev/null; sleep 0 & wait; id -u") == f"sub\n{filtered.user.uid}"
 
 
+@pytest.mark.asroot
 def test_there_is_no_filter_without_the_key(engines, load_image, images, program):
     engine = engines("setuid", "crun")
     image = load_image(engine, "system-calls", images.busybox(extra=lambda layer: layer.file("calls", program.read_bytes(), mode=0o755)))

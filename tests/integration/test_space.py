@@ -91,12 +91,10 @@ def test_what_fits_is_not_refused_and_what_is_there_does_not_count_again(engine,
     assert len([line for line in server.blob_requests() if server.blob in line]) == 1
 
 
-@pytest.mark.parametrize("compressed", [False, True])
-def test_an_archive_that_cannot_be_spooled_is_refused_at_once(setuid_engine, small_disk, images, noise, workspace, compressed):
-    archive = images.archive(noise(30 * MIB), "much-noise")
-    if compressed:
-        plain, archive = archive, workspace / "much-noise.tar.gz"
-        archive.write_bytes(gzip.compress(plain.read_bytes(), 1))
+def test_an_archive_that_cannot_be_spooled_is_refused_at_once(setuid_engine, small_disk, images, noise, workspace):
+    plain = images.archive(noise(30 * MIB), "much-noise")
+    archive = workspace / "much-noise.tar.gz"
+    archive.write_bytes(gzip.compress(plain.read_bytes(), 1))
     result = setuid_engine.sarus("load", "--temp-dir", small_disk, archive, "much-noise")
     failure, reason, advice = result.stderr.splitlines()
     assert (result.returncode, failure, advice) == (1, f"Failed to load image '{archive}'", "Choose another directory with --temp-dir.")
@@ -104,3 +102,18 @@ def test_an_archive_that_cannot_be_spooled_is_refused_at_once(setuid_engine, sma
                         reason)
     assert [path.name for path in small_disk.iterdir() if path.name != "lost+found"] == []
     assert not result.stdout
+
+
+def test_an_archive_that_is_not_compressed_needs_no_space_for_temporary_files(setuid_engine, small_disk, images, noise):
+    archive = images.archive(noise(30 * MIB), "much-noise")
+    result = setuid_engine.sarus("load", "--temp-dir", small_disk, archive, "much-noise")
+    assert result.returncode == 0, result.stderr
+    assert setuid_engine.sarus("rmi", "load/library/much-noise").returncode == 0
+
+
+def test_a_pipe_that_does_not_fit_into_the_temporary_directory_is_an_error(setuid_engine, small_disk, images, noise):
+    data = images.archive(noise(30 * MIB), "much-noise").read_bytes()
+    result = setuid_engine.sarus("load", "--temp-dir", small_disk, "-", "much-noise", input=data, text=False)
+    assert result.returncode == 1
+    assert b"No space left on device" in result.stderr and str(small_disk).encode() in result.stderr, result.stderr
+    assert [path.name for path in small_disk.iterdir() if path.name != "lost+found"] == []

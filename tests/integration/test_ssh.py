@@ -1,12 +1,11 @@
 """`sarus ssh-keygen` and `sarus run --ssh`: the engine's side, with a stand-in for the SSH hook."""
 
+import contextlib
 import json
 import os
 
 import pytest
 from helpers import installation
-
-pytestmark = pytest.mark.asroot
 
 MISSING_KEYS = "Failed to check the SSH keys. Hint: try to generate the SSH keys with 'sarus ssh-keygen'."
 
@@ -26,21 +25,35 @@ esac
 """
 
 
-@pytest.fixture(params=["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"])
-def ssh_engine(request, engines):
-    engine = engines(*request.param.split("-"))
+@contextlib.contextmanager
+def with_stand_in(engine):
     program = engine.prefix / "bin" / "ssh_hook"
     before = program.read_bytes() if program.exists() else None
     program.unlink(missing_ok=True)
     program.write_text(STAND_IN)
     program.chmod(0o755)
     own(engine, program)
+    hook = engine.prefix / "etc/hooks.d/07-ssh-hook.json"
     yield engine
+    hook.unlink(missing_ok=True)
     program.unlink()
     if before is not None:
         program.write_bytes(before)
         program.chmod(0o755)
     (keys(engine) / "id_dropbear").unlink(missing_ok=True)
+
+
+@pytest.fixture(params=["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"])
+def ssh_engine(request, engines):
+    with with_stand_in(engines(*request.param.split("-"))) as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine_with_keys(any_engine):
+    with with_stand_in(any_engine) as engine:
+        assert engine.sarus("ssh-keygen").returncode == 0
+        yield engine
 
 
 def own(engine, path):
@@ -127,3 +140,38 @@ def test_hook_starts_in_a_private_pid_namespace_of_an_annotated_container(ssh_en
         file.unlink()
         (directory / "state").unlink(missing_ok=True)
         directory.rmdir()
+
+
+@pytest.mark.parametrize("command, nodes, warns", [("/usr/bin/mpirun", 2, True), ("mpiexec", 4, True), ("mpirun", 1, False), ("true", 2, False)])
+def test_mpirun_that_cannot_reach_other_nodes_is_warned_about(any_engine, load_image, plain_busybox, command, nodes, warns):
+    image = load_image(any_engine, "busybox", plain_busybox)
+    result = any_engine.run(image, command, "-n", "4", "app", check=False, env={"SLURM_JOB_NUM_NODES": nodes})
+    message = f"{command.split('/')[-1]} in a container reaches the other nodes of the job only with '--ssh': start the ranks with 'srun sarus run' instead"
+    assert (message in result.stderr) == warns, result.stderr
+
+
+SCRIPT = "if [ $SLURM_PROCID = 0 ]; then mpirun --hostfile hosts app; fi"
+
+
+@pytest.mark.parametrize("nodes, rank, command, options, variables, warns", [
+    (2, 0, SCRIPT, [], {}, True),
+    (1, 0, SCRIPT, [], {}, False),
+    (2, 1, SCRIPT, [], {}, False),
+    (2, 0, "true", [], {}, False),
+    (2, 0, SCRIPT, [], {"OMPI_MCA_plm": "rsh"}, False),
+    (2, 0, SCRIPT, ["--env=PRTE_MCA_plm=ssh"], {}, False),
+    (2, 0, SCRIPT.replace("--host", "--mca plm rsh --host"), [], {}, False),
+])
+def test_open_mpi_that_would_need_srun_is_warned_about(engine_with_keys, load_image, plain_busybox, nodes, rank, command, options, variables, warns):
+    image = load_image(engine_with_keys, "busybox", plain_busybox)
+    result = engine_with_keys.run(image, "sh", "-c", command, options=["--ssh", *options], check=False,
+                                  env={"SLURM_JOB_NUM_NODES": nodes, "SLURM_PROCID": rank, **variables})
+    message = "An Open MPI that was built for Slurm starts its ranks with srun and not with ssh: set OMPI_MCA_plm=rsh and OMPI_MCA_ras=^slurm"
+    assert (message in result.stderr) == warns, result.stderr
+
+
+def test_launcher_that_the_image_names_is_no_reason_to_warn(engine_with_keys, load_image, images):
+    made = images.busybox({"Env": ["OMPI_MCA_plm=rsh"]})
+    result = engine_with_keys.run(load_image(engine_with_keys, "with-launcher", made), "sh", "-c", SCRIPT, options=["--ssh"], check=False,
+                                  env={"SLURM_JOB_NUM_NODES": 2, "SLURM_PROCID": 0})
+    assert "built for Slurm" not in result.stderr

@@ -5,8 +5,6 @@ import os
 
 import pytest
 
-pytestmark = pytest.mark.asroot
-
 
 @pytest.fixture
 def source(user_engine, load_image, plain_busybox):

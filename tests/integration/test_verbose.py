@@ -54,7 +54,7 @@ def test_verbose_tells_what_a_container_gets(engine, image, hooks, workspace):
     assert f"Mount /mnt/work from {workspace}, read-only" in lines
     assert "Device /dev/hole from /dev/null, access rwm" in lines
     assert "Hook poststop: /bin/true" in lines
-    assert f"Image {path} is mounted by {'squashfuse' if engine.rootless else 'the kernel, from a loop device'}" in lines
+    assert f"Image {path} is mounted by {'sarus-squashfs' if engine.rootless else 'the kernel, from a loop device'}" in lines
     assert said(result, "DEBUG") == []
     assert [line for line in result.stdout.splitlines() if not LINE.fullmatch(line)] == ["a b"]
 

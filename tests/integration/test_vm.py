@@ -3,6 +3,7 @@
 What the machines do is in the folder vm; the tests look at what came out of it.
 """
 
+import os
 import pathlib
 import platform
 import re
@@ -29,19 +30,24 @@ def machines(engines, load_image, plain_busybox, home_base, opt, user, build_dir
     kernel, modules = vm.debian_kernel(build_dir / "vm")
     parser = next((vm.debian_package("apparmor", build_dir / "vm") / "sbin").glob("apparmor_parser"))
     root = vm.Root(workspace / "vm-root")
-    for program in ("crun", "runc", "squashfuse", "squashfuse_ll", "setpriv", "tini-static"):
+    for program in ("crun", "runc", "setpriv", "tini-static", "fsverity"):
         root.add_program(system.program(program))
+    root.add_program(build_dir / "sarus-squashfs")  # for its libraries
     root.add_program(parser, "/usr/sbin/apparmor_parser")
     variables = {"engines": f"'{' '.join(ENGINES)}'", "temp_dir": temp_dir, "uid": user.uid, "gid": user.gid, "user": user.name, "home": user.home}
     for name in ENGINES:
         engine = engines(*name.split("-"))
         variables["image"] = load_image(engine, "busybox", plain_busybox)
         variables[f"prefix_{name.replace('-', '_')}"] = engine.prefix
-    for name in ("apparmor.profile", "apparmor.sh", "selinux.sh"):
+    for name in ("apparmor.profile", "apparmor.sh", "selinux.sh", "verity.sh"):
         root.write(f"/vm/{name}", (SCRIPTS / name).read_text())
     root.write("/vm/common.sh", "".join(f"{name}={value}\n" for name, value in variables.items()) + (SCRIPTS / "common.sh").read_text())
     subprocess.run([system.program("checkpolicy"), "-M", "-U", "allow", "-c", "33", "-o", f"{root.directory}/vm/selinux.policy",
                     str(SCRIPTS / "selinux.conf")], check=True, capture_output=True)
+    disk = root.directory / "vm/ext4"
+    disk.touch()
+    os.truncate(disk, 32 << 20)
+    subprocess.run([system.program("mkfs.ext4"), "-q", "-F", "-O", "verity", "-b", "4096", str(disk)], check=True, capture_output=True)
     for tree in (home_base, opt):
         root.add_tree(tree)
     initramfs = vm.make_initramfs(modules, workspace / "vm-initramfs")
@@ -90,7 +96,7 @@ def test_container_with_device_rules_stays_below_its_jobs_cgroup(machine, name):
 def test_device_can_be_used_as_asked_for(machine, name):
     for check in ("reader", "writer", "both"):
         text = machine[f"{name}-{check}-devices"][1]
-        assert "read" in text.splitlines(), text
+        assert re.search("read$", text, re.MULTILINE), text  # standard error may come in between
     assert "written" in machine[f"{name}-writer-devices"][1].splitlines()
 
 
@@ -201,6 +207,21 @@ def test_selinux_label_is_an_error_without_selinux(machine, key):
     status, text = machine[f"no-selinux-{key}"]
     assert status == 1 and text.startswith(f"The SELinux label 'system_u:system_r:container_t:s0' (`{key}` in sarus.json) cannot be used: "
                                            "SELinux is not enabled on this node")
+
+
+def test_kernel_fs_verity_satisfies_the_rules_for_digests(machine):
+    """It has the digest that Sarus recorded, and the owner of the file cannot change it any more."""
+    assert machine["verity-mount"][0] == 0, machine["verity-mount"][1]
+    status, text = machine["verity-unprotected"]
+    assert status == 1 and "imagePolicy.verify" in text and "ran" not in text.splitlines()
+    assert machine["verity-enable"][0] == 0, machine["verity-enable"][1]
+    digest = re.search("sha256:[0-9a-f]{64}", machine["verity-measure"][1])[0]
+    assert f'"fsverity-{digest}"' in machine["verity-recorded"][1]
+    assert machine["verity-verified"] == (0, "ran")
+    assert "Operation not permitted" in machine["verity-write"][1]
+    status, text = machine["verity-unlisted"]
+    assert status == 1 and "imagePolicy.digestsFile" in text
+    assert machine["verity-listed"] == (0, "ran")
 
 
 def test_machine_enforces_selinux(selinux):

@@ -7,6 +7,7 @@ import threading
 
 from .images import digest
 
+
 class FaultyRegistry:
     """Serves one image as `reference`. `fault` says what happens to the requests for `blob`, the largest one of its blobs:
 
@@ -17,6 +18,7 @@ class FaultyRegistry:
     "short"     the content and the length that is announced are shorter than the manifest says
     "digest"    other content of the right size
     "cut"       the connection is closed in the middle
+    "503"       service unavailable, once
     "stall"     half of the content, then nothing until release() is called
 
     `stall_manifest`: nothing is sent in answer to a request for the manifest. `token_status`: the status with which the server of
@@ -105,6 +107,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         fault = self.owner.fault if name == self.owner.blob else None
         if fault == "401":
             self._error(401, "UNAUTHORIZED", "authentication required")
+        elif fault == "503":
+            self.owner.fault = None
+            self._error(503, "UNAVAILABLE", "try later")
         elif fault == "429":
             self._error(429, "TOOMANYREQUESTS", "You have reached your rate limit", {"Retry-After": "1"})
         elif fault == "missing":

@@ -81,14 +81,14 @@ class Bundle:
         self.root = directory / "rootfs"
         self.log = directory / "log"
 
-    def run(self, arguments, hooks, environment=(), annotations=None, mounts=(), node=""):
+    def run(self, arguments, hooks, environment=(), annotations=None, mounts=(), node="", user=0, readonly=False):
         """hooks: [(stage, program, {variable: value}, *arguments)]. Returns the completed process; `log` gets what crun's
         hooks say. `node`: commands of the shell which change what only this container's runtime and hooks see of the node."""
         config = {
             "ociVersion": "1.0.0",
             "process": {"args": list(map(str, arguments)), "cwd": "/", "env": ["PATH=/bin", *environment],
-                        "user": {"uid": 0, "gid": 0}},
-            "root": {"path": "rootfs"},
+                        "user": {"uid": user, "gid": user}},
+            "root": {"path": "rootfs", "readonly": readonly},
             "hostname": "test",
             "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"},
                        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]}, *mounts],

@@ -32,9 +32,12 @@ def configure(prefix, *, user=None, runtime="crun", local_base, **settings):
                    "SARUS_OCI_RUNTIME": runtime}
     if user is not None:
         command.append("--rootless")
-        identity = {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+        identity = user.identity()
         environment["HOME"] = str(user.home)
     subprocess.run(command, check=True, capture_output=True, env=environment, **identity)
+    for name in ("07-ssh-hook", "09-slurm-global-sync-hook"):  # a test has the hooks that it makes
+        for file in (pathlib.Path(prefix) / "etc/hooks.d").glob(f"{name}.json*"):
+            file.unlink()
     set_configuration(prefix, **settings)
 
 
@@ -43,9 +46,8 @@ def copy_tree(source, destination, owner=None):
     shutil.copytree(source, destination, symlinks=True)
     if owner is not None:
         for directory, _, files in os.walk(destination):
-            os.chown(directory, owner.uid, owner.gid)
-            for name in files:
-                os.chown(os.path.join(directory, name), owner.uid, owner.gid, follow_symlinks=False)
+            for path in (directory, *(os.path.join(directory, name) for name in files)):
+                owner.own(path)
     return pathlib.Path(destination)
 
 
@@ -71,14 +73,13 @@ class Engine:
     def command(self, *arguments):
         """(argv, keyword arguments of subprocess) for `sarus ARGUMENTS` as this engine's user."""
         argv = [self.program, *map(str, arguments)]
-        identity = {"user": self.user.uid, "group": self.user.gid, "extra_groups": list(self.user.groups)}
         if self.wrapper:
             sandbox = [str(SANDBOX), *self.sandbox, "--"] if self.sandbox else []
             ids = ["--reuid", self.user.uid, "--regid", self.user.gid, "--groups", ",".join(map(str, self.user.groups))]
             return [*sandbox, *map(str, self.wrapper), "setpriv", *map(str, ids), "--", *argv], {}
         if self.sandbox:
             return [str(SANDBOX), *self.sandbox, "--user", self.user.name, "--", *argv], {}
-        return argv, identity
+        return argv, self.user.identity()
 
     def launched_by(self, launcher, *arguments):
         """The same for `LAUNCHER sarus ARGUMENTS`: the user runs the launcher, where the user runs `sarus` otherwise."""
@@ -119,6 +120,10 @@ class Engine:
         result = self.sarus("load", archive, name, timeout=300)
         assert result.returncode == 0, result.stdout + result.stderr
         return f"load/library/{name}" if "/" not in name else f"load/{name}"
+
+    def with_fuse(self):
+        """On a node where everybody may use /dev/fuse; only root can make one of this node."""
+        return self.variant(sandbox=("--fuse",)) if os.getuid() == 0 else self
 
     def variant(self, **changes):
         return dataclasses.replace(self, **changes)

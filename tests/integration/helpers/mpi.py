@@ -28,12 +28,13 @@ def needed_libraries(files):
     return found
 
 
-def image_with(images, kind, application):
-    """An image with `application` as /app and everything that it loads."""
+def image_with(images, kind, application, replaced=None):
+    """An image with `application` as /app and everything that it loads. `replaced`: {name of a library: file in its place}."""
     components = [file for folder in COMPONENTS[kind] for file in sorted((LIBRARIES / folder).glob("*.so*"))]
     data = [file for folder in DATA[kind] for file in sorted(pathlib.Path(folder).rglob("*")) if file.is_file()]
     files = {str(file): file.resolve() for file in [*components, *data]}
     files.update(needed_libraries([application, *components]))
+    files.update({path: (replaced or {}).get(pathlib.Path(path).name, source) for path, source in files.items()})
 
     def add(layer):
         made = {"/lib", "/usr", "/usr/lib"}
@@ -46,3 +47,15 @@ def image_with(images, kind, application):
         layer.file("app", pathlib.Path(application).read_bytes(), mode=0o755)
 
     return images.busybox(extra=add)
+
+
+def hook_for_mpich(prefix):
+    """The MPI hook's configuration for the host's MPICH, which loads UCX with its components."""
+    library = LIBRARIES / "libmpich.so.12"
+    components = sorted((LIBRARIES / "ucx").glob("*.so"))
+    dependencies = [path for path in needed_libraries([library, *components]) if not re.search(r"/(ld-linux|lib(c|m|pthread|dl|rt|resolv)\.so)", path)]
+    return {"version": "1.0.0",
+            "hook": {"path": f"{prefix}/bin/mpi_hook",
+                     "env": ["LDCONFIG_PATH=/sbin/ldconfig", f"MPI_LIBS={library.resolve()}", f"MPI_DEPENDENCY_LIBS={':'.join(dependencies)}",
+                             f"BIND_MOUNTS={LIBRARIES}/ucx"]},
+            "when": {"annotations": {"^com.hooks.mpi.enabled$": "^true$"}}, "stages": ["createContainer"]}

@@ -100,7 +100,8 @@ class Registry:
         layout = image.write_oci_layout(self.directory / "layouts" / name.replace("/", "_").replace(":", "_"))
         credentials = ["--dest-creds", f"tester:{self.password}"] if self.password is not None else []
         subprocess.run([program("skopeo"), "copy", "--quiet", "--insecure-policy", "--dest-tls-verify=false", *credentials,
-                        f"oci:{layout}:latest", f"docker://{self.host}/{name}"], check=True, capture_output=True, env={"PATH": PATH, "HOME": "/root"})
+                        f"oci:{layout}:latest", f"docker://{self.host}/{name}"], check=True, capture_output=True,
+                       env={"PATH": PATH, "HOME": str(self.directory), "XDG_RUNTIME_DIR": str(self.directory)})  # /run/containers may be root's alone
         return f"{self.host}/{name}"
 
     def requests(self):
@@ -123,4 +124,6 @@ def allow_plain_http(user, registry):
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{registry.port}.conf"
     path.write_text(f'[[registry]]\nlocation = "{registry.host}"\ninsecure = true\n')
+    for made in (path, directory, *directory.parents[:2]):
+        user.own(made)
     return path

@@ -41,7 +41,8 @@ PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=
 class Slurm:
     """`client_configuration` and `munge` are directories which can take the places of /etc/slurm and /run/munge in a container."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, settings="", plugins=()):
+        """`settings`: further lines of slurm.conf; `plugins`: lines of plugstack.conf."""
         self.directory = pathlib.Path(directory)
         self.node = socket.gethostname().split(".")[0]
         self.client_configuration = self.directory / "etc-slurm"
@@ -52,10 +53,11 @@ class Slurm:
         for name in ("state", "spool", "tmp"):
             (self.directory / name).mkdir()
         (self.directory / "tmp").chmod(0o1777)
-        text = CONFIGURATION.format(directory=self.directory, host=self.node, controller_port=free_port(), node_port=free_port())
+        text = CONFIGURATION.format(directory=self.directory, host=self.node, controller_port=free_port(), node_port=free_port()) + settings
         (self.client_configuration / "slurm.conf").write_text(text)
         self.configuration = self.directory / "slurm.conf"
         self.configuration.write_text(text + f"AuthInfo=socket={self.munge}/munge.socket.2\n")
+        (self.directory / "plugstack.conf").write_text("".join(f"{line}\n" for line in plugins))
         self.environment = {"SLURM_CONF": str(self.configuration)}
         self.daemons = []
         try:

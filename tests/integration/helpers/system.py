@@ -1,5 +1,7 @@
 """Users, processes, mounts and loop devices of the node that the tests run on."""
 
+import contextlib
+import ctypes
 import dataclasses
 import grp
 import os
@@ -27,6 +29,15 @@ class User:
         variables.update(changes)
         return {name: str(value) for name, value in variables.items() if value is not None}
 
+    def identity(self):
+        """Keyword arguments of subprocess which make it run a command as this user; only root needs any."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": list(self.groups)} if os.getuid() == 0 else {}
+
+    def own(self, path):
+        """Gives a file or folder to this user."""
+        os.chown(path, self.uid, self.gid, follow_symlinks=False)
+        return path
+
     @staticmethod
     def named(name, home=None):
         entry = pwd.getpwnam(name)
@@ -37,10 +48,13 @@ def create_user(name, home_base, groups=()):
     """A new unprivileged user, a member of newly created `groups`."""
     for group in groups:
         subprocess.run(["groupadd", group], check=True)
-    command = ["useradd", "--uid", str(_unused_uid()), "--create-home", "--home-dir", f"{home_base}/{name}", "--shell", "/bin/sh", "--user-group"]
+    options = ["--create-home", "--home-dir", f"{home_base}/{name}", "--shell", "/bin/sh", "--user-group"]
     if groups:
-        command += ["--groups", ",".join(groups)]
-    subprocess.run([*command, name], check=True)
+        options += ["--groups", ",".join(groups)]
+    taken = 4  # the status of useradd(8): other tests create users at the same time
+    while (result := subprocess.run(["useradd", "--uid", str(_unused_uid()), *options, name])).returncode == taken:
+        pass
+    result.check_returncode()
     user = User.named(name)
     user.home.chmod(0o755)
     return user
@@ -79,6 +93,61 @@ def processes():
     return found
 
 
+def adopt_orphans():
+    """Makes this process the parent of every descendant whose own parent ends."""
+    PR_SET_CHILD_SUBREAPER = 36
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def descendants(of=None):
+    """The numbers of the processes which this one (or another one) has started, and which those have."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                parent = pathlib.Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1]
+                children.setdefault(int(parent), set()).add(int(entry))
+    found, new = set(), {of or os.getpid()}
+    while new:
+        new = set().union(*(children.get(pid, ()) for pid in new))
+        found |= new
+    return found
+
+
+def processes_of(user):
+    """The numbers of a user's processes; those alone that the tests have started where they run as this user."""
+    own = {pid for pid, uid, _ in processes() if uid == user.uid}
+    return own if os.getuid() == 0 else own & descendants()
+
+
+def namespaces(pids):
+    """The namespaces of processes, as the kernel names them."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found |= {os.readlink(entry) for entry in os.scandir(f"/proc/{pid}/ns")}
+    return found
+
+
+def members(wanted):
+    """The processes of the machine with one of these namespaces, each with its start time: numbers of namespaces are used again."""
+    return {(pid, started(pid)) for pid in os.listdir("/proc") if pid.isdigit() and namespaces([pid]) & wanted}
+
+
+def alive(known):
+    """Which of these processes, as members() gives them, have not ended."""
+    return {(pid, start) for pid, start in known if start is not None and started(pid) == start}
+
+
+def started(pid):
+    """The start time of a process, or None."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except OSError:
+        return None
+
+
 def kill_processes_of(uid):
     for pid, owner, _ in processes():
         if owner == uid:
@@ -91,6 +160,18 @@ def kill_processes_of(uid):
 def mounts():
     """Mount points of the tests' own mount namespace."""
     return sorted(line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def cgroups():
+    """The directories of all cgroups; others come and go at the same time."""
+    return [pathlib.Path(directory) for directory, _, _ in os.walk("/sys/fs/cgroup")]
+
+
+def is_empty_cgroup(path):
+    try:
+        return not (path / "cgroup.procs").read_text().strip()
+    except OSError:  # no cgroup, or one that is gone meanwhile
+        return False
 
 
 def loop_devices():

@@ -14,7 +14,7 @@ import time
 from . import system
 
 # In the order in which they are loaded; what they need comes with them.
-MODULES = ["virtio_pci", "virtio_blk", "squashfs", "overlay", "loop", "fuse"]
+MODULES = ["virtio_pci", "virtio_blk", "squashfs", "overlay", "loop", "fuse", "crc32c_generic", "ext4"]
 
 INIT = """#!/bin/busybox sh
 export PATH=/bin

@@ -1,4 +1,5 @@
-/* What ranks on one node do with each other: messages, shared windows, and memory of other processes. Each rank prints a line. */
+/* What ranks on one node do with each other: messages, shared windows, and memory of other processes. Each
+ * rank prints a line. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -8,14 +9,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "mpi_end.h"
+
 enum { MAX_RANKS = 64, LARGE = 4 << 20 };
 
 struct place {
     long pid;
-    void *address;
+    void* address;
 };
 
-static const char *sharedWindow(MPI_Comm node, int rank) {
+static const char* sharedWindow(MPI_Comm node, int rank) {
     int size, unit, *mine, *next, seen;
     MPI_Aint bytes;
     MPI_Win window;
@@ -31,11 +34,12 @@ static const char *sharedWindow(MPI_Comm node, int rank) {
     return seen == (rank + 1) % size * 10 ? "ok" : "wrong";
 }
 
-static const char *largeMessage(const char *out, int rank, int size) {
-    char *in = calloc(1, LARGE);
+static const char* largeMessage(const char* out, int rank, int size) {
+    char* in = calloc(1, LARGE);
     const int from = (rank + size - 1) % size;
     int good = 1;
-    MPI_Sendrecv(out, LARGE, MPI_CHAR, (rank + 1) % size, 0, in, LARGE, MPI_CHAR, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out, LARGE, MPI_CHAR, (rank + 1) % size, 0, in, LARGE, MPI_CHAR, from, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     for (int i = 0; i < LARGE; ++i) {
         good &= in[i] == from;
     }
@@ -43,22 +47,22 @@ static const char *largeMessage(const char *out, int rank, int size) {
     return good ? "ok" : "wrong";
 }
 
-static const char *memoryOfTheNextRank(char *buffer, int rank, int size) {
+static const char* memoryOfTheNextRank(char* buffer, int rank, int size) {
     struct place mine = {getpid(), buffer}, all[MAX_RANKS];
     const int next = (rank + 1) % size;
     char copy = -1;
     MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
     struct iovec local = {&copy, 1}, remote = {all[next].address, 1};
     const ssize_t count = process_vm_readv((pid_t)all[next].pid, &local, 1, &remote, 1, 0);
-    const char *result = count == 1 ? (copy == next ? "ok" : "wrong") : strerror(errno);
+    const char* result = count == 1 ? (copy == next ? "ok" : "wrong") : strerror(errno);
     MPI_Barrier(MPI_COMM_WORLD);
     return result;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     int rank, size, sum, contribution;
     MPI_Comm node;
-    char *buffer = malloc(LARGE);
+    char* buffer = malloc(LARGE);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -66,10 +70,10 @@ int main(int argc, char **argv) {
     contribution = rank + 1;
     MPI_Allreduce(&contribution, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     memset(buffer, rank, LARGE);
-    const char *window = sharedWindow(node, rank);
-    const char *message = largeMessage(buffer, rank, size);
-    const char *memory = memoryOfTheNextRank(buffer, rank, size);
-    printf("rank %d of %d: sum %d, shared window %s, message %s, memory %s\n", rank, size, sum, window, message, memory);
-    MPI_Finalize();
-    return 0;
+    const char* window = sharedWindow(node, rank);
+    const char* message = largeMessage(buffer, rank, size);
+    const char* memory = memoryOfTheNextRank(buffer, rank, size);
+    printf("rank %d of %d: sum %d, shared window %s, message %s, memory %s\n", rank, size, sum, window,
+           message, memory);
+    return endMpi();
 }

@@ -1,6 +1,7 @@
-/* old_kernel COMMAND...: runs a command for which the kernel has no system call that came after Linux 5.0, and no LOOP_CONFIGURE:
- * openat2, open_tree, move_mount, fsopen, fsmount, mount_setattr, close_range, clone3, the pidfd calls and all others of them give
- * ENOSYS, as on the 4.18 of older enterprise distributions. Root only: so set-user-ID programs below it still get their privileges. */
+/* old_kernel COMMAND...: runs a command for which the kernel has no system call that came after Linux 5.0,
+ * and no LOOP_CONFIGURE: openat2, open_tree, move_mount, fsopen, fsmount, mount_setattr, close_range, clone3,
+ * the pidfd calls and all others of them give ENOSYS, as on the 4.18 of older enterprise distributions. Root
+ * only: so set-user-ID programs below it still get their privileges. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -16,16 +16,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void show(const char *name, long result) {
+static void show(const char* name, long result) {
     printf("%s: %s\n", name, result == -1 ? strerror(errno) : "works");
     fflush(stdout);
 }
 
-static void *thread(void *argument) {
+static void* thread(void* argument) {
     return argument;
 }
 
-static int child(void *argument) {
+static int child(void* argument) {
     (void)argument;
     return 0;
 }
@@ -84,7 +84,7 @@ static void working(void) {
 
 static void showFilter(void) {
     char line[256];
-    FILE *status = fopen("/proc/self/status", "r");
+    FILE* status = fopen("/proc/self/status", "r");
     while (status && fgets(line, sizeof line, status)) {
         if (strncmp(line, "Seccomp:\t", 9) == 0) {
             printf("Seccomp: %s", line + 9);

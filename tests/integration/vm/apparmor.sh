@@ -101,3 +101,5 @@ for key in selinuxLabel selinuxMountLabel; do
     configure $key system_u:system_r:container_t:s0
     check "no-selinux-$key" sarus run "$image" true
 done
+
+. /vm/verity.sh

@@ -1,0 +1,214 @@
+"""sarus doctor and sarus config check: each thing that keeps containers from running is found, with the command that mends it."""
+
+import json
+import socket
+import subprocess
+
+import pytest
+from helpers.installation import set_configuration
+
+STATUS = {"ok": 0, "note": 0, "warning": 1, "error": 2}
+
+
+def examine(engine, *options, **keywords):
+    """The findings of `sarus doctor`, by the names of the checks."""
+    result = engine.sarus("doctor", "--json", *options, **keywords)
+    findings = json.loads(result.stdout)
+    assert all(finding["message"] for finding in findings)
+    assert all(finding["cure"] for finding in findings if STATUS[finding["status"]]), findings
+    assert result.returncode == max(STATUS[finding["status"]] for finding in findings), result.stderr
+    found = {}
+    for finding in findings:
+        found.setdefault(finding["check"], []).append(finding)
+    return found
+
+
+def check(found, name):
+    """(status, message) of a check with a single finding."""
+    assert len(found[name]) == 1, found[name]
+    return found[name][0]["status"], found[name][0]["message"]
+
+
+@pytest.fixture(scope="module")
+def patient(any_engine, make_any_prefix):
+    """An installation that tests break."""
+    return any_engine.variant(prefix=make_any_prefix("doctor"))
+
+
+@pytest.fixture
+def configuration(patient):
+    """The text of its sarus.json, written back at the end."""
+    file = patient.prefix / "etc/sarus.json"
+    before = file.read_text()
+    yield file
+    file.unlink(missing_ok=True)
+    file.write_text(before)
+    file.chmod(0o644)
+    if patient.rootless:
+        patient.user.own(file)
+
+
+def test_a_sound_installation(user_engine):
+    found = examine(user_engine)
+    assert all(finding["status"] in ("ok", "note") for finding in found["configuration"])
+    for name in ("starter", "permissions", "kernel", "filesystems", "cgroups", "repository", "locks", "temporary files", "skopeo"):
+        assert check(found, name)[0] == "ok", found[name]
+    assert ("loop devices" in found) == (not user_engine.rootless)
+    assert {"user namespaces", "kernel settings", "OCI runtime", "hooks", "CDI devices", "seccomp", "quota", "central repository", "Slurm"} <= found.keys()
+
+
+def test_text_and_help(any_engine):
+    lines = any_engine.sarus("doctor").stdout.splitlines()
+    assert f"ok       configuration      {any_engine.prefix}/etc/sarus.json is valid" in lines
+    assert all(line.split()[0] in STATUS or line.startswith(" " * 28 + "cure: ") for line in lines)
+
+
+def test_nothing_is_created(patient, configuration):
+    base = patient.user.home / "doctor-repositories"
+    set_configuration(patient.prefix, localRepositoryBaseDir=str(base))
+    assert check(examine(patient), "repository")[0] == "ok" and not base.exists()
+
+
+@pytest.mark.parametrize("breakage", ["missing", "unreadable", "no JSON"])
+def test_without_a_configuration_the_rest_is_examined(patient, configuration, breakage):
+    if breakage == "missing":
+        configuration.unlink()
+    elif breakage == "unreadable":
+        configuration.chmod(0)
+    else:
+        configuration.write_text("{\n  'a': 1\n}")
+    found = examine(patient)
+    status, message = check(found, "configuration")
+    assert status == "error" and str(configuration) in message
+    assert "line 2" in message or breakage != "no JSON"
+    assert check(found, "kernel")[0] == "ok" and "starter" in found and "Slurm" in found
+
+
+def test_all_problems_of_a_configuration(patient, configuration):
+    text = json.loads(configuration.read_text())
+    del text["runcPath"]
+    configuration.write_text(json.dumps(text | {"tempDir": "tmp", "allowRotless": True, "siteMounts": [{"type": "bind"}]}, indent=1))
+    found = examine(patient)
+    messages = "\n".join(finding["message"] for finding in found["configuration"])
+    for part in ("tempDir: expected an absolute path, found 'tmp'", "unknown key 'allowRotless'", "siteMounts[0]: the required key 'source' is missing",
+                 "siteMounts[0]: the required key 'destination' is missing", "the required key 'runcPath' is missing"):
+        assert part in messages
+    assert "OCI runtime" not in found and "repository" in found
+
+
+def test_config_check(any_engine, user):
+    file = user.home / "doctor.json"
+    file.write_text('{\n "securityChecks": 1,\n "tmpDir": "/tmp",\n "imageMont": "fuse"\n}\n')
+    user.own(file)
+    result = any_engine.sarus("config", "check", file)
+    assert result.returncode == 2
+    assert f"error    configuration      {file}:2: securityChecks: expected true or false, found 1\n" in result.stdout
+    assert f"{file}:4: unknown key 'imageMont'\n{' ' * 28}cure: Did you mean 'imageMount'?\n" in result.stdout
+    assert f"warning  configuration      {file}:3: tmpDir: unknown key, ignored as by Sarus 1.7\n{' ' * 28}cure: Did you mean 'tempDir'?\n" in result.stdout
+    assert f"{file}: the required key 'OCIBundleDir' is missing\n" in result.stdout
+    findings = json.loads(any_engine.sarus("config", "check", "--json", file).stdout)
+    assert len(findings) == len(result.stdout.splitlines()) / 2
+    own = any_engine.sarus("config", "check")
+    assert own.returncode == 0 and own.stdout.endswith(f"{any_engine.prefix}/etc/sarus.json is valid\n")
+    result = any_engine.sarus("config", "check", user.home / "nosuch.json")
+    assert result.returncode == 2 and "No such file or directory" in result.stdout
+
+
+def test_runtime(patient, configuration):
+    fake = patient.prefix / "bin/runc"
+    fake.write_text("#!/bin/sh\necho runc version $VERSION\n".replace("$VERSION", "1.1.11"))
+    fake.chmod(0o755)
+    set_configuration(patient.prefix, runcPath=str(fake))
+    status, message = check(examine(patient), "OCI runtime")
+    assert status == "warning" and "CVE-2024-21626" in message
+    fake.write_text("#!/bin/sh\necho broken >&2; exit 1\n")
+    assert check(examine(patient), "OCI runtime") == ("error", f"{fake} --version fails: broken")
+    set_configuration(patient.prefix, runcPath="/nonexistent/crun", initPath="/nonexistent/init")
+    found = examine(patient)
+    assert check(found, "OCI runtime") == ("error", "/nonexistent/crun cannot be executed")
+    assert check(found, "init")[0] == "error"
+    fake.unlink()
+
+
+def test_installation(patient, configuration):
+    builder = patient.prefix / "libexec/sarus-image-builder"
+    builder.rename(f"{builder}.away")
+    set_configuration(patient.prefix, tempDir="/nonexistent", centralizedRepositoryDir="/nonexistent", securityChecks=False,
+                      seccompProfile="/nonexistent/profile.json", apparmorProfile="no-such-profile")
+    found = examine(patient)
+    builder.with_name(f"{builder.name}.away").rename(builder)
+    assert check(found, "programs") == ("error", f"{builder}: No such file or directory")
+    assert (check(found, "temporary files")[0], check(found, "central repository")[0]) == ("error", "note")
+    assert "securityChecks is false" in check(found, "permissions")[1]
+    assert "no-such-profile" in check(found, "security modules")[1]
+
+
+def test_hooks(patient, configuration):
+    directory = patient.prefix / "etc/doctor-hooks.d"
+    directory.mkdir()
+    file = directory / "bad.json"
+    file.write_text('{"version": "1.0.0", "hook": {"path": "/nonexistent/hook"}, "when": {"always": true}, "stages": ["prestart"]}')
+    if patient.rootless:
+        patient.user.own(directory)
+        patient.user.own(file)
+    set_configuration(patient.prefix, hooksDir=str(directory))
+    status, message = check(examine(patient), "hooks")
+    assert status == "error" and "the program /nonexistent/hook cannot be run" in message
+
+
+def test_a_check_that_hangs(patient, configuration):
+    """As on a file server that does not answer."""
+    fake = patient.prefix / "bin/skopeo"
+    fake.write_text("#!/bin/sh\nexec sleep 100\n")
+    fake.chmod(0o755)
+    set_configuration(patient.prefix, skopeoPath=str(fake))
+    found = examine(patient, timeout=50)
+    assert check(found, "skopeo") == ("error", "no answer within 10 s")
+    assert check(found, "kernel")[0] == "ok"
+    fake.unlink()
+
+
+def test_registries(any_engine, registry, user):
+    """Those of registries.conf with their mirrors, and those that are named."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"localhost:{closed.getsockname()[1]}"
+        found = examine(any_engine, "--registry", registry.host, "--registry", nowhere)["registry"]
+        assert {"status": "ok", "check": "registry", "message": f"{registry.host} answers", "cure": ""} in found
+        assert [finding["status"] for finding in found if nowhere in finding["message"]] == ["error"]
+        file = user.home / ".config/containers/registries.conf.d/doctor.conf"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'[[registry]]\nlocation = "{nowhere}"\n[[registry.mirror]]\nlocation = "{nowhere}/mirror"\n')
+        user.own(file)
+        found = examine(any_engine)["registry"]
+        file.unlink()
+        assert {"error", "warning"} == {finding["status"] for finding in found if nowhere in finding["message"]}
+
+
+@pytest.mark.asroot
+def test_privileges_that_do_not_count(setuid_engine):
+    argv, identity = setuid_engine.command("doctor", "--json")
+    result = subprocess.run(["setpriv", "--no-new-privs", *argv], capture_output=True, text=True, env=setuid_engine.user.environment(), **identity)
+    finding = next(finding for finding in json.loads(result.stdout) if finding["check"] == "starter")
+    assert finding["status"] == "warning" and "no_new_privs" in finding["message"]
+
+
+@pytest.mark.asroot
+def test_kernel_settings(setuid_engine, tmp_path):
+    dumpable = tmp_path / "suid_dumpable"
+    dumpable.write_text("1\n")
+    tmp_path.chmod(0o755)
+    node = setuid_engine.variant(sandbox=("--node", f"mount --bind {dumpable} /proc/sys/fs/suid_dumpable"))
+    finding = next(finding for finding in examine(node)["kernel settings"] if "suid_dumpable" in finding["message"])
+    assert finding["status"] == "warning" and "fs.suid_dumpable=1" in finding["message"]
+    assert finding["cure"].startswith("sysctl -w fs.suid_dumpable=0")
+
+
+@pytest.mark.asroot
+def test_permissions(patient, configuration):
+    program = patient.prefix / "libexec/sarus-hook"
+    program.chmod(0o777)
+    found = examine(patient)
+    program.chmod(0o755)
+    status, message = check(found, "permissions")
+    assert status == "error" and f'"{program}" cannot be group- or world-writable' in message

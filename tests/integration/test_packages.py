@@ -1,0 +1,181 @@
+"""The Debian packages that cpack makes: their contents, and what installing, updating and removing them does to a machine.
+
+The machine is this one, which has the packages that they depend on, below an overlay that takes all changes.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from helpers import system
+
+pytestmark = pytest.mark.asroot
+
+STARTER = "/usr/lib/sarus/libexec/sarus-starter"
+NAMES = ("sarus", "sarus-hooks", "podman-hpc")
+
+
+@pytest.fixture(scope="module")
+def packages(build_dir, workspace):
+    """{name: file}"""
+    directory = workspace / "packages"
+    subprocess.run(["cpack", "-B", directory], check=True, capture_output=True, cwd=build_dir)
+    shutil.rmtree(directory / "_CPack_Packages")
+    return {file.name.split("_")[0]: file for file in directory.glob("*.deb")}
+
+
+def control(package, *parts):
+    return subprocess.run(["dpkg-deb", "--info", package, *parts], check=True, capture_output=True, text=True).stdout
+
+
+def field(package, name):
+    return subprocess.run(["dpkg-deb", "--field", package, name], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def contents(package):
+    """{path: (mode, owner, target of a link)}"""
+    lines = subprocess.run(["dpkg-deb", "--contents", package], check=True, capture_output=True, text=True).stdout.splitlines()
+    rows = [re.match(r"(\S+) (\S+) +\d+ \S+ \S+ \.(\S*)(?: -> (.*))?$", line).groups() for line in lines]
+    return {path.rstrip("/"): (mode, owner, target) for mode, owner, path, target in rows}
+
+
+def test_packages_have_no_errors(packages):
+    result = subprocess.run(["lintian", "--fail-on", "error", "--tag-display-limit", "0", *packages.values()], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_each_component_is_a_package(packages):
+    assert set(packages) == set(NAMES)
+    files = {name: contents(package) for name, package in packages.items()}
+    for name in NAMES:
+        assert {owner for _, owner, _ in files[name].values()} == {"root/root"}
+        assert [path for path, (mode, _, _) in files[name].items() if "s" in mode] == []  # only the site's decision makes a program privileged
+        assert {f"/usr/share/doc/{name}/copyright", f"/usr/share/doc/{name}/changelog.gz"} <= set(files[name])
+    assert files["sarus"]["/usr/bin/sarus"][2] == "../lib/sarus/bin/sarus" and files["sarus"]["/usr/lib/sarus/etc"][2] == "/etc/sarus"
+    assert STARTER in files["sarus"] and "/var/lib/sarus/OCIBundleDir" in files["sarus"]
+    assert "/usr/share/zsh/vendor-completions/_sarus" in files["sarus"] and "/usr/share/man/man1/sarus-run.1.gz" in files["sarus"]
+    assert "/usr/lib/sarus/bin/mpi_hook" in files["sarus-hooks"] and "/usr/share/man/man1/mpi_hook.1.gz" in files["sarus-hooks"]
+    assert files["podman-hpc"]["/usr/bin/hook_tool"][2] == "podman_hpc_hook"
+
+
+def test_packages_can_be_installed_together(packages):
+    common = [set(path for path, (mode, _, _) in contents(package).items() if not mode.startswith("d")) for package in packages.values()]
+    assert not (common[0] & common[1] or common[0] & common[2] or common[1] & common[2])
+
+
+def test_dependencies_are_named(packages):
+    assert {"skopeo", "crun | runc"} <= set(field(packages["sarus"], "Depends").split(", "))
+    assert re.search(r"libsquashfs1 \(>= [\d.]+\)", field(packages["sarus"], "Depends"))
+    assert field(packages["sarus-hooks"], "Depends") == f"sarus (= {field(packages['sarus'], 'Version')})"
+    assert "podman" in field(packages["podman-hpc"], "Depends").split(", ")
+
+
+def test_everything_in_etc_is_a_conffile(packages):
+    for package in packages.values():
+        files = {path for path, (mode, _, _) in contents(package).items() if path.startswith("/etc/") and mode.startswith("-")}
+        assert set(control(package, "conffiles").split()) == files
+    assert len(control(packages["podman-hpc"], "conffiles").split()) == 16
+
+
+class Machine:
+    """This machine's files below an overlay, in a mount namespace that a process keeps."""
+
+    def __init__(self, directory):
+        self.root, self.changes = directory / "root", directory / "upper"
+        setup = (f"mount -t tmpfs tmpfs {directory} && cd {directory} && mkdir upper work root && "
+                 f"mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work overlay root && "
+                 "mount --rbind /proc root/proc && mount --rbind /dev root/dev && mount --rbind /sys root/sys && mount -t tmpfs tmpfs root/run && "
+                 "echo ready && exec cat")
+        self.keeper = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-ec", setup],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.keeper.stdout.readline() == "ready\n"
+
+        self.enter = ["nsenter", f"--mount=/proc/{self.keeper.pid}/ns/mnt"]
+
+    def run(self, command, check=True):
+        """The output of a shell command of root's on the machine."""
+        result = subprocess.run([*self.enter, "chroot", self.root, "sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, env={"PATH": system.PATH, "HOME": "/root"}, timeout=120)
+        assert not check or result.returncode == 0, result.stdout
+        return result.stdout
+
+    def put(self, file):
+        subprocess.run([*self.enter, "tee", f"{self.root}/root/{file.name}"], input=file.read_bytes(), check=True, stdout=subprocess.DEVNULL)
+        return f"/root/{file.name}"
+
+    def install(self, *packages):
+        return self.dpkg("--force-confold", "--install", *(self.put(package) for package in packages))
+
+    def dpkg(self, *arguments):
+        """Without the index of manual pages, which takes longer than all else."""
+        return self.run(f"dpkg --no-triggers --force-unsafe-io {' '.join(arguments)}")
+
+    def added(self):
+        """What is here and not on the real machine. The package manager's own records change for good."""
+        listing = subprocess.run([*self.enter, "find", self.changes, "-mindepth", "1", "-printf", "/%P\n"], check=True, capture_output=True, text=True)
+        own = ("/var/lib/dpkg/", "/var/log/", "/var/cache/", "/root/", "/home/")
+        return {path for path in listing.stdout.splitlines() if not path.startswith(own) and not os.path.lexists(path)}
+
+    def stop(self):
+        self.keeper.stdin.close()
+        self.keeper.wait()
+
+
+@pytest.fixture
+def machine(tmp_path):
+    made = Machine(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_installed_packages_work_keep_changes_and_leave_nothing(machine, packages, user):
+    machine.install(packages["sarus"], packages["sarus-hooks"], packages["podman-hpc"])
+    assert machine.run(f"stat -c '%U %a' {STARTER}") == "root 4755\n"
+    assert machine.run("dpkg --verify sarus sarus-hooks podman-hpc") == ""
+    assert "TAG" in machine.run(f"setpriv --reuid {user.uid} --regid {user.gid} --clear-groups sarus images")
+
+    machine.run("cp /etc/sarus/templates/hooks.d/07-mpi-hook.json.in /etc/sarus/hooks.d/ && /usr/lib/sarus/configure_installation.sh")
+    machine.run("sed -i 's|\"tempDir\": .*|\"tempDir\": \"/scratch\",|' /etc/sarus/sarus.json && echo mine >>/etc/sarus/policy.json")
+    said = machine.install(packages["sarus"], packages["sarus-hooks"])  # as an update does
+    assert "Kept etc/sarus.json, which this site has changed" in said
+    assert '"tempDir": "/scratch",' in machine.run("cat /etc/sarus/sarus.json") and "mine" in machine.run("cat /etc/sarus/policy.json")
+    assert machine.run(f"stat -c '%U %a' {STARTER}") == "root 4755\n"
+
+    assert "Switching off /etc/sarus/hooks.d/07-mpi-hook.json" in machine.dpkg("--remove", "sarus-hooks")
+    assert "mpi" not in machine.run("sarus hooks")
+    machine.install(packages["sarus-hooks"])
+    assert "mpi" in machine.run("sarus hooks")
+
+    assert {"/etc/sarus/sarus.json", "/usr/lib/sarus/etc", "/var/lib/sarus/OCIBundleDir"} <= machine.added()
+    machine.dpkg("--purge", "sarus-hooks", "sarus", "podman-hpc")
+    assert machine.added() == set()
+
+
+def test_a_site_can_refuse_the_privileged_way(machine, packages):
+    machine.run(f"dpkg-statoverride --add root root 0755 {STARTER}")
+    machine.install(packages["sarus"])
+    assert machine.run(f"stat -c '%U %a' {STARTER}") == "root 755\n"
+    assert machine.run("ls /etc/sarus/set-user-id-root", check=False).startswith("ls: cannot access")
+    assert '"localRepositoryBaseDir": "/home"' in machine.run("cat /etc/sarus/sarus.json")
+
+
+def test_a_site_can_restrict_the_privileged_way_to_a_group(machine, packages):
+    machine.run(f"dpkg-statoverride --add root users 4750 {STARTER}")
+    machine.install(packages["sarus"])
+    assert machine.run(f"stat -c '%U %G %a' {STARTER}") == "root users 4750\n"
+    machine.install(packages["sarus"])
+    assert machine.run(f"stat -c '%U %G %a' {STARTER}") == "root users 4750\n"
+
+
+def test_containers_run_from_the_package(machine, packages, images, plain_busybox, user):
+    """With the links to /etc/sarus and /var/lib/sarus that its security checks follow."""
+    machine.install(packages["sarus"])
+    archive = pathlib.Path(images.archive(plain_busybox, "packaged"))
+    file = machine.put(archive)
+    as_user = f"setpriv --reuid {user.uid} --regid {user.gid} --clear-groups env HOME={user.home} USER={user.name}"
+    machine.run(f"sed -i 's|\"localRepositoryBaseDir\": .*|\"localRepositoryBaseDir\": \"{user.home.parent}\",|' /etc/sarus/sarus.json && chmod 755 /root")
+    machine.run(f"{as_user} sarus load {file} packaged")
+    assert machine.run(f"cd / && {as_user} sarus run load/library/packaged id -u").strip() == str(user.uid)

@@ -1,0 +1,499 @@
+"""The plugin for Slurm: what its options mean, what reaches the container, and what a user cannot do with it."""
+
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+from helpers import installation, mpi, slurm, system
+from test_mpi import RANKS, SOURCE, expected_lines
+
+pytestmark = pytest.mark.asroot
+
+TOOL = b"#!/bin/sh\necho the tool of the image\n"
+ENTRY = b"#!/bin/sh\necho entry\nexec \"$@\"\n"
+
+
+@pytest.fixture(scope="module")
+def prefix(make_setuid_prefix):
+    made = make_setuid_prefix("spank")
+    if not (made / "lib/slurm/spank_sarus.so").exists():
+        pytest.skip("the plugin was not built: Slurm's headers are missing (Debian package libslurm-dev)")
+    return made
+
+
+@pytest.fixture(scope="module")
+def spank_engine(prefix, user):
+    return installation.Engine(prefix, user, "setuid", "crun")
+
+
+@pytest.fixture(scope="module")
+def site(workspace, prefix):
+    prolog = workspace / "task-prolog"
+    prolog.write_text("#!/bin/sh\necho export FROM_TASK_PROLOG=yes\n")
+    prolog.chmod(0o755)
+    made = slurm.Slurm(workspace / "spank-slurm", settings=f"TaskProlog={prolog}\nLaunchParameters=use_interactive_step\n"
+                       "InteractiveStepOptions=\"--interactive --quiet --preserve-env $SHELL\"\n",
+                       plugins=[f"required {prefix}/lib/slurm/spank_sarus.so"])
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def image_description(images):
+    def extra(layer):
+        layer.directory("usr")
+        layer.directory("usr/local")
+        layer.directory("usr/local/bin")
+        layer.directory("work")
+        layer.file("usr/local/bin/only-in-the-image", TOOL, mode=0o755)
+        layer.file("usr/local/bin/hostname", TOOL, mode=0o755)
+        layer.file("work/relative", TOOL, mode=0o755)
+        layer.file("entry", ENTRY, mode=0o755)
+
+    return images.busybox({"Entrypoint": ["/entry"], "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "FROM_IMAGE=image"]}, extra=extra)
+
+
+@pytest.fixture
+def image(spank_engine, load_image, image_description):
+    return load_image(spank_engine, "spank", image_description)
+
+
+class Caller:
+    """Slurm's programs, called by the user in a folder of the user's."""
+
+    def __init__(self, site, user):
+        self.site, self.user = site, user
+
+    def __call__(self, name, *arguments, env=None, cwd=None, timeout=60, **keywords):
+        keywords = {"stdin": subprocess.DEVNULL, "capture_output": True, **keywords}
+        return subprocess.run([system.program(name), *map(str, arguments)], text=True, timeout=timeout, cwd=cwd or self.user.home,
+                              env=self.user.environment(**self.site.environment, **(env or {})), **self.user.identity(), **keywords)
+
+    def output(self, *arguments, **keywords):
+        result = self("srun", *arguments, **keywords)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout.rstrip("\n")
+
+    def start(self, *arguments):
+        return subprocess.Popen([system.program("srun"), "--quiet", *map(str, arguments)], env=self.user.environment(**self.site.environment),
+                                cwd=self.user.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **self.user.identity())
+
+    def error(self, *arguments, **keywords):
+        result = self("srun", *arguments, **keywords)
+        assert result.returncode != 0, result.stdout
+        return result.stderr
+
+    def batch(self, script, *options, arguments=(), **keywords):
+        """What a batch job prints."""
+        path = self.folder() / "job.sh"
+        path.write_text(script)
+        self.user.own(path)
+        result = self("sbatch", "--parsable", f"--output={path.parent}/out", *options, path, *arguments, **keywords)
+        assert result.returncode == 0, result.stderr
+        self.wait_for_job(result.stdout.strip())
+        return (path.parent / "out").read_text()
+
+    def wait_for_job(self, job):
+        """`sbatch --wait` asks every ten seconds."""
+        assert system.eventually(lambda: "JobState=COMPLETED" in self("scontrol", "show", "job", job).stdout, timeout=60, interval=0.1)
+
+    def folder(self):
+        folder = self.user.home / f"spank-{time.monotonic_ns()}"
+        folder.mkdir()
+        return pathlib.Path(self.user.own(folder) or folder)
+
+
+@pytest.fixture
+def call(site, user):
+    return Caller(site, user)
+
+
+# The command
+
+
+@pytest.mark.parametrize("word", ["only-in-the-image", "hostname", "/usr/local/bin/hostname", "./relative"])
+def test_the_word_that_the_user_typed_is_run_in_the_container(call, image, word):
+    assert call.output(f"--container-image={image}", "--container-workdir=/work", word) == "the tool of the image"
+
+
+def test_arguments_reach_the_command_unchanged(call, image):
+    arguments = ["a b", "", "--", "-x", "--container-image=no", "new\nline", "ä"]
+    assert call.output(f"--container-image={image}", "printf", "%s|", *arguments) == "".join(f"{each}|" for each in arguments)
+
+
+def test_multi_prog_is_refused_by_name(call, image):
+    programs = call.folder() / "programs"
+    programs.write_text("0 hostname\n")
+    assert "--multi-prog cannot run programs in containers" in call.error(f"--container-image={image}", "--multi-prog", programs)
+
+
+def test_steps_without_the_options_do_not_change(call):
+    assert call.output("hostname") == os.uname().nodename
+    assert call.output("sh", "-c", "env | grep -c SARUS_ || true") == "0"
+
+
+def test_exit_statuses_and_signals_are_those_of_the_command(call, image):
+    assert call("srun", f"--container-image={image}", "sh", "-c", "exit 7").returncode == 7
+    assert call("srun", f"--container-image={image}", "sh", "-c", "kill -TERM $$").returncode == 128 + 15
+
+
+# What reaches the container
+
+
+def test_limits_prolog_and_variables_reach_the_container(call, image):
+    script = "ulimit -n; echo $FROM_TASK_PROLOG $SLURM_PROCID $OWN; env | grep -E 'SLURM_SARUS|SLURM_SPANK|SARUS_' | wc -l"
+    result = call.output(f"--container-image={image}", "--propagate=NOFILE", "sh", "-c", script, env={"OWN": "value"},
+                         preexec_fn=lambda: __import__("resource").setrlimit(__import__("resource").RLIMIT_NOFILE, (333, 444)))
+    assert result.splitlines() == ["333", "yes 0 value", "0"]
+
+
+def test_variables_pass_an_empty_export_list(call, image):
+    assert call.output(f"--container-image={image}", "--export=NONE", "only-in-the-image") == "the tool of the image"
+
+
+def test_pty_is_the_terminal_of_the_container(call, image):
+    result = call("script", "-qec", f"{system.program('srun')} --quiet --pty --container-image={image} sh -c 'test -t 0 && test -t 1 && tty'", "/dev/null")
+    assert "/dev/pts/" in result.stdout, result.stdout + result.stderr
+
+
+def test_ranks_of_mpi_find_each_other_by_pmi2(call, spank_engine, load_image, images, workspace):
+    program = mpi.compile_program("mpich", SOURCE, workspace / "spank-mpich")
+    ranks = load_image(spank_engine, "spank-mpich", mpi.image_with(images, "mpich", program))
+    result = call.output("--mpi=pmi2", "-n", RANKS, f"--container-image={ranks}", "/app", timeout=120)
+    assert sorted(result.splitlines()) == expected_lines()
+
+
+# The options
+
+
+def test_mounts(call, image):
+    folder = call.folder()
+    (folder / "file").write_text("of the host\n")
+    mounts = f"./{folder.name}:/rw:rw,{folder}:/ro:ro+rprivate,{folder}"
+    script = f"cat /rw/file {folder}/file; touch /rw/made; touch /ro/made 2>/dev/null || echo readonly"
+    assert call.output(f"--container-image={image}", f"--container-mounts={mounts}", "sh", "-c", script).splitlines() == \
+        ["of the host", "of the host", "readonly"]
+
+
+@pytest.mark.parametrize("mounts, message", [
+    ("relative:/x", "expected SOURCE:DESTINATION[:FLAGS], found 'relative:/x'"),
+    ("/tmp:x", "expected SOURCE:DESTINATION[:FLAGS]"),
+    ("/tmp:/x:ro:rw", "expected SOURCE:DESTINATION[:FLAGS]"),
+    ("/tmp:/x:umount", "the flag 'umount' is not supported"),
+    ("/tmp:/x=y", "a path with ',' or '=' cannot be mounted"),
+    ("", "expected SOURCE:DESTINATION[:FLAGS], found ''"),
+])
+def test_mistakes_in_mounts_are_reported_before_the_job_starts(call, image, mounts, message):
+    assert message in call.error(f"--container-image={image}", f"--container-mounts={mounts}", "true")
+
+
+def test_home_is_mounted_on_request_alone(call, image, user):
+    script = ["sh", "-c", f"ls -d {user.home}/mark 2>/dev/null || echo no"]
+    (user.home / "mark").touch()
+    assert call.output(f"--container-image={image}", *script) == "no"
+    assert call.output(f"--container-image={image}", "--container-mount-home", *script) == f"{user.home}/mark"
+    assert call.output(f"--container-image={image}", "--container-mount-home", "--no-container-mount-home", *script) == "no"
+
+
+def test_entrypoint_is_off_by_default(call, image):
+    assert call.output(f"--container-image={image}", "echo", "command") == "command"
+    assert call.output(f"--container-image={image}", "--container-entrypoint", "echo", "command") == "entry\ncommand"
+
+
+def test_mpi_option_asks_for_the_hook(call, image):
+    """The installation has none, which the engine says."""
+    result = call("srun", f"--container-image={image}", "--container-mpi", "true")
+    assert result.returncode == 0 and "MPI" in result.stderr, result.stderr
+
+
+def test_root_filesystem_can_be_readonly(call, image):
+    script = ["sh", "-c", "touch /made 2>/dev/null && echo written || echo readonly"]
+    assert call.output(f"--container-image={image}", *script) == "written"
+    assert call.output(f"--container-image={image}", "--container-readonly", *script) == "readonly"
+
+
+def test_values_of_listed_variables_come_from_the_host(call, image):
+    script, env = ["sh", "-c", "echo $FROM_IMAGE"], {"FROM_IMAGE": "host, with = and\nline"}
+    assert call.output(f"--container-image={image}", *script, env=env) == "image"
+    assert call.output(f"--container-image={image}", "--container-env=FROM_IMAGE,MISSING", *script, env=env) == "host, with = and line"
+
+
+@pytest.mark.parametrize("option, message", [
+    ("--container-remap-root", "--container-remap-root is not supported"),
+    ("--container-save=./x.sqsh", "--container-save is not supported"),
+    ("--container-workdir=x", "--container-workdir: 'x' is not an absolute path"),
+    ("--container-name=a/b", "--container-name: 'a/b' is not a valid name"),
+    ("--container-env=A=b", "--container-env: 'A=b' is not the name of a variable"),
+])
+def test_other_mistakes_are_reported_before_the_job_starts(call, image, option, message):
+    assert message in call.error(f"--container-image={image}", option, "true")
+
+
+def test_options_without_a_container_are_an_error(call):
+    assert "--container-workdir needs a container" in call.error("--container-workdir=/x", "true")
+
+
+def test_variables_stand_for_options_of_srun(call, image):
+    env = {"SARUS_CONTAINER_IMAGE": image, "SARUS_CONTAINER_WORKDIR": "/work"}
+    assert call.output("./relative", env=env) == "the tool of the image"
+    assert call.output("--container-workdir=/usr", "pwd", env=env) == "/usr"
+    assert call.output("hostname", env={"SARUS_CONTAINER_WORKDIR": "/work", "SARUS_CONTAINER_IMAGE": ""}) == os.uname().nodename
+
+
+# Environment definition files
+
+
+def write_definition(call, text, name="job.toml", folder=None):
+    folder = folder or call.folder()
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.mark.parametrize("option", ["environment", "edf"])
+def test_environment_definition(call, image, option):
+    folder = call.folder()
+    write_definition(call, f'image = "{image}"\nmounts = ["{folder}:/in:ro"]\n[env]\nQUOTED = "a\\"b\\\\c\\n$$d"\n', "base.toml", folder)
+    path = write_definition(call, f'base_environment = "{folder}/base.toml"\nworkdir = "/in"\n[annotations]\ncom.hooks.none = true\n', folder=folder)
+    script = ["sh", "-c", "pwd; ls job.toml; echo \"$QUOTED\""]
+    assert call.output(f"--{option}={path}", *script) == '/in\njob.toml\na"b\\c\n$d'
+
+
+def test_name_of_a_definition_is_searched(call, image, user):
+    folder = user.home / ".edf"
+    folder.mkdir(exist_ok=True)
+    write_definition(call, f'image = "{image}"\n', "named.toml", folder)
+    assert call.output("--environment=named", "hostname") == "the tool of the image"
+    assert "the environment definition 'missing' was not found" in call.error("--environment=missing", "true")
+
+
+def test_options_win_over_the_definition(call, image):
+    path = write_definition(call, 'image = "nobody/has:this"\nworkdir = "/"\nwritable = false\n')
+    options = [f"--environment={path}", f"--container-image={image}", "--container-workdir=/work", "--container-entrypoint", "--container-writable"]
+    assert call.output(*options, "sh", "-c", "touch made && ./relative") == "entry\nthe tool of the image"
+
+
+def test_definition_is_read_when_the_job_is_submitted(call, image):
+    path = write_definition(call, f'image = "{image}"\n[env]\nREAD = "before"\n')
+    script = path.parent / "job.sh"
+    script.write_text("#!/bin/sh\necho $READ\n")
+    submitted = call("sbatch", "--parsable", "--hold", f"--environment={path}", f"--output={path.parent}/%j", script)
+    path.write_text('image = "nobody/has:this"\n')
+    job = submitted.stdout.strip()
+    call.user.own(path.parent)
+    assert call("scontrol", "release", job).returncode == 0
+    assert system.eventually(lambda: (path.parent / job).exists() and (path.parent / job).read_text() == "before\n", timeout=30)
+
+
+@pytest.mark.parametrize("text, message", [
+    ("image = 3", "expected a string"), ("workdir = '/x'", "names no image"), ("image =", "not valid TOML")])
+def test_mistakes_in_a_definition_are_reported_before_the_job_starts(call, text, message):
+    assert message in call.error(f"--environment={write_definition(call, text)}", "true")
+
+
+# Batch scripts and allocations
+
+
+def test_batch_script_runs_in_the_container(call, image):
+    script = "#!/bin/sh\n#SBATCH --container-workdir=/work\nonly-in-the-image; pwd; echo $1; env | grep -E 'SLURM_SARUS|SLURM_SPANK' || echo none\n"
+    assert call.batch(script, f"--container-image={image}", arguments=["an argument"]) == "the tool of the image\n/work\nan argument\nnone\n"
+
+
+def test_steps_of_a_batch_script_are_not_in_its_container(call, image):
+    """What srun would take the options from is gone; without a container around the script, variables choose one for each step."""
+    assert call.batch("#!/bin/sh\nenv | grep SPANK_OPTION || echo none\n", f"--container-image={image}") == "none\n"
+    script = f"#!/bin/sh\nsrun hostname\nexport SARUS_CONTAINER_IMAGE={image}\nsrun hostname\n"
+    assert call.batch(script) == f"{os.uname().nodename}\nthe tool of the image\n"
+
+
+def test_options_of_salloc_are_for_the_steps_of_the_allocation(call, image):
+    result = call("salloc", "--quiet", f"--container-image={image}", "sh", "-c", "hostname; srun hostname")
+    assert result.stdout == f"{os.uname().nodename}\nthe tool of the image\n", result.stderr
+
+
+def test_shell_of_salloc_is_outside_of_the_container_also_as_a_step(call, image):
+    result = call("salloc", "--quiet", f"--container-image={image}", stdin=None, input="hostname; echo $SLURM_STEP_ID; srun --overlap hostname\n",
+                  env={"SHELL": "/bin/sh"})
+    assert result.stdout == f"{os.uname().nodename}\n4294967290\nthe tool of the image\n", result.stderr
+
+
+# The image
+
+
+def usable(call):
+    state = call("sinfo", "--noheader", "--format=%T").stdout.strip()
+    return state in ("idle", "mixed", "allocated", "completing")
+
+
+def test_image_is_pulled_once(call, registry, image_description, spank_engine):
+    name = registry.push(image_description, "spank/pulled:1")
+    options = [f"--container-image=someone@{name.replace('/', '#', 1)}"]
+    assert call.output("-n", 4, *options, "hostname").splitlines() == ["the tool of the image"] * 4
+    assert registry.host in spank_engine.sarus("images").stdout
+    asked = len(registry.requests())
+    assert call.output(*options, "hostname") == "the tool of the image"
+    definition = write_definition(call, f'image = "{name}"\n')
+    assert call.output(f"--environment={definition}", "hostname") == "the tool of the image"
+    assert len(registry.requests()) == asked
+
+
+def test_image_of_a_definition_is_pulled(call, registry, image_description):
+    name = registry.push(image_description, "spank/defined:1")
+    definition = write_definition(call, 'image = "${SERVER}#spank/defined:1"\n')
+    assert call.output(f"--environment={definition}", "hostname", env={"SERVER": name.split("/")[0]}) == "the tool of the image"
+
+
+def test_error_of_the_pull_reaches_the_user_once(call, registry):
+    error = call.error("-n", 4, f"--container-image={registry.host}#spank/missing:1", "true")
+    assert error.count("Failed to pull image") == 1, error
+    assert usable(call)
+    error = call.error("--container-image=Not:A:Name", "true")
+    assert "Invalid image reference" in error and usable(call)
+
+
+def test_cancelled_pull_frees_the_node(call):
+    """Slurm can neither signal nor end a step before its tasks have started, and drains the node."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        image = f"127.0.0.1:{silent.getsockname()[1]}#silent/image"
+        step = call.start("--job-name=spank-silent", f"--container-image={image}", "true")
+        connection, _ = silent.accept()
+        assert call("scancel", "--name=spank-silent").returncode == 0
+        step.communicate(timeout=30)
+        assert step.returncode != 0
+        assert system.eventually(lambda: call("sinfo", "--noheader", "--format=%T").stdout.strip() == "idle", timeout=30, interval=0.2)
+        connection.close()
+
+
+def test_image_file(call, image):
+    folder = call.folder()
+    path, = call.user.home.glob(".sarus/images/load/library/spank/*.squashfs")
+    shutil.copy(path, folder / "copy.squashfs")
+    call.user.own(folder / "copy.squashfs")
+    assert call.output("--container-image=./copy.squashfs", "/usr/local/bin/hostname", cwd=folder) == "the tool of the image"
+
+
+# Names
+
+
+def test_step_joins_the_running_container_of_that_name(call, image):
+    first = call.start("--container-name=joined", f"--container-image={image}", "sh", "-c", "echo made > /mark; echo ready; sleep 60")
+    try:
+        assert first.stdout.readline() == "ready\n"
+        assert call.output("-n", 2, "--container-name=joined", "--container-workdir=/work", "sh", "-c", "echo $(cat /mark) $(pwd)") == "made /work\nmade /work"
+    finally:
+        first.terminate()
+        first.communicate(timeout=30)
+    message = "There is no running container with the name 'joined' on this node"
+    assert system.eventually(lambda: message in call("srun", "--container-name=joined", "true").stderr)
+    assert call.output("--container-name=joined", f"--container-image={image}", "sh", "-c", "test -e /mark || echo anew") == "anew"
+
+
+def test_several_tasks_can_start_under_a_name(call, image):
+    result = call.output("-n", 3, "--container-name=several", f"--container-image={image}", "hostname")
+    assert result.splitlines() == ["the tool of the image"] * 3
+
+
+# Hostile users
+
+
+def test_request_in_the_environment_is_ignored(call):
+    assert call.output("hostname", env={"SLURM_SARUS_STEP": "garbage\n", "SLURM_SARUS_MODE": "run"}) == os.uname().nodename
+
+
+def test_damaged_request_ends_with_a_message(call):
+    error = call.error("--export=ALL,SLURM_SARUS_STEP=garbage", "true")
+    assert "The description of the container is damaged" in error and usable(call)
+
+
+@pytest.fixture
+def spy_library(workspace):
+    source = workspace / "spy.c"
+    source.write_text("""
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        __attribute__((constructor)) static void spy(void) {
+            uid_t r, e, s; getresuid(&r, &e, &s);
+            FILE* file = getenv("SPY_FILE") ? fopen(getenv("SPY_FILE"), "a") : NULL;
+            if (file) { fprintf(file, "%d %d %d\\n", (int)r, (int)e, (int)s); fclose(file); }
+        }
+    """)
+    library = workspace / "spy.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def test_preloaded_library_never_gets_rights_of_root(call, image, spy_library):
+    log = call.folder() / "log"
+    env = {"LD_PRELOAD": str(spy_library), "SPY_FILE": str(log),
+           "LD_LIBRARY_PATH": str(log.parent), "SLURM_SARUS_SHARED": "2", "SPANK_X": "y", "_SLURM_SPANK_OPTION_sarus_edf": "z"}
+    assert call.output(f"--container-image={image}", "hostname", env=env) == "the tool of the image"
+    uid = call.user.uid
+    assert set(log.read_text().splitlines()) == {f"{uid} {uid} {uid}"}
+
+
+def test_paths_that_the_user_cannot_read_are_refused(call, image, workspace):
+    secret = workspace / "spank-secret"
+    secret.mkdir(exist_ok=True)
+    (secret / "secret.toml").write_text("image = 'secret'\n")
+    secret.chmod(0o700)
+    assert "Permission denied" in call.error(f"--container-image={secret}/x.squashfs", "true")
+    assert "Permission denied" in call.error(f"--container-image={image}", f"--container-mounts={secret}/x:/x", "true")
+    error = call.error(f"--environment={secret}/secret.toml", "true")
+    assert "Permission denied" in error and "'secret'" not in error
+    assert usable(call)
+
+
+def test_pipe_as_definition_is_read_on_the_submitting_side_once(call, image):
+    folder = call.folder()
+    pipe = folder / "pipe.toml"
+    os.mkfifo(pipe)
+    call.user.own(pipe)
+    writer = subprocess.Popen(["sh", "-c", f"printf 'image = \"%s\"\\n' {image} > {pipe}"])
+    assert call.output(f"--environment={pipe}", "hostname") == "the tool of the image"
+    assert writer.wait(timeout=10) == 0
+
+
+def test_paths_with_newlines_add_no_options(call, image):
+    folder = call.folder() / "x\nboth=--env=INJECTED"
+    folder.mkdir()
+    result = call("srun", f"--container-image={image}", f"--container-mounts={folder}:/in", "sh", "-c", "ls -d /in; echo $INJECTED")
+    assert "a path with ',' or '='" in result.stderr
+    plain = folder.parent / "x\nrun\\n"
+    plain.mkdir()
+    assert call.output(f"--container-image={image}", f"--container-mounts={plain}:/in", "sh", "-c", "ls -d /in; echo $INJECTED") == "/in"
+
+
+# The plugin itself
+
+
+def test_plugin_shows_slurm_its_entry_points_alone(prefix):
+    listed = subprocess.run(["nm", "-D", "--defined-only", prefix / "lib/slurm/spank_sarus.so"], check=True, capture_output=True, text=True).stdout
+    names = {line.split()[-1] for line in listed.splitlines()}
+    assert all(name.startswith(("slurm_spank_", "plugin_", "spank_plugin_version")) for name in names), names
+    needed = subprocess.run(["readelf", "-d", prefix / "lib/slurm/spank_sarus.so"], check=True, capture_output=True, text=True).stdout
+    assert "libstdc++" not in needed and "libslurm" not in needed
+
+
+def test_plugin_for_another_version_of_slurm_is_refused(call, site, prefix, workspace):
+    """Slurm compares the version in the plugin with its own."""
+    plugin = workspace / "old" / "lib" / "slurm" / "spank_sarus.so"
+    plugin.parent.mkdir(parents=True)
+    shutil.copy(prefix / "lib/slurm/spank_sarus.so", plugin)
+    symbols = subprocess.run(["readelf", "-Ws", plugin], check=True, capture_output=True, text=True).stdout
+    address = int(re.search(r"([0-9a-f]{16})\s+4 OBJECT .* plugin_version\n", symbols).group(1), 16)
+    with open(plugin, "r+b") as file:  # .rodata: the address is the offset
+        file.seek(address)
+        file.write((0x140b00).to_bytes(4, "little"))
+    folder = workspace / "old-conf"
+    shutil.copytree(site.directory, folder, ignore=lambda *_: ["state", "spool", "tmp", "run-munge", "munge.key", "etc-slurm"])
+    (folder / "plugstack.conf").write_text(f"required {plugin}\n")
+    result = subprocess.run([system.program("srun"), "hostname"], env={**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}, capture_output=True, text=True, timeout=60)
+    assert result.returncode != 0 and "ncompatible" in result.stderr, result.stderr
