@@ -1,8 +1,9 @@
-// The least that any conversion of an image has to do: decompress all layers, and compress the contents that survive, spread over
-// the CPUs. Reads both into memory, says so, and then does it once for each line that it reads; the line has options of
-// mksquashfs (an empty one: what the builder does by default). Prints the seconds and the CPU seconds that it took.
+// The minimum work of any conversion: decompress all layers and compress the contents that remain, on all
+// CPUs. Reads both into memory and says so. Then it converts once for each line of input, with the options of
+// mksquashfs in that line (an empty line: the builder's default), and prints the seconds and the CPU seconds.
 //
-// Usage: conversion_bound LAYOUT_DIRECTORY IMAGE.squashfs  (the image was made from the layout with blocks of 128 KiB)
+// Usage: conversion_bound LAYOUT_DIRECTORY IMAGE.squashfs  (the image was made from the layout with blocks of
+// 128 KiB)
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -19,9 +20,10 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "image/build/block_compressor.hpp"
 #include "image/build/image_builder.hpp"
-#include "image/build/squashfs_reader.hpp"
+#include "image/build/read/layout.hpp"
+#include "image/build/write/block_compressor.hpp"
+#include "squashfs/reader/reader.hpp"
 
 namespace sarus::image::build {
 namespace {
@@ -33,13 +35,14 @@ struct Block {
     std::string bytes;
 };
 
-/// The contents of all files, packed into blocks as a squashfs has them: whole ones, and ends of files together.
+/// The contents of all files, packed into blocks as a squashfs has them: whole ones, and ends of files
+/// together.
 std::vector<Block> survivingBlocks(const std::string& image) {
-    SquashfsReader reader(image);
-    SquashfsContent content(reader);
+    squashfs::Reader reader(image);
+    squashfs::ContentReader content(reader);
     std::vector<Block> blocks;
     std::string ends;
-    std::vector<SquashfsInode> waiting;
+    std::vector<squashfs::OwnInode> waiting;
     std::unordered_set<std::uint32_t> seen;
     waiting.push_back(reader.root());
     while (!waiting.empty()) {
@@ -70,13 +73,17 @@ std::vector<Block> survivingBlocks(const std::string& image) {
 }
 
 void decompressLayer(const Layer& layer) {
-    const UniqueFd file = openFile(layer.path, O_RDONLY);
+    const auto stored = layer.files->open(layer.name);
+    std::uint64_t place = 0;
     std::vector<unsigned char> blob(256U << 10U);
     std::vector<unsigned char> out(256U << 10U);
     std::unique_ptr<Decompressor> decompressor;
     while (true) {
-        const auto count = checkErrno(::read(file.get(), blob.data(), blob.size()), "Failed to read a layer");
-        std::span<const unsigned char> in(blob.data(), static_cast<std::size_t>(count));
+        const auto wanted =
+            static_cast<std::size_t>(std::min<std::uint64_t>(blob.size(), stored.size - place));
+        const auto count = readAt(stored.file->get(), blob.data(), wanted, stored.offset + place, layer.name);
+        place += count;
+        std::span<const unsigned char> in(blob.data(), count);
         if (!decompressor) {
             const auto kind = detectCompression(in);
             if (kind == Compression::none) {
@@ -97,7 +104,7 @@ void decompressLayer(const Layer& layer) {
     }
 }
 
-void measure(const ImageSource& source, const std::vector<Block>& blocks, const SquashfsOptions& options) {
+void measure(const SourceImage& source, const std::vector<Block>& blocks, const SquashfsOptions& options) {
     const auto begin = std::chrono::steady_clock::now();
     const auto cpuBegin = std::clock();
     // Layers first, as they are the largest pieces; then blocks until none is left.
@@ -112,7 +119,8 @@ void measure(const ImageSource& source, const std::vector<Block>& blocks, const 
                     decompressLayer(source.layers[task]);
                 } else {
                     const auto& [content, bytes] = blocks[task - source.layers.size()];
-                    compressor.compress(content, {reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()}, out);
+                    compressor.compress(
+                        content, {reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()}, out);
                 }
             }
         });
@@ -125,7 +133,7 @@ void measure(const ImageSource& source, const std::vector<Block>& blocks, const 
 }
 
 void run(const std::string& layout, const std::string& image) {
-    const auto source = openImage({.layoutDirectory = layout});
+    const auto source = openImage({.source = layout});
     const auto blocks = survivingBlocks(image);
     std::cout << "ready" << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
