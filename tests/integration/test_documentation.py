@@ -45,8 +45,9 @@ def test_manual_of_the_configuration_lists_the_options_of_mksquashfs(source_dir)
 
 def test_manual_pages_are_installed_and_correct_roff(tree, source_dir):
     pages = sorted((tree / "share" / "man").glob("man[15]/*"))
-    assert pages and [page.name for page in pages] == sorted((page.name for page in (source_dir / "docs" / "man").iterdir()),
-                                                             key=lambda name: (name[-1], name))
+    written = [page for page in pages if not page.is_symlink()]
+    assert pages and [page.name for page in written] == sorted((page.name for page in (source_dir / "docs" / "man").iterdir()),
+                                                               key=lambda name: (name[-1], name))
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
     for page in pages:
