@@ -187,6 +187,22 @@ def test_nobody_sees_the_squash_file_and_it_ends_with_the_container(hpc):
     assert system.eventually(lambda: not servers(hpc))
 
 
+@pytest.mark.parametrize("options", [[], FUSE_OVERLAYFS])
+@pytest.mark.parametrize("podman_hpc", ["rootless"], indirect=True)
+def test_containers_share_the_mount_for_a_while(hpc, options):
+    keep = {"PODMANHPC_MOUNT_KEEP": "1000"}
+    assert run(hpc, "sh", "-c", "cat /data/file; echo x > /data/file", options=options, **keep) == "from below\n"
+    assert system.eventually(lambda: sorted(servers(hpc).values()) == ["fuse-overlayfs-wrap", "sarus-squashfs"])
+    kept = servers(hpc)
+    try:
+        assert run(hpc, "cat", "/data/file", options=options, **keep) == "from below\n"
+        assert system.eventually(lambda: servers(hpc) == kept)
+    finally:
+        for pid, program in kept.items():
+            if program == "fuse-overlayfs-wrap":
+                os.kill(pid, signal.SIGKILL)
+
+
 def test_an_older_container_ends_beside_a_newer_one(hpc):
     """No server may hold the files of another container."""
     first = f"first-{os.getpid()}"

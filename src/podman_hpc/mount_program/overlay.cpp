@@ -65,13 +65,20 @@ UniqueFd takeMount(const std::string& directory) {
     return tree;
 }
 
+void moveMount(int tree, int target, const std::string& name) {
+    checkErrno(
+        ::syscall(SYS_move_mount, tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH),
+        cat("Failed to mount on ", printable(name)));
+}
+
+std::string parent(const std::string& path) {
+    return path.substr(0, std::min(path.rfind('/'), path.size()));
+}
+
 /// The stores with the mounts of all containers (STORE/overlay/ID/merged and others beside `overlay`): that
 /// of the target, and the one in whose directory Podman starts this program.
 std::vector<std::string> storeDirectories(const OverlayRequest& request) {
     constexpr std::string_view driver = "/overlay";
-    const auto parent = [](const std::string& path) {
-        return path.substr(0, std::min(path.rfind('/'), path.size()));
-    };
     std::vector<std::string> stores;
     for (const auto& directory : {workingDirectory(), parent(parent(request.target))}) {
         if (directory.ends_with(driver) && directory.size() > driver.size()) {
@@ -196,6 +203,9 @@ void mountWithSquash(OverlayRequest request, const SquashLayer& layer) {
     // A link here could lead the mount to any directory of the node.
     const auto target = openFile(request.target, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     const auto hidden = storeDirectories(request);
+    const auto shared =
+        isRealRoot() ? std::nullopt : SharedServer::find(layer, parent(parent(request.target)));
+    const auto kept = shared ? shared->join() : UniqueFd();
 
     checkErrno(::unshare(CLONE_NEWNS), "Failed to create a mount namespace");
     checkErrno(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr), "Failed to separate the mounts");
@@ -208,7 +218,13 @@ void mountWithSquash(OverlayRequest request, const SquashLayer& layer) {
     const auto root = cat(request.target, "/root");
     createDirectories(squash, 0700);
     createDirectories(root, 0700);
-    auto mounted = mountSquash(layer, squash, hidden);
+    SquashMount mounted;
+    if (kept) {
+        moveMount(kept.get(), openFile(squash, O_PATH | O_DIRECTORY).get(), squash);
+    } else {
+        mounted = mountSquash(layer, squash, hidden);
+    }
+    const auto toKeep = shared && mounted.server ? takeMount(squash) : UniqueFd();
     const auto files = openFile(squash, O_PATH | O_DIRECTORY);
     request.lower.resize(layer.position);
     request.lower.push_back(squash);
@@ -225,9 +241,10 @@ void mountWithSquash(OverlayRequest request, const SquashLayer& layer) {
         hideMounts(hidden);  // fuse-overlayfs must not keep the mounts of other containers in this namespace
     }
     checkErrno(::setns(home.get(), CLONE_NEWNS), "Failed to return to Podman's mount namespace");
-    checkErrno(::syscall(SYS_move_mount, tree.get(), "", target.get(), "",
-                         MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH),
-               cat("Failed to mount on ", printable(request.target)));
+    moveMount(tree.get(), target.get(), request.target);
+    if (toKeep) {
+        shared->keep(toKeep, mounted.server->pid());
+    }
     for (auto* const server : {&mounted.server, &overlayServer}) {
         if (*server) {
             (*server)->finish();

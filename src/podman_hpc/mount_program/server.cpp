@@ -53,13 +53,6 @@ UniqueFd openOutput() {
     return memory;
 }
 
-int patienceInSeconds() {
-    constexpr int usual = 30;
-    const char* text = std::getenv("PODMANHPC_MOUNT_TIMEOUT");
-    const auto seconds = parseNumber(text == nullptr ? "" : text);
-    return seconds && *seconds > 0 && *seconds < 86400 ? static_cast<int>(*seconds) : usual;
-}
-
 /// A workload manager signals every process of a job. The files of a container must outlive the reaction to
 /// such signals.
 void blockSignals() {
@@ -165,6 +158,13 @@ std::string oneLine(std::string text) {
 }
 
 }  // namespace
+
+int patienceInSeconds() {
+    constexpr int usual = 30;
+    const char* text = std::getenv("PODMANHPC_MOUNT_TIMEOUT");
+    const auto seconds = parseNumber(text == nullptr ? "" : text);
+    return seconds && *seconds > 0 && *seconds < 86400 ? static_cast<int>(*seconds) : usual;
+}
 
 Server::Server(const Setup& setup) : program(setup.program), output(openOutput()) {
     std::array<int, 2> ends{};

@@ -36,6 +36,7 @@ public:
     UniqueFd waitForRoot(int mountPoint);
     /// What it printed so far, or why it was killed. Kills it.
     std::string endAndGetOutput();
+    pid_t pid() const noexcept { return process; }
     /// Lets it live on.
     void finish() noexcept { process = -1; }
 
@@ -46,6 +47,9 @@ private:
     UniqueFd output;
     bool wasTooSlow = false;
 };
+
+/// How long to wait for the answer of a server.
+int patienceInSeconds();
 
 /// Detaches all mounts on and below these directories from this mount namespace.
 void hideMounts(const std::vector<std::string>& directories);

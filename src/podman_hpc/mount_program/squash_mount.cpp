@@ -22,12 +22,6 @@ namespace {
 
 constexpr unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
 
-/// Root of the node, not of a user namespace.
-bool isRealRoot() {
-    const std::vector<std::string> everything{"0", "0", "4294967295"};
-    return ::geteuid() == 0 && splitWords(readFile("/proc/self/uid_map")) == everything;
-}
-
 constexpr std::string_view theKernel;
 
 /// What can mount the file, best first. Old configurations name one.
@@ -110,6 +104,11 @@ std::unique_ptr<Server> serve(const std::string& program, const SquashLayer& lay
 }
 
 }  // namespace
+
+bool isRealRoot() {
+    const std::vector<std::string> everything{"0", "0", "4294967295"};
+    return ::geteuid() == 0 && splitWords(readFile("/proc/self/uid_map")) == everything;
+}
 
 SquashMount mountSquash(const SquashLayer& layer, const std::string& directory,
                         const std::vector<std::string>& hidden) {

@@ -9,6 +9,9 @@
 
 namespace sarus::podman_hpc {
 
+/// Root of the node, not of a user namespace.
+bool isRealRoot();
+
 struct SquashMount {
     std::unique_ptr<Server> server;  ///< none if the kernel mounted it
     /// Worth keeping: the kernel can give the same filesystem to the next container.

@@ -4,6 +4,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -14,6 +15,8 @@ from helpers import squashed_store, system
 from helpers.installation import SANDBOX
 
 pytestmark = pytest.mark.asroot
+
+only_users = pytest.mark.parametrize("node", ["user"], indirect=True)  # for root, the kernel mounts the file
 
 FUSE_OVERLAYFS = "noacl"  # an option that the kernel's overlay does not have
 
@@ -150,6 +153,169 @@ def test_containers_of_a_file_share_the_kernels_mount(node):
     assert len(descriptors) == 2 and "/dev/null" in descriptors, descriptors
     os.kill(keeper, 9)
     assert system.eventually(lambda: not [file for file in system.loop_devices().values() if str(node.squash) in file])
+
+
+class Sharing:
+    """A shell in a user's namespaces whose containers share a server, for as long as a keeper lives."""
+
+    def __init__(self, node, keep=1000):
+        self.node = node
+        script = 'while read -r line; do eval "$line"; echo "($?)"; done'
+        self.shell = subprocess.Popen(node.command(script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      env=node.user.environment(PODMANHPC_MOUNT_KEEP=keep), cwd="/")
+
+    def __call__(self, script):
+        """The output, with the status at its end."""
+        self.shell.stdin.write(f"{script}\n")
+        self.shell.stdin.flush()
+        lines = []
+        while not lines or not lines[-1].startswith("("):
+            lines.append(self.shell.stdout.readline())
+            assert lines[-1], lines
+        return "".join(lines)
+
+    def mounts(self, *containers, options=()):
+        """Each one reads its own copy of the file and changes it."""
+        calls = (f"{self.node.call(*options, container=name)} && cat {name}/merged/file && echo {name} > {name}/merged/file" for name in containers)
+        assert self(" && ".join(calls)) == "of the image\n" * len(containers) + "(0)\n"
+
+    def unmounts(self, *containers):
+        assert self("umount " + " ".join(f"{name}/merged" for name in containers)) == "(0)\n"
+
+    def running(self, program):
+        return [pid for pid, name in self.node.servers().items() if name == program]
+
+    def keepers(self):
+        return [pid for pid in self.running("fuse-overlayfs-wrap") if system.eventually(lambda: len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) == 1)]
+
+
+@pytest.fixture
+def sharing(node):
+    shell = Sharing(node)
+    yield shell
+    for pid in shell.running("fuse-overlayfs-wrap"):
+        os.kill(pid, 9)
+    shell.shell.communicate("", timeout=20)
+
+
+@pytest.mark.parametrize("options", [[], [FUSE_OVERLAYFS]])
+@only_users
+def test_containers_of_a_user_share_a_server(sharing, options):
+    """Also after each other, for a while; and nothing but the image is held for that."""
+    sharing.mounts("one", options=options)
+    [keeper] = sharing.keepers()
+    sharing.unmounts("one")
+    sharing.mounts("two", "three", options=options)
+    [server] = sharing.running("sarus-squashfs")
+    assert sharing.running("fuse-overlayfs-wrap") == [keeper]
+    held = {os.readlink(entry) for entry in pathlib.Path(f"/proc/{keeper}/fd").iterdir()}
+    assert held == {"/dev/null", str(sharing.node.graph), str(sharing.node.squash), "anon_inode:[pidfd]"}, held
+    sharing.unmounts("two", "three")
+    os.kill(keeper, 9)
+    assert system.eventually(lambda: not pathlib.Path(f"/proc/{server}/exe").exists())
+
+
+@only_users
+def test_a_shared_server_ends_in_time(node):
+    shell = Sharing(node, keep=1)
+    shell.mounts("one")
+    shell.unmounts("one")
+    node.wait_for_servers(0)
+    shell.shell.communicate("", timeout=20)
+
+
+@only_users
+def test_another_file_has_another_server(sharing):
+    sharing.mounts("one")
+    assert sharing.keepers()
+    other = sharing.node.squash.with_name("OTHER.squash")
+    shutil.copy2(sharing.node.squash, other)
+    sharing.node.user.own(other)
+    other.rename(sharing.node.squash)
+    sharing.mounts("two")
+    assert len(sharing.running("sarus-squashfs")) == 2
+    sharing.unmounts("one", "two")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@only_users
+def test_a_shared_server_that_does_not_answer_gets_no_containers(sharing, number):
+    sharing.mounts("one")
+    [keeper], [server] = sharing.keepers(), sharing.running("sarus-squashfs")
+    os.kill(server, number)
+    sharing.mounts("two")
+    sharing.unmounts("two")
+    if number == signal.SIGKILL:
+        assert system.eventually(lambda: not pathlib.Path(f"/proc/{keeper}/exe").exists())
+    else:
+        os.kill(server, signal.SIGCONT)
+    sharing.unmounts("one")
+
+
+@only_users
+def test_what_a_cgroup_ends_belongs_to_its_containers_only(sharing):
+    """A workload manager ends a job's processes by their cgroup."""
+    group = pathlib.Path(next(path for path in ("/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified", "/sys/fs/cgroup") if os.path.exists(f"{path}/cgroup.procs")),
+                         f"test-{os.getpid()}")
+    sharing.mounts("one")
+    assert sharing.keepers()
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(sharing("echo $$").split()[0])
+        sharing.mounts("two")
+        assert len(sharing.running("sarus-squashfs")) == 2
+        sharing.unmounts("one", "two")
+    finally:
+        for pid in (*sharing.node.servers(), sharing.shell.pid):
+            (group.parent / "cgroup.procs").write_text(str(pid))
+        assert system.eventually(lambda: not (group / "cgroup.procs").read_text().split())
+        group.rmdir()
+
+
+@pytest.mark.parametrize("offers", ["nothing", "another file", "another mount namespace"])
+@only_users
+def test_a_lock_of_somebody_else_is_no_keeper(sharing, offers):
+    """The place of a lock is a hash: the file counts, and the server."""
+    program = sharing.node.add_program("locker", f"""#!/usr/bin/env python3
+import fcntl, os, time
+directory = os.open("{sharing.node.graph}", os.O_RDONLY)
+fcntl.lockf(directory, fcntl.LOCK_SH, 0)
+if "{offers}" != "nothing":
+    os.dup2(os.open("/etc/passwd" if "{offers}" == "another file" else "{sharing.node.squash}", os.O_RDONLY), 4)
+    os.dup2(os.pidfd_open(os.getppid()), 5)
+print("locked", flush=True)
+time.sleep(1000)
+""")
+    # What is at the root of its mount namespace is no image.
+    assert sharing(f"unshare --mount {program} > locked & locker=$!; until grep locked locked; do sleep 0.1; done") == "locked\n(0)\n"
+    sharing.mounts("one", "two")
+    sharing.unmounts("one", "two")
+    sharing("kill $locker")
+
+
+@only_users
+def test_thirty_containers_that_share(node):
+    """Whoever comes first has servers of their own; one of them is kept."""
+    shell = Sharing(node, keep=3)
+    names = [f"c{number}" for number in range(30)]
+    assert shell("; ".join(f"{node.call(container=name)} & true" for name in names) + "; wait").endswith("(0)\n")
+    assert shell("cat c*/merged/file | sort | uniq -c | tr -s ' '") == " 30 of the image\n(0)\n"
+    assert len(shell.running("fuse-overlayfs-wrap")) <= 1
+    shell.unmounts(*names)
+    node.wait_for_servers(0)
+    shell.shell.communicate("", timeout=20)
+
+
+@only_users
+def test_sharing_containers_killed_at_any_moment(node):
+    shell = Sharing(node, keep=2)
+    for number in range(20):
+        name = f"c{number}"
+        shell(f"{node.call(container=name)} & sleep {random.uniform(0, 0.04):.4f}; kill -9 $!; wait $!; umount -l {name}/merged 2>/dev/null")
+    shell.mounts("last")
+    shell.unmounts("last")
+    node.wait_for_servers(0)
+    shell.shell.communicate("", timeout=20)
 
 
 @pytest.mark.parametrize("store", ["squashed", "plain"])
