@@ -186,7 +186,10 @@ class Sharing:
         return [pid for pid, name in self.node.servers().items() if name == program]
 
     def keepers(self):
-        return [pid for pid in self.running("fuse-overlayfs-wrap") if system.eventually(lambda: len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) == 1)]
+        def is_ready(pid):
+            return len(pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) == 1
+
+        return [pid for pid in self.running("fuse-overlayfs-wrap") if system.eventually(lambda: is_ready(pid))]
 
 
 @pytest.fixture
