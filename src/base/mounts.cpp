@@ -214,6 +214,12 @@ UniqueFd cloneReadOnly(int file) {
 }
 
 std::uint64_t mountIdOf(int fd) {
+    // Since Linux 5.8. Asks no file server; looking up an entry of /proc costs ten times as much.
+    struct statx status {};
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &status) == 0 &&
+        (status.stx_mask & STATX_MNT_ID) != 0) {
+        return status.stx_mnt_id;
+    }
     const auto text = readFile(cat("/proc/self/fdinfo/", fd), 1U << 16U);
     for (const auto& line : split(text, '\n')) {
         constexpr std::string_view key = "mnt_id:";

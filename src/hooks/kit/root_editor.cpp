@@ -78,24 +78,33 @@ void RootEditor::requireOwnMount(int directory) const {
     }
 }
 
+/// Looked up once: after that only this editor changes the container's /dev.
+const std::vector<struct stat>& RootEditor::runtimesEntries() const {
+    if (!entriesOfRuntime) {
+        const ContainerView view;  // once, instead of for each device
+        const auto dev = findOrThrow(root, "/dev");
+        std::vector<struct stat> found;
+        for (const auto name : oci::runtimeDevices) {
+            struct stat status {};
+            if (dev && ::fstatat(dev.get(), std::string(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+                found.push_back(status);
+            } else if (dev && errno != ENOENT && errno != ENOTDIR) {
+                throwErrno(cat("Failed to look up the container's /dev/", name));
+            }
+        }
+        entriesOfRuntime = std::move(found);
+    }
+    return *entriesOfRuntime;
+}
+
 void RootEditor::requireNotTheRuntimes(int file) const {
     const auto status = statusOf(file, "the destination");
     struct statfs filesystem {};
     checkErrno(::fstatfs(file, &filesystem), "Failed to examine the destination's filesystem");
-    const ContainerView view;  // once, instead of for each device
-    const auto dev = findOrThrow(root, "/dev");
-    const auto isTheOne = [&](std::string_view name) {
-        struct stat deviceStatus {};
-        if (dev && ::fstatat(dev.get(), std::string(name).c_str(), &deviceStatus, AT_SYMLINK_NOFOLLOW) == 0) {
-            return isSameFile(status, deviceStatus);
-        }
-        if (dev && errno != ENOENT && errno != ENOTDIR) {
-            throwErrno(cat("Failed to look up the container's /dev/", name));
-        }
-        return false;
-    };
+    const auto& entries = runtimesEntries();
     if (filesystem.f_type == DEVPTS_SUPER_MAGIC ||
-        std::any_of(oci::runtimeDevices.begin(), oci::runtimeDevices.end(), isTheOne)) {
+        std::any_of(entries.begin(), entries.end(),
+                    [&](const struct stat& entry) { return isSameFile(status, entry); })) {
         throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the OCI runtime"), EXDEV);
     }
 }
@@ -122,6 +131,7 @@ UniqueFd RootEditor::openDestination(const std::string& destination, bool isDire
         }
         return present;
     }
+    entriesOfRuntime.reset();  // the new entry may be one of them
     // With root's rights, because root owns the directories; never in mounts from elsewhere.
     const Creation creation{.permit = [this](int parent) { requireOwnMount(parent); }};
     return createInRoot(root, destination, isDirectory ? EntryKind::directory : EntryKind::file, creation);
@@ -143,6 +153,9 @@ void RootEditor::bind(const std::string& source, const std::string& destination,
         if (!isSameFile(sourceStatus, targetStatus)) {
             requireNotTheRuntimes(to.get());
             bindMount(from.get(), to.get(), attributes);
+            if (S_ISDIR(targetStatus.st_mode)) {
+                entriesOfRuntime.reset();  // it may be /dev
+            }
         }
     } catch (Error& error) {
         error.addContext(
@@ -166,6 +179,7 @@ void RootEditor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& pa
             requireOwnMount(parent);
         }};
     try {
+        entriesOfRuntime.reset();
         createInRoot(root, path, EntryKind::directory, creation);
     } catch (Error& error) {
         error.addContext(cat("Failed to make the container's directory ", printable(path)));

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +70,7 @@ public:
 
 private:
     void requireOwnMount(int directory) const;
+    const std::vector<struct stat>& runtimesEntries() const;
     void requireNotTheRuntimes(int file) const;
     void requireNotTheRuntimes(int directory, const std::string& name) const;
     void replaceEntry(int directory, const std::string& name, mode_t mode,
@@ -81,6 +84,7 @@ private:
     WritableRoot writable;
     std::uint64_t rootMount;
     std::uint64_t devMount;
+    mutable std::optional<std::vector<struct stat>> entriesOfRuntime;
 };
 
 }  // namespace sarus::hooks

@@ -123,22 +123,36 @@ void LibrarySearch::readCache() {
     }
 }
 
+const LibrarySearch::KnownFile& LibrarySearch::examine(int place, struct stat& status,
+                                                       ElfDetail detail) const {
+    const auto [position, isNew] =
+        knownFiles.emplace(std::pair(status.st_dev, status.st_ino), KnownFile{detail, std::nullopt});
+    auto& known = position->second;
+    if (isNew || (known.detail == ElfDetail::soname && detail == ElfDetail::everything)) {
+        known = {detail, std::nullopt};
+        try {
+            const auto file = tryOpenFound(place, status);
+            known.elf = file ? readElf(file.get(), detail) : std::nullopt;
+        } catch (const Error&) {
+            // the dynamic linker could not use it either
+        }
+    }
+    return known;
+}
+
 std::optional<FoundLibrary> LibrarySearch::open(const ElfFile& like, const std::string& path,
                                                 ElfDetail detail) const {
-    const auto file = tryOpenFileInRoot(root, path);
+    const ContainerView view;
+    const auto place = tryFindInRoot(root, path);
     struct stat status {};
-    if (!file || ::fstat(file.get(), &status) != 0) {
+    if (!place || ::fstat(place.get(), &status) != 0) {
         return std::nullopt;
     }
-    try {
-        auto elf = readElf(file.get(), detail);
-        if (!elf || !elf->isDynamic || !isSameMachine(*elf, like)) {
-            return std::nullopt;
-        }
-        return FoundLibrary{path, status.st_dev, status.st_ino, std::move(*elf)};
-    } catch (const Error&) {
-        return std::nullopt;  // the dynamic linker could not use it either
+    const auto& elf = examine(place.get(), status, detail).elf;
+    if (!elf || !elf->isDynamic || !isSameMachine(*elf, like)) {
+        return std::nullopt;
     }
+    return FoundLibrary{path, status.st_dev, status.st_ino, *elf};
 }
 
 std::vector<FoundLibrary> LibrarySearch::findAll(const ElfFile& like,

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hooks/kit/elf.hpp"
@@ -52,12 +55,20 @@ public:
 private:
     void readCache();
 
+    /// What a file was when it was first read: many names lead to it.
+    struct KnownFile {
+        ElfDetail detail;
+        std::optional<ElfFile> elf;  ///< nullopt: the dynamic linker could not use it
+    };
+    const KnownFile& examine(int place, struct stat& status, ElfDetail detail) const;
+
     int root;
     std::vector<DynamicLinker> dynamicLinkers;
     std::vector<LibraryDirectory> directories;
     std::size_t directoriesBeforeCache = 0;
     std::vector<std::string> cachedPaths;
     bool isCached = false;
+    mutable std::map<std::pair<dev_t, ino_t>, KnownFile> knownFiles;
 };
 
 }  // namespace sarus::hooks
