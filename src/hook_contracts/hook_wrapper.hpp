@@ -9,6 +9,9 @@ namespace sarus::hook_contracts::wrapper {
 
 inline constexpr const char* become = "exec";   ///< reports to LOG that the hook begins, and becomes it
 inline constexpr const char* asChild = "fork";  ///< like `become`, but the hook is a child
+/// Like `asChild` for several hooks in turn, until one fails. Behind LOG each has its INDEX, the number of
+/// its words (WORDS), PROGRAM and ARGUMENTs; its variables begin with "INDEX:".
+inline constexpr const char* inTurn = "in-turn";
 /// Has no PROGRAM: reports that all hooks before the command have begun.
 inline constexpr const char* mark = "mark";
 /// For stages after the start: reports a failure to LOG, and succeeds.

@@ -214,6 +214,39 @@ def test_wrapper_changes_nothing_that_a_hook_can_see(installed, tmp_path, size):
     os.close(log)
 
 
+@pytest.mark.parametrize("size", [0, 200, 65536, 1 << 20])
+def test_hooks_in_turn_each_see_what_a_hook_alone_sees(installed, tmp_path, size):
+    state = bytes(index % 251 for index in range(size))
+    script = ('echo "$0 $* $(pwd) $(env | sort | tr "\\n" " ") $(ls -C /proc/self/fd) $(grep SigBlk /proc/$$/status | cut -f 2)'
+              ' $(wc -c | tr -d " ")"; exit ${STATUS-0}')
+    os.mkfifo(tmp_path / "log")
+    log = os.open(tmp_path / "log", os.O_RDWR | os.O_NONBLOCK)
+
+    def hook(index, *words):
+        return [str(index), str(len(words)), *words]
+
+    command = [installed / "libexec/sarus-hook", "in-turn", "0", "0", tmp_path / "log", *hook(1, "/bin/true"),
+               *hook(11, "/bin/sh", "sh", "-c", script, "a", "5 6"), *hook(2, "/bin/sh", "sh", "-c", script, "b"), *hook(3, "/bin/echo", "echo", "never")]
+    result = subprocess.run(command, input=state, capture_output=True, cwd=tmp_path, timeout=20,
+                            env={"1:FIRST": "1", "11:ONLY": "this", "2:STATUS": "7", "NOBODYS": "0", "3:LAST": "1"})
+    assert result.returncode == 7, result.stderr
+    common = ["0", "1", "2", "3", "0" * 16, str(size)]
+    assert [line.split() for line in result.stdout.decode().splitlines()] == [
+        ["a", "5", "6", str(tmp_path), "ONLY=this", f"PWD={tmp_path}", *common], ["b", str(tmp_path), f"PWD={tmp_path}", "STATUS=7", *common]]
+    assert os.read(log, 1000).decode().split("\n")[:-1] == [f"\x01sarus-hook begins {index} 0" for index in (1, 11, 2)]
+    os.close(log)
+
+
+def test_first_failure_stops_neighbours_and_names_the_hook(hooks, image):
+    for name, status in (("10-first", 0), ("20-second", 3), ("30-third", 0)):
+        hooks.add(name, hooks.program(name, f"#!/bin/sh\necho {name} $NAME ${{#}} $(wc -c); exit {status}\n"), ["createContainer"], env=[f"NAME={name}"])
+    result = hooks.engine.run(image, "true", check=False)
+    lines = [line.rsplit(" ", 1) for line in result.stdout.splitlines()]
+    assert result.returncode == 1 and [line[0] for line in lines] == ["10-first 10-first 0", "20-second 20-second 0"], result.stdout
+    assert lines[0][1] == lines[1][1] != "0", "each reads the container's state"
+    assert "The hook which failed is '20-second' (" in result.stderr, result.stderr
+
+
 @pytest.mark.parametrize("status", [1, 125, 126, 127, 255])
 def test_no_status_of_the_command_is_taken_for_a_failing_hook(hooks, image, status):
     hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), ["createRuntime", "createContainer", "poststop"])

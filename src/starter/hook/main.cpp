@@ -1,4 +1,5 @@
 // sarus-hook exec|fork|mark|wait INDEX TIMEOUT LOG [PROGRAM [ARGUMENT...]]
+// sarus-hook in-turn 0 0 LOG INDEX WORDS PROGRAM [ARGUMENT...] [INDEX WORDS PROGRAM [ARGUMENT...]]...
 // sarus-hook inside INDEX TIMEOUT DESCRIPTION PROGRAM [ARGUMENT...]
 // sarus-hook devices INDEX TIMEOUT CGROUP RULES
 //
@@ -7,6 +8,8 @@
 // - exec: reports to the starter, through the FIFO LOG, which hook of the plan is about to run, and becomes
 //   it. Process, environment, directory, timeout and exit status are the hook's own.
 // - fork: like exec, but the hook is a child: for crun's createContainer hooks (see endParent()).
+// - in-turn: like fork, for several hooks, each with its variables only ("INDEX:NAME=VALUE"). Stops at the
+//   first that fails. Spares the OCI runtime a process for each.
 // - mark: runs no hook; reports that all hooks on the host that precede the command have run.
 // - wait: for the stages after the start, whose hooks must not end the container if they fail. Runs the hook,
 //   kills it after TIMEOUT seconds (0: no limit), and reports a failure or timeout to the starter.
@@ -103,13 +106,19 @@ bool passThroughPipe(const char* data, size_t size) {
     return fits;
 }
 
+/// The container's state, unless it is so long that a file has it.
+char buffer[64U << 10U];
+size_t stateSize = 0;
+bool isInFile = false;
+
 /// Reads standard input to the end and replaces it with what was read.
 void keepState() {
-    static char buffer[64U << 10U];
     size_t size = readInput(buffer, sizeof buffer);
     if (size < sizeof buffer && passThroughPipe(buffer, size)) {
+        stateSize = size;
         return;
     }
+    isInFile = true;
     int file = ::memfd_create("container-state", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
     if (file < 0 && errno == EINVAL) {  // Linux before 6.3
         file = ::memfd_create("container-state", MFD_CLOEXEC);
@@ -127,6 +136,13 @@ void keepState() {
     }
     ::lseek(file, 0, SEEK_SET);
     becomeInput(file);
+}
+
+/// Lets the next hook read the state, too.
+void repeatState() {
+    if (isInFile ? ::lseek(STDIN_FILENO, 0, SEEK_SET) != 0 : !passThroughPipe(buffer, stateSize)) {
+        fail("Failed to pass on", "the container's state");
+    }
 }
 
 /// -1 if nobody reads the log: the starter was killed, and others clean up the container.
@@ -224,7 +240,9 @@ int run(long seconds, char** command) {
         }
         execute(command);
     }
-    return child < 0 ? -1 : waitFor(child, seconds);
+    const int status = child < 0 ? -1 : waitFor(child, seconds);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return status;
 }
 
 int shellStatus(int status) {
@@ -239,6 +257,51 @@ void endParent(pid_t parent, const sigset_t& blocked) {
     if (parent > 1 && ::sigismember(&blocked, SIGTERM) == 1 && ::getppid() == parent) {
         ::kill(parent, SIGTERM);
     }
+}
+
+/// Puts those of the hook in front of `own`, without the "INDEX:".
+void takeVariables(const char* index, char** all, char** own) {
+    const size_t length = ::strlen(index);
+    for (; *all != nullptr; ++all) {
+        if (::strncmp(*all, index, length) == 0 && (*all)[length] == ':') {
+            *own++ = *all + length + 1;
+        }
+    }
+    *own = nullptr;
+}
+
+/// The wait status of the first command that fails; 0 if none does. `words`: INDEX WORDS PROGRAM
+/// [ARGUMENT...] of each.
+int runInTurn(int log, char** words, char** end) {
+    char** const all = environ;
+    size_t count = 0;
+    while (all[count] != nullptr) {
+        ++count;
+    }
+    char** const own = static_cast<char**>(::calloc(count + 1, sizeof *all));
+    for (bool isFirst = true; end - words > 2; isFirst = false) {
+        const char* const index = words[0];
+        const long size = ::strtol(words[1], nullptr, 10);
+        char** const command = words + 2;
+        if (size < 1 || size > end - command || own == nullptr) {
+            errno = own == nullptr ? ENOMEM : EINVAL;
+            fail("Failed to start the hook", index);
+        }
+        words = command + size;
+        char* const next = *words;
+        *words = nullptr;
+        if (!isFirst) {
+            repeatState();
+        }
+        takeVariables(index, all, own);
+        environ = own;
+        tell(log, wrapper::begins, index, 0);
+        if (const int status = run(0, command); status != 0) {
+            return status;
+        }
+        *words = next;
+    }
+    return 0;
 }
 
 int runInside(const char* description, char** command) {
@@ -287,9 +350,10 @@ int main(int argc, char** argv) {
     const auto is = [&](const char* how) { return argc > 5 && ::strcmp(argv[1], how) == 0; };
     const bool mark = argc == 5 && ::strcmp(argv[1], wrapper::mark) == 0;
     if (!mark && !is(wrapper::become) && !is(wrapper::asChild) && !is(wrapper::wait) &&
-        !is(wrapper::inside) && !is(wrapper::devices)) {
+        !is(wrapper::inTurn) && !is(wrapper::inside) && !is(wrapper::devices)) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-hook exec|fork|mark|wait|inside|devices INDEX TIMEOUT LOG|DESCRIPTION|CGROUP "
+                  "usage: sarus-hook exec|fork|in-turn|mark|wait|inside|devices INDEX TIMEOUT "
+                  "LOG|DESCRIPTION|CGROUP "
                   "[PROGRAM|RULES "
                   "[ARGUMENT...]]\n");
         return 1;
@@ -311,9 +375,12 @@ int main(int argc, char** argv) {
         }
         return 0;
     }
-    tell(log, wrapper::begins, argv[2], 0);
-    if (is(wrapper::asChild)) {
-        const int status = run(0, argv + 5);
+    const bool several = is(wrapper::inTurn);
+    if (!several) {
+        tell(log, wrapper::begins, argv[2], 0);
+    }
+    if (several || is(wrapper::asChild)) {
+        const int status = several ? runInTurn(log, argv + 5, argv + argc) : run(0, argv + 5);
         if (status != 0) {
             endParent(parent, blocked);
         }

@@ -157,6 +157,38 @@ oci::RuntimeHook wrap(const engine::ContainerPlan& plan, std::size_t index, cons
     return hook;
 }
 
+/// Whether sarus-hook may run this hook and its neighbours in turn: crun watches no time and gives it no
+/// environment of its own.
+bool mayShareProcess(const oci::RuntimeHook& hook) {
+    return hook.args[1] == wrapper::asChild && !hook.timeout && !hook.env.empty();
+}
+
+/// Makes one entry of all neighbours that may share it.
+std::vector<oci::RuntimeHook> joinNeighbours(std::vector<oci::RuntimeHook> hooks) {
+    std::vector<oci::RuntimeHook> joined;
+    for (auto first = hooks.begin(); first != hooks.end();) {
+        const auto end = std::find_if_not(first, hooks.end(), mayShareProcess);
+        if (end - first < 2) {
+            joined.push_back(std::move(*first++));
+            continue;
+        }
+        oci::RuntimeHook all{.path = first->path,
+                             .args = {"sarus-hook", wrapper::inTurn, "0", "0", first->args[4]},
+                             .env = {},
+                             .timeout = {}};
+        for (; first != end; ++first) {
+            const auto& index = first->args[2];
+            all.args.insert(all.args.end(), {index, cat(first->args.size() - 5)});
+            all.args.insert(all.args.end(), first->args.begin() + 5, first->args.end());
+            for (const auto& variable : first->env) {
+                all.env.push_back(cat(index, ':', variable));
+            }
+        }
+        joined.push_back(std::move(all));
+    }
+    return joined;
+}
+
 }  // namespace
 
 RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::string& program,
@@ -170,7 +202,7 @@ RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::string& pro
             }
         }
         if (!hooks.empty()) {
-            stages.emplace_back(stage, std::move(hooks));
+            stages.emplace_back(stage, joinNeighbours(std::move(hooks)));
         }
     }
     const auto last = std::find_if(stages.rbegin(), stages.rend(), [](const auto& entry) {

@@ -56,7 +56,7 @@ bool hasHooksInside(const engine::ContainerPlan& plan);
 using RuntimeHooks = decltype(oci::RuntimeConfig::hooks);
 
 /// The hooks of the plan for the OCI runtime, each started through sarus-hook (`wrapper`: its path on the
-/// host).
+/// host). Neighbours become one entry where crun would only start them one after another.
 RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::string& wrapper,
                        engine::OciRuntime runtime);
 

@@ -167,6 +167,36 @@ TEST(WrapHooks, CrunsOfCreateContainerAreChildrenOfTheWrapper) {
     }
 }
 
+TEST(WrapHooks, NeighboursOfCreateContainerWithoutTimeoutShareTheWrapperForCrun) {
+    auto plan = planOf({planned("0", "createContainer", {"a"}), planned("1", "createRuntime", {"b"}),
+                        planned("2", "createContainer", {"c", "d"}), planned("3", "createContainer", {"e"}),
+                        planned("4", "createContainer", {"f"})});
+    plan.hookOutput = "/log";
+    for (const std::size_t index : {0U, 1U, 2U, 4U}) {
+        plan.hooks[index].hook.timeout.reset();
+    }
+    const auto crun = wrapHooks(plan, "/w", engine::OciRuntime::crun);
+    ASSERT_EQ(crun.size(), 2U);
+    const auto& hooks = crun[1].second;
+    ASSERT_EQ(hooks.size(), 3U);
+    const auto words = [&](std::size_t index) {
+        return std::to_string(1 + plan.hooks[index].hook.args.size());
+    };
+    EXPECT_THAT(hooks[0].args,
+                ElementsAre("sarus-hook", "in-turn", "0", "0", "/log", "0", words(0), "/bin/sh", "sh", "-c",
+                            "a", "2", words(2), "/bin/sh", "sh", "-c", "c", "d"));
+    EXPECT_THAT(hooks[0].env, ElementsAre("0:ONLY=this", "2:ONLY=this"));
+    EXPECT_EQ(hooks[0].timeout, std::nullopt);
+    EXPECT_EQ(hooks[1].args[1], "fork") << "has a timeout, which crun watches";
+    EXPECT_EQ(hooks[1].timeout, 1U);
+    EXPECT_THAT(hooks[2].args,
+                ElementsAre("sarus-hook", "fork", "4", "0", "/log", "/bin/sh", "sh", "-c", "f"));
+    EXPECT_EQ(wrapHooks(plan, "/w", engine::OciRuntime::runc)[1].second.size(), 4U);
+    plan.hooks[2].hook.env.clear();
+    EXPECT_EQ(wrapHooks(plan, "/w", engine::OciRuntime::crun)[1].second.size(), 4U)
+        << "crun gives its own environment to a hook without one";
+}
+
 TEST(WrapHooks, ThoseInsideOfTheContainerHaveTheWrapperThereBehindAMark) {
     auto plan = planOf({planned("0", "startContainer", {"a"}), planned("1", "prestart", {"b"}),
                         planned("2", "poststart", {"c"})});
