@@ -290,7 +290,7 @@ print("locked", flush=True)
 time.sleep(1000)
 """)
     # What is at the root of its mount namespace is no image.
-    assert sharing(f"unshare --mount {program} > locked & locker=$!; until grep locked locked; do sleep 0.1; done") == "locked\n(0)\n"
+    assert sharing(f"unshare --mount {program} > locked & locker=$!; until grep -s locked locked; do sleep 0.1; done") == "locked\n(0)\n"
     sharing.mounts("one", "two")
     sharing.unmounts("one", "two")
     sharing("kill $locker")
