@@ -127,13 +127,12 @@ bool serverRuns(int process) {
     return false;
 }
 
-/// A dead connection answers at once. If a server never answers, only a deadly signal wakes this process.
+/// A dead connection answers at once. If a server does not, now or in what follows, only a deadly signal
+/// wakes this process.
 bool answers(int mount) {
     struct statfs status {};
     ::alarm(static_cast<unsigned>(patienceInSeconds()));
-    const bool answered = ::fstatfs(mount, &status) == 0 && status.f_type == FUSE_SUPER_MAGIC;
-    ::alarm(0);
-    return answered;
+    return ::fstatfs(mount, &status) == 0 && status.f_type == FUSE_SUPER_MAGIC;
 }
 
 }  // namespace

@@ -240,12 +240,20 @@ def test_another_file_has_another_server(sharing):
     sharing.unmounts("one", "two")
 
 
+def runs(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZ"
+    except FileNotFoundError:
+        return False
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @only_users
 def test_a_shared_server_that_does_not_answer_gets_no_containers(sharing, number):
     sharing.mounts("one")
     [keeper], [server] = sharing.keepers(), sharing.running("sarus-squashfs")
     os.kill(server, number)
+    assert system.eventually(lambda: not runs(server))
     sharing.mounts("two")
     sharing.unmounts("two")
     if number == signal.SIGKILL:
