@@ -45,7 +45,7 @@ gid_t setFileSystemGroup(gid_t gid) {
 constexpr uid_t noId = static_cast<uid_t>(-1);  ///< invalid id: changes nothing
 
 /// Spares the question in most inner scopes. A thread that was started inside one has to ask.
-thread_local bool isInside = false;
+thread_local bool holdsView = false;
 
 }  // namespace
 
@@ -62,7 +62,7 @@ ContainerViewer::~ContainerViewer() {
 }
 
 ContainerView::ContainerView() {
-    if (isInside || !viewer() || viewer()->user.uid == 0) {
+    if (holdsView || !viewer() || viewer()->user.uid == 0) {
         return;
     }
     const auto& user = viewer()->user;
@@ -84,7 +84,7 @@ ContainerView::ContainerView() {
             cat("Failed to take the file-system ids of the container's user ", user.uid, ':', user.gid));
     }
     ::prctl(PR_SET_PDEATHSIG, parentDeathSignal, 0, 0, 0);  // every change of these ids clears it
-    isInside = true;
+    holdsView = true;
 }
 
 ContainerView::~ContainerView() {
@@ -95,7 +95,7 @@ ContainerView::~ContainerView() {
 
 void ContainerView::restore() const noexcept {
     const int error = errno;
-    isInside = false;
+    holdsView = false;
     setFileSystemUser(uid);
     setFileSystemGroup(gid);
     if (setFileSystemUser(noId) != uid || setFileSystemGroup(noId) != gid ||
