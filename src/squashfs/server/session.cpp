@@ -121,8 +121,8 @@ void Session::serve(int fd) {
         } catch (const std::bad_alloc&) {
             reply(request, ENOMEM);
         } catch (const std::exception& error) {
+            complain(error.what());  // first: whoever waits for the answer may unmount, which ends the server
             reply(request, EIO);
-            complain(error.what());
         }
     }
 }
