@@ -70,10 +70,15 @@ UniqueFd Process::open() const {
     return startTime != 0 && startTimeOf(directory.get()) == startTime ? std::move(directory) : UniqueFd();
 }
 
-bool Process::isRunning() const {
+char Process::state() const {
     const auto directory = open();
     const auto fields = statusFields(directory.get());
-    return !fields.empty() && fields[0] != "Z" && fields[0] != "X";
+    return fields.empty() ? '\0' : fields[0][0];
+}
+
+bool Process::isRunning() const {
+    const char letter = state();
+    return letter != '\0' && letter != 'Z' && letter != 'X';
 }
 
 pid_t Process::parent() const {

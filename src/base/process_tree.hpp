@@ -21,6 +21,8 @@ public:
     pid_t pid() const noexcept { return id; }
     /// In clock ticks since the node's boot (proc(5), "starttime"); 0 if the process does not exist.
     std::uint64_t started() const noexcept { return startTime; }
+    /// One letter (proc(5), "state"); '\0' if the process is gone.
+    char state() const;
     /// False if the process is gone or is a zombie.
     bool isRunning() const;
     /// 0 if the process is gone.

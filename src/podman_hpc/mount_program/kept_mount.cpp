@@ -118,10 +118,8 @@ bool serverRuns(int process) {
         constexpr std::string_view name = "Pid:";
         const auto pid = parseNumber(line.starts_with(name) ? trim(line.substr(name.size())) : "");
         if (pid && *pid > 0 && *pid <= INT_MAX) {
-            const auto status = Process(static_cast<pid_t>(*pid)).read("stat");
-            const auto state = status.find_first_not_of(' ', status.rfind(')') + 1);
-            return state != std::string::npos &&
-                   std::string_view("TtZX").find(status[state]) == std::string_view::npos;
+            const char state = Process(static_cast<pid_t>(*pid)).state();
+            return state != '\0' && std::string_view("TtZX").find(state) == std::string_view::npos;
         }
     }
     return false;
