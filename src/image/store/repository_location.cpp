@@ -142,7 +142,7 @@ std::string localRepositoryDirectory(const RepositorySettings& settings) {
 std::string chosenRepositoryDirectory(std::string directory, const std::string& chosenBy) {
     if (!isPlainPath(directory)) {
         throw Error(cat("Invalid place of the image repository in ", chosenBy, ": '", printable(directory),
-                        "' is not an absolute path without '.', '..' and control characters"));
+                        "' is not an absolute path below '/' without '.', '..' and control characters"));
     }
     directory.resize(directory.find_last_not_of('/') + 1);
     const auto above = directoryAbove(directory).size();
