@@ -1,6 +1,7 @@
 #include "base/subprocess.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -10,7 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -111,6 +114,23 @@ public:
         std::sort(kept.begin(), kept.end());
     }
 
+    /// The process works in the memory of this thread, which waits: nothing is copied. Returns its pid or -1.
+    pid_t start() const {
+        constexpr std::size_t stackSize = 256U << 10U;
+        const auto stack = std::make_unique_for_overwrite<std::byte[]>(stackSize);
+        const auto main = [](void* self) -> int { static_cast<const ChildSide*>(self)->run(); };
+        // No handler of this process may run in the other one.
+        sigset_t all;
+        sigset_t before;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &before);
+        const pid_t pid = ::clone(main, stack.get() + stackSize, CLONE_VM | CLONE_VFORK | SIGCHLD,
+                                  const_cast<ChildSide*>(this));
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);  // reports an error without errno
+        return pid;
+    }
+
+private:
     [[noreturn]] void run() const {
         if (command.dieWithParent) {
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -129,7 +149,6 @@ public:
         fail();
     }
 
-private:
     static void resetSignals() {
         for (int signal = 1; signal < NSIG; ++signal) {
             ::signal(signal, SIG_DFL);  // fails harmlessly for SIGKILL and SIGSTOP
@@ -208,10 +227,7 @@ private:
 Child start(const Command& command) {
     auto [failure, failureWriter] = makePipe();
     const ChildSide childSide(command, ::getpid(), failureWriter.get());
-    const pid_t pid = checkErrno(::fork(), "Failed to create a process");
-    if (pid == 0) {
-        childSide.run();
-    }
+    const pid_t pid = checkErrno(childSide.start(), "Failed to create a process");
     if (command.ownGroup) {
         ::setpgid(pid, pid);  // in both processes: the first one counts
     }
