@@ -43,7 +43,9 @@ if(ENABLE_FUZZERS)
     endif()
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
-add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed)
+# A program has what it uses of a room, however the room is compiled.
+add_compile_options(-ffunction-sections -fdata-sections)
+add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed -Wl,--gc-sections)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

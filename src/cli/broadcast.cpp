@@ -32,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// For each program of Slurm: then something is wrong with the cluster, and the shared file is there.
-constexpr std::chrono::minutes longest{15};
+constexpr std::chrono::minutes longestBroadcast{15};
 
 std::optional<std::uint64_t> numberOf(const char* variable) {
     const char* value = std::getenv(variable);
@@ -61,7 +61,7 @@ image::ToolResult runSlurm(const std::string& name, const std::vector<std::strin
     Command command{
         .path = *path, .args = {name}, .environment = environmentForSlurm(), .keepFds = std::move(keepFds)};
     command.args.insert(command.args.end(), arguments.begin(), arguments.end());
-    const auto end = Clock::now() + longest;
+    const auto end = Clock::now() + longestBroadcast;
     return image::runTool(command, image::ToolStreams::captureBoth, "slurm-client",
                           image::ToolWatch{.interval = std::chrono::seconds(1), .look = [end](pid_t program) {
                                                if (Clock::now() > end) {

@@ -15,7 +15,7 @@ using Hint = std::pair<std::string_view, std::string_view>;
 
 constexpr std::string_view network = "A container uses the network of the node: leave the option out";
 constexpr std::string_view identity = "A container runs as you, with your groups: leave the option out";
-constexpr std::string_view limits =
+constexpr std::string_view limitsOfTheJob =
     "The limits of the job hold for its containers: ask the workload manager (srun --mem, --cpus-per-task)";
 constexpr std::string_view privileges =
     "Containers have no privileges here, for nobody: leave the option out";
@@ -50,11 +50,11 @@ constexpr std::array options{
     Hint{"--cap-add", privileges},
     Hint{"--security-opt", privileges},
     Hint{"--cap-drop", "Containers have no capabilities: leave the option out"},
-    Hint{"--memory", limits},
-    Hint{"--memory-swap", limits},
-    Hint{"--cpus", limits},
-    Hint{"--cpuset-cpus", limits},
-    Hint{"--pids-limit", limits},
+    Hint{"--memory", limitsOfTheJob},
+    Hint{"--memory-swap", limitsOfTheJob},
+    Hint{"--cpus", limitsOfTheJob},
+    Hint{"--cpuset-cpus", limitsOfTheJob},
+    Hint{"--pids-limit", limitsOfTheJob},
     Hint{"--ulimit", "A container has the limits of your shell: use ulimit before 'sarus run'"},
     Hint{"--shm-size", "A container uses the node's /dev/shm, with its size: leave the option out"},
     Hint{"-d", background},
@@ -87,7 +87,7 @@ constexpr std::array optionsOfOthers{
     Hint{"images --all", "All images are listed without the option"},
 };
 
-constexpr std::array commands{
+constexpr std::array commandsOfOthers{
     Hint{"login", "'sarus pull --login' asks for a login; logins of podman, docker and skopeo are used too"},
     Hint{"logout", "Sarus keeps no login; 'skopeo logout REGISTRY' removes that of podman and skopeo"},
     Hint{"logs", "A container writes to the output of its 'sarus run': look in the output of the job"},
@@ -126,7 +126,7 @@ std::optional<std::string_view> hintForOption(const std::string& command, bool i
 }
 
 std::optional<std::string_view> hintForCommand(std::string_view name) {
-    return find(commands, name);
+    return find(commandsOfOthers, name);
 }
 
 }  // namespace sarus::cli

@@ -11,7 +11,7 @@ namespace sarus::cli {
 
 namespace {
 
-std::optional<std::uint64_t> found;
+std::optional<std::uint64_t> inherited;
 
 }  // namespace
 
@@ -21,19 +21,19 @@ void raiseStackLimit() {
     if (::getrlimit(RLIMIT_STACK, &limit) != 0) {
         return;
     }
-    found = limit.rlim_cur;
+    inherited = limit.rlim_cur;
     if (limit.rlim_cur >= needed) {
         return;
     }
     limit.rlim_cur = std::min(limit.rlim_max, needed);
     if (limit.rlim_max < needed || ::setrlimit(RLIMIT_STACK, &limit) != 0) {
-        throw Error(cat("The limit RLIMIT_STACK of ", *found, " bytes is too low"),
+        throw Error(cat("The limit RLIMIT_STACK of ", *inherited, " bytes is too low"),
                     cat("It must be at least ", needed, " bytes (see ulimit)"));
     }
 }
 
 std::optional<std::uint64_t> callerStackLimit() {
-    return found;
+    return inherited;
 }
 
 }  // namespace sarus::cli

@@ -13,7 +13,7 @@ namespace {
 
 using Grade = Finding::Grade;
 
-constexpr std::string_view name = "configuration";
+constexpr std::string_view checkName = "configuration";
 
 }  // namespace
 
@@ -36,7 +36,7 @@ std::vector<Finding> reviewConfiguration(const std::string& file, const std::str
     try {
         text = readFile(file);
     } catch (const Error& error) {
-        return {{std::string(name), Grade::error, error.what(),
+        return {{std::string(checkName), Grade::error, error.what(),
                  error.errnum() == ENOENT ? cureIfMissing
                                           : cat("chmod 644 ", printable(file), " (as its owner)")}};
     }
@@ -44,7 +44,7 @@ std::vector<Finding> reviewConfiguration(const std::string& file, const std::str
     const auto review = engine::reviewSiteConfig(text, file);
     const auto add = [&](Grade grade, const std::vector<Error>& errors) {
         for (const auto& error : errors) {
-            all.push_back({std::string(name), grade, error.what(),
+            all.push_back({std::string(checkName), grade, error.what(),
                            error.hint().empty() ? "man sarus.json" : error.hint()});
         }
     };
@@ -52,7 +52,7 @@ std::vector<Finding> reviewConfiguration(const std::string& file, const std::str
     add(Grade::warning, review.warnings);
     add(Grade::note, review.notes);
     if (review.problems.empty()) {
-        all.push_back({std::string(name), Grade::ok, cat(printable(file), " is valid")});
+        all.push_back({std::string(checkName), Grade::ok, cat(printable(file), " is valid")});
     }
     return all;
 }
@@ -61,7 +61,7 @@ std::vector<Finding> checkConfiguration(const Patient& patient) {
     auto all = reviewConfiguration(patient.configFile, missingConfiguration);
     const auto& configured = patient.config.prefixDir;
     if (!configured.empty() && configured != patient.prefix) {
-        all.push_back({std::string(name), Grade::warning,
+        all.push_back({std::string(checkName), Grade::warning,
                        cat("prefixDir is ", printable(configured), ", but this program is installed in ",
                            printable(patient.prefix)),
                        cat("Set prefixDir in ", printable(patient.configFile))});

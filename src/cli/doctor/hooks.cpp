@@ -4,8 +4,13 @@
 
 namespace sarus::cli {
 
+namespace {
+
+using Grade = Finding::Grade;
+
+}  // namespace
+
 std::vector<Finding> checkHooks(const Patient& patient) {
-    using Grade = Finding::Grade;
     if (!patient.isConfigured) {
         return {};
     }
