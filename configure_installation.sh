@@ -233,11 +233,15 @@ substitution() {
         return
     fi
     checkPath "$1" "$2"
-    printf 's|@%s@|%s|g\n' "$1" "$(printf '%s' "$2" | sed 's/[&|\\]/\\&/g')"
+    case "$2" in
+        *[\&\|]*) printf 's|@%s@|%s|g\n' "$1" "$(printf '%s' "$2" | sed 's/[&|]/\\&/g')" ;;
+        *) printf 's|@%s@|%s|g\n' "$1" "$2" ;;
+    esac
 }
 
 digestOf() {
-    sha256sum <"$1" | cut -d ' ' -f 1
+    digest=$(sha256sum <"$1")
+    echo "${digest%% *}"
 }
 
 # The digest of what this script wrote to FILE when it ran last; nothing if it did not.
@@ -298,11 +302,11 @@ findGlibc() {
     libc=$(printf '%s\n' "$needed" | sed -n 's|.* => \(/[^ ]*/libc\.so\.6\) .*|\1|p')
     linker=$(printf '%s\n' "$needed" | sed -n 's|^[[:space:]]*\(/[^ ]*/ld[^ /]*\) (.*|\1|p')
     [ -n "$libc" ] || return 0
-    list=$libc
+    list=$libc directory=${libc%/*}
     for name in libm.so.6 libmvec.so.1 libpthread.so.0 librt.so.1 libdl.so.2 libresolv.so.2 libutil.so.1 libanl.so.1 \
         libnss_files.so.2 libnss_dns.so.2 libnss_compat.so.2 libthread_db.so.1 libBrokenLocale.so.1; do
-        if [ -f "$(dirname "$libc")/$name" ]; then
-            list=$list:$(dirname "$libc")/$name
+        if [ -f "$directory/$name" ]; then
+            list=$list:$directory/$name
         fi
     done
     printf '%s\n' "$list${linker:+:$linker}"
@@ -317,13 +321,16 @@ enableHook() {
 }
 
 configureHooks() {
-    glibc=$(findGlibc)
+    script=$(
+        substitution INSTALL_PATH "$prefix"
+        substitution HOOK_BASE_DIR "$localBase"
+        substitution GLIBC_LIBS "$(findGlibc)"
+    )
     for template in etc/hooks.d/*.json.in; do
         [ -f "$template" ] || continue
         rendered=${template%.in}
         echo "Configuring $rendered"
-        sed "$(substitution INSTALL_PATH "$prefix"; substitution HOOK_BASE_DIR "$localBase"
-            substitution GLIBC_LIBS "$glibc")" "$template" | render "$rendered"
+        sed "$script" "$template" | render "$rendered"
     done
 }
 
