@@ -472,13 +472,13 @@ exec /usr/bin/skopeo "$@" """)
 
 @pytest.fixture
 def stuck(make_any_prefix, sarus, workspace):
-    """An engine whose skopeo never ends a copy, and the file by which it says that it has begun."""
-    started = sarus.engine.user.home / "copy-started"
+    """An engine whose skopeo never ends a download, and the file by which it says that it has begun."""
+    started = sarus.engine.user.home / "download-started"
     started.unlink(missing_ok=True)
     prefix = sarus.engine.prefix.parent / "stuck"
     if not prefix.exists():
         skopeo = wrapped_skopeo(workspace, "stuck", f"""
-case " $* " in *" copy "*) touch {started}; exec sleep 100;; esac
+case " $* " in *" experimental-image-proxy "*) touch {started}; exec sleep 100;; esac
 exec /usr/bin/skopeo "$@" """)
         make_any_prefix("stuck", skopeoPath=str(skopeo))
     return sarus.engine.variant(prefix=prefix), started

@@ -91,6 +91,17 @@ def test_what_fits_is_not_refused_and_what_is_there_does_not_count_again(engine,
     assert len([line for line in server.blob_requests() if server.blob in line]) == 1
 
 
+def test_a_disk_that_is_full_during_download_and_conversion_is_an_error(engine, small_disk, user, noise, registry_of):
+    """The image's file may be small, so this begins."""
+    server = registry_of(noise(14 * MIB))
+    result = engine.sarus("pull", server.reference)
+    assert result.returncode == 1 and server.blob_requests()
+    assert len(result.stderr.splitlines()) <= 2 and "o space left on " in result.stderr, result.stderr
+    repository = small_disk / user.name / ".sarus"
+    assert not list((repository / "cache/ociImages").iterdir()) and not list(repository.rglob("*.squashfs*"))
+    assert engine.sarus("prune").returncode == 0
+
+
 def test_an_archive_that_cannot_be_spooled_is_refused_at_once(setuid_engine, small_disk, images, noise, workspace):
     plain = images.archive(noise(30 * MIB), "much-noise")
     archive = workspace / "much-noise.tar.gz"

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <system_error>
@@ -46,6 +47,7 @@ constexpr const char* usage =
     "podman-hpc\n"
     "         --progress auto|plain|none  default: auto\n"
     "         --progress-fd NUMBER        descriptor for it; default: standard error\n"
+    "         --download-fd NUMBER        descriptor that ends with a download of the layout's layers\n"
     "       sarus-image-builder describe-conversion [--owner UID:GID|keep] [--mksquashfs-options TEXT]\n"
     "       sarus-image-builder build-directories OUTPUT.squashfs DIRECTORY... [options]\n"
     "         DIRECTORY: an unpacked layer of Podman's overlay store, lowest first; OUTPUT '-': standard "
@@ -105,10 +107,10 @@ Owner parseOwner(const std::string& text) {
     return {static_cast<std::uint32_t>(*uid), static_cast<std::uint32_t>(*gid)};
 }
 
-int parseDescriptor(const std::string& text) {
-    const auto fd = number("--progress-fd", text);
+int parseDescriptor(std::string_view option, const std::string& text) {
+    const auto fd = number(option, text);
     if (fd > INT_MAX || ::fcntl(static_cast<int>(fd), F_GETFD) < 0) {
-        throw Error(cat("Invalid value '", printable(text), "' for --progress-fd"),
+        throw Error(cat("Invalid value '", printable(text), "' for ", option),
                     "It must be an open descriptor");
     }
     return static_cast<int>(fd);
@@ -196,7 +198,7 @@ bool buildOption(Arguments& arguments, BuildRequest& request, std::string& progr
     } else if (arguments.option("--progress", value)) {
         progressStyle = value;
     } else if (arguments.option("--progress-fd", value)) {
-        request.progress.fd = parseDescriptor(value);
+        request.progress.fd = parseDescriptor("--progress-fd", value);
     } else {
         return false;
     }
@@ -279,6 +281,12 @@ void build(Arguments& arguments) {
             continue;
         }
         if (buildOption(arguments, request, progressStyle)) {
+            continue;
+        }
+        if (arguments.option("--download-fd", value)) {
+            selection.download =
+                std::make_shared<Download>(UniqueFd(parseDescriptor("--download-fd", value)));
+            request.progress.isOurs = [download = selection.download] { return download->hasEnded(); };
             continue;
         }
         words.push_back(arguments.take());

@@ -43,7 +43,10 @@ void printNote(const ProgressOutput& output, const std::string& line) {
 
 Progress::Progress(ProgressOutput progressOutput, std::string label, std::uint64_t totalBytes,
                    std::function<std::uint64_t()> done)
-    : output(progressOutput), text(std::move(label)), total(totalBytes), doneBytes(std::move(done)) {
+    : output(std::move(progressOutput)),
+      text(std::move(label)),
+      total(totalBytes),
+      doneBytes(std::move(done)) {
     if (output.style != ProgressStyle::none) {
         thread = std::thread([this] { run(); });
     }
@@ -75,6 +78,9 @@ void Progress::run() {
 }
 
 void Progress::print(std::chrono::duration<double> elapsed) {
+    if (output.isOurs && !output.isOurs()) {
+        return;
+    }
     const auto line = progressLine(text, std::min(doneBytes(), total), total, elapsed.count());
     show(output.fd, output.style == ProgressStyle::terminal ? rewritten(line) : cat(line, '\n'));
     printed = true;

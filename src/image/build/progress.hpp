@@ -21,6 +21,7 @@ ProgressStyle parseProgressStyle(const std::string& word, int fd);
 struct ProgressOutput {
     ProgressStyle style = ProgressStyle::none;
     int fd = 2;
+    std::function<bool()> isOurs{};  ///< false while another program shows its own progress; default: true
 };
 
 /// Prints a line, unless the style is none.

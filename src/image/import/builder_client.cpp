@@ -92,7 +92,17 @@ BuildReport buildSquashfs(const BuilderSettings& settings, const BuildSource& so
     if (settings.maxEntries) {
         command.args.insert(command.args.end(), {"--max-entries", cat(*settings.maxEntries)});
     }
+    if (source.download != nullptr) {
+        const int end = source.download->start();
+        command.keepFds.push_back(end);
+        command.args.insert(command.args.end(), {"--download-fd", cat(end)});
+    }
     const auto result = runTool(command, ToolStreams::captureBoth, "sarus");
+    // Also after a failure of the builder: wrong bytes, which only the end of the download shows, may be its
+    // cause.
+    if (source.download != nullptr) {
+        source.download->finish();
+    }
     if (!result.status.ok()) {
         if (result.status.signal != 0) {
             throw Error(cat(buildFailure, ": the image builder was ended by signal ", result.status.signal));

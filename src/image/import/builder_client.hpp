@@ -5,6 +5,7 @@
 #include <string>
 
 #include "image/store/index.hpp"
+#include "image/transfer/image_download.hpp"
 #include "image/types/build_report.hpp"
 
 namespace sarus::image {
@@ -24,6 +25,8 @@ struct BuildSource {
     int descriptor = -1;   ///< instead of `path`: such a directory, an OCI archive, or one of docker save
     std::string format{};  ///< "oci", "oci-archive" or "docker-archive"; "": detected
     std::string name{};    ///< selects among several images, if one has it
+    /// Fills the layout at `path` while it is converted. buildSquashfs() starts it, and waits for its end.
+    ImageDownload* download = nullptr;
 };
 
 /// Finds an image and reads its metadata. Throws Error with the builder's message.

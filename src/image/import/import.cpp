@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "image/store/import_session.hpp"
 #include "image/store/pull_lock.hpp"
 #include "image/transfer/file_policy.hpp"
+#include "image/transfer/image_download.hpp"
 #include "oci/image/image_manifest.hpp"
 
 namespace sarus::image {
@@ -194,6 +196,18 @@ void printPullHeader(const Pull& pull, const ImageReference& reference) {
     pull.import.say(cat("# images directory : \"", paths.images(), '"'));
 }
 
+/// Whether the signature policy accepts what a registry offers without skopeo's check.
+bool policyNeedsNothing(const Pull& pull, const PullRequest& request) {
+    try {
+        const char* home = ::getenv("HOME");
+        const auto file = policyFile(pull.import.settings.skopeo.policy, home != nullptr ? home : "");
+        return policyAcceptsAll(readFile(file), policyTransport(request));
+    } catch (const Error& error) {
+        logInfo("ImageManager", error.what());  // skopeo reports it
+        return false;
+    }
+}
+
 /// Stores the image without a download, if another one has the same content. Skopeo checks the signatures of
 /// what it downloads, and the builder its platform if the user names one: both then need the download.
 bool storeWithoutDownload(const Pull& pull, const PullRequest& request, const RemoteImage& image,
@@ -201,20 +215,46 @@ bool storeWithoutDownload(const Pull& pull, const PullRequest& request, const Re
     const ImageContent content{.layersId = {},
                                .id = manifest ? std::string(manifest->config.digest.hex()) : std::string(),
                                .registryDigest = image.isGiven ? std::string() : image.digest};
-    if (pull.import.settings.builder.platform) {
-        return false;
-    }
-    try {
-        const char* home = ::getenv("HOME");
-        const auto file = policyFile(pull.import.settings.skopeo.policy, home != nullptr ? home : "");
-        if (!policyAcceptsAll(readFile(file), policyTransport(request))) {
-            return false;
-        }
-    } catch (const Error& error) {
-        logInfo("ImageManager", error.what());  // skopeo reports it
+    if (pull.import.settings.builder.platform || !policyNeedsNothing(pull, request)) {
         return false;
     }
     return storeAsEqual(pull.import, {request.reference.normalized(), image.digest}, content, std::nullopt);
+}
+
+/// What the user should see of an error during a download.
+Error downloadError(const PullRequest& request, const Error& error) {
+    const auto* const known = error.errnum() == ENOSPC   ? "no space left on device"
+                              : error.errnum() == EDQUOT ? "disk quota exceeded"
+                                                         : nullptr;
+    return known != nullptr ? Error(pullFailure(request), join(explainPullFailure(known, "", false), "\n"))
+                            : error;
+}
+
+/// Converts while layers arrive. False if that needs skopeo's copy first: the proxy or the registry failed,
+/// the cache was damaged, or the builder does not understand the image.
+bool storeWhileDownloading(const Pull& pull, const PullRequest& request, const ImageSource& source,
+                           const std::string& layout, const Destination& destination) {
+    ImageDownload download(pull.skopeo, source, layout);
+    try {
+        download.fetchDocuments();
+        const BuildSource growing{.path = layout, .download = &download};
+        const auto description = tryToDescribe(pull.import.settings, growing);
+        if (description) {
+            storeImage(pull.import, growing, destination, description);
+        }
+        return description.has_value();
+    } catch (const Error& error) {
+        throwIfInterrupted();
+        logInfo("ImageManager", error.what());
+        if (!download.hasFailed()) {
+            if (!removeDamagedBlobs(layout)) {
+                throw;
+            }
+        } else if (download.refusal().empty()) {
+            throw downloadError(request, error);
+        }
+        return false;
+    }
 }
 
 void copyAndStore(const Pull& pull, const PullRequest& request,
@@ -231,9 +271,16 @@ void copyAndStore(const Pull& pull, const PullRequest& request,
     if (manifest) {
         checkSpaceForPull(paths, *manifest, pullFailure(request));
     }
+    const auto source = pullSource(request, reference, authentication);
+    if (!request.fromContainersStorage && policyNeedsNothing(pull, request)) {
+        if (storeWhileDownloading(pull, request, source, layout, destination)) {
+            return;
+        }
+        ::unlink(cat(layout, "/index.json").c_str());  // skopeo would add a second image
+    }
     const auto copy = [&] {
         const auto missing = manifest ? missingBytes(paths, *manifest) : 0;
-        const auto result = pull.skopeo.copy(pullSource(request, reference, authentication), layout, missing);
+        const auto result = pull.skopeo.copy(source, layout, missing);
         if (!result.status.ok()) {
             throw pullError(request, result);
         }

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "oci/json/json_lines.hpp"
 
 namespace sarus::image {
 
@@ -29,7 +30,7 @@ const Json* requirements(const Json& scopes, std::string path, bool hasPaths) {
 bool needsNothing(const Json& list) {
     return list.is_array() && !list.empty() &&
            std::all_of(list.begin(), list.end(), [](const Json& requirement) {
-               return requirement.is_object() &&
+               return requirement.is_object() && requirement.size() == 1 &&
                       requirement.value("type", Json()) == "insecureAcceptAnything";
            });
 }
@@ -40,6 +41,17 @@ Json parsePolicy(const std::string& text) {
         throw Error("The containers policy has no \"default\"");
     }
     return policy;
+}
+
+/// Skopeo refuses a policy with anything else in it, or with one member twice: it may be meant to demand
+/// more.
+bool hasOnlyKnownMembers(const Json& policy, const std::string& text) {
+    const auto transports = policy.find("transports");
+    const bool hasTransports = transports != policy.end();
+    return policy.size() == (hasTransports ? 2 : 1) && oci::findJsonLines(text).twice.empty() &&
+           (!hasTransports ||
+            (transports->is_object() && std::all_of(transports->begin(), transports->end(),
+                                                    [](const Json& scopes) { return scopes.is_object(); })));
 }
 
 /// nullptr if the policy has no rules of its own for the transport.
@@ -78,7 +90,7 @@ bool policyAccepts(const std::string& policyText, const std::string& transport, 
 bool policyAcceptsAll(const std::string& policyText, const std::string& transport) {
     const auto policy = parsePolicy(policyText);
     const auto* scopes = scopesOf(policy, transport);
-    return needsNothing(policy["default"]) &&
+    return hasOnlyKnownMembers(policy, policyText) && needsNothing(policy["default"]) &&
            (scopes == nullptr || std::all_of(scopes->begin(), scopes->end(), needsNothing));
 }
 

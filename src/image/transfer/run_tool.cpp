@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
@@ -43,20 +44,20 @@ private:
     UniqueFd before;
 };
 
-Child startInRootDirectory(const Command& command) {
+}  // namespace
+
+Child startTool(Command command, std::string_view package) {
+    checkProgram(command.path, package);
+    logDebug("ImageManager", cat("Executing ", printable(join(command.args, " "))));
+    throwIfInterrupted();
+    command.ownGroup = true;  // includes processes of the program, such as skopeo's credential helpers
     const InRootDirectory here;
     return start(command);
 }
 
-}  // namespace
-
 ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package,
                    const std::optional<ToolWatch>& watch) {
-    checkProgram(command.path, package);
-    logDebug("ImageManager", cat("Executing ", printable(join(command.args, " "))));
-    throwIfInterrupted();
     auto connected = command;
-    connected.ownGroup = true;  // includes processes of the program, such as skopeo's credential helpers
     Pipe out;
     if (streams == ToolStreams::captureBoth) {
         out = makePipe();
@@ -65,7 +66,7 @@ ToolResult runTool(const Command& command, ToolStreams streams, std::string_view
     auto err = makePipe();
     connected.stderrFd = err.writer.get();
     ToolResult result;
-    auto child = startInRootDirectory(connected);
+    auto child = startTool(std::move(connected), package);
     {
         const SignalForwarding forwarding(child);
         out.writer.reset();

@@ -24,10 +24,13 @@ struct ToolWatch {
     std::function<void(pid_t program)> look;
 };
 
+/// Starts a program in the root directory, in a process group of its own. `package` is the Debian package to
+/// name if the program is missing. Throws as throwIfInterrupted() does.
+Child startTool(Command command, std::string_view package);
+
 /// Runs a program to its end with the caller's environment, in a process group that ends with it. At log
 /// level debug its standard error is shown while it runs. Signals within an InterruptScope end it; then the
-/// function throws as throwIfInterrupted() does. `package` is the Debian package to name if the program is
-/// missing.
+/// function throws as throwIfInterrupted() does. `package`: as for startTool().
 ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package,
                    const std::optional<ToolWatch>& watch = std::nullopt);
 

@@ -1,6 +1,7 @@
 #include "image/transfer/skopeo.hpp"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -163,15 +164,39 @@ ToolResult Skopeo::copyTo(const ImageSource& source, std::string_view transport,
     if (source.descriptor >= 0) {
         copyCommand.keepFds.push_back(source.descriptor);
     }
-    TransferMonitor monitor({.label = settings.quiet          ? ""
-                                      : source.server.empty() ? "Copying layers"
-                                                              : "Downloading layers",
-                             .directory = directory,
-                             .totalBytes = missingBytes,
-                             .server = source.server,
-                             .image = source.image,
-                             .timings = settings.timings});
+    TransferMonitor monitor(transfer(source, directory, missingBytes));
     return runWithRetry(copyCommand, ToolStreams::captureErrors, monitor);
+}
+
+Transfer Skopeo::transfer(const ImageSource& source, const std::string& directory,
+                          std::uint64_t missingBytes) const {
+    return {.label = settings.quiet          ? ""
+                     : source.server.empty() ? "Copying layers"
+                                             : "Downloading layers",
+            .directory = directory,
+            .totalBytes = missingBytes,
+            .server = source.server,
+            .image = source.image,
+            .timings = settings.timings};
+}
+
+ProxyProgram Skopeo::startProxy(const ImageSource& source) const {
+    std::vector<std::string> arguments{"experimental-image-proxy"};  // listens on its standard input
+    if (source.authenticationFile) {
+        arguments.insert(arguments.end(), {"--authfile", *source.authenticationFile});
+    }
+    auto proxy = command(std::move(arguments));
+    std::array<int, 2> ends{};
+    checkErrno(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()),
+               "Failed to create a socket");
+    UniqueFd ours(ends[0]);
+    const UniqueFd theirs(ends[1]);
+    // Its answers have all that it would print, except for debugging.
+    const auto nowhere = openFile("/dev/null", O_WRONLY);
+    proxy.stdinFd = theirs.get();
+    proxy.stdoutFd = nowhere.get();
+    proxy.stderrFd = logLevel() == LogLevel::debug ? -1 : nowhere.get();
+    return {startTool(std::move(proxy), "skopeo"), std::move(ours)};
 }
 
 namespace {

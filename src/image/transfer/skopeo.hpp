@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/subprocess.hpp"
+#include "base/unique_fd.hpp"
 #include "image/transfer/run_tool.hpp"
 #include "image/transfer/transfer_monitor.hpp"
 #include "oci/image/image_manifest.hpp"
@@ -46,6 +48,12 @@ std::vector<std::string> policyOptions(const std::optional<PolicyChoice>& policy
 /// skopeo's options for a platform other than this machine's.
 std::vector<std::string> platformOptions(const oci::Platform& platform);
 
+/// `skopeo experimental-image-proxy`, and the socket on which it listens.
+struct ProxyProgram {
+    Child process;
+    UniqueFd socket;
+};
+
 /// Runs skopeo, which handles transport, authentication, signature policy, mirrors and proxies. It gets the
 /// caller's environment (with a runtime directory of its own if it could not read the default one).
 class Skopeo {
@@ -66,6 +74,13 @@ public:
     /// Copies the image into a directory as the registry has it ("dir:" in skopeo's notation). Otherwise like
     /// copy.
     ToolResult copyUnchanged(const ImageSource& source, const std::string& directory) const;
+
+    /// Starts the proxy with all that copying from this source would take into account, except the policy,
+    /// which the proxy may ignore.
+    ProxyProgram startProxy(const ImageSource& source) const;
+    /// What to watch while files arrive in a directory; `missingBytes` as for copy().
+    Transfer transfer(const ImageSource& source, const std::string& directory,
+                      std::uint64_t missingBytes) const;
 
 private:
     ToolResult copyTo(const ImageSource& source, std::string_view transport, const std::string& directory,

@@ -4,6 +4,7 @@ import http.server
 import json
 import pathlib
 import threading
+import time
 
 from .images import digest
 
@@ -17,6 +18,7 @@ class FaultyRegistry:
     "missing"   the blob is not there
     "short"     the content and the length that is announced are shorter than the manifest says
     "digest"    other content of the right size
+    "damaged"   content that is wrong from its beginning; the second half comes a second later
     "cut"       the connection is closed in the middle
     "503"       service unavailable, once
     "stall"     half of the content, then nothing until release() is called
@@ -118,6 +120,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(200, content[:len(content) // 2])
         elif fault == "digest":
             self._send(200, content[:-9] + bytes(byte ^ 1 for byte in content[-9:]))
+        elif fault == "damaged":
+            content = bytes(byte ^ 1 for byte in content)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:len(content) // 2])
+            self.wfile.flush()
+            time.sleep(1)
+            self.wfile.write(content[len(content) // 2:])
         elif fault in ("cut", "stall"):
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))

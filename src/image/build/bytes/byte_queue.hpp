@@ -85,6 +85,11 @@ public:
         room.notify_all();
     }
 
+    bool isClosed() {
+        const std::lock_guard lock(mutex);
+        return closed;
+    }
+
 private:
     std::mutex mutex;
     std::condition_variable filled;

@@ -22,6 +22,9 @@ constexpr unsigned int blobMark = 1;
 
 StoredFile openBlob(const Layer& layer) {
     auto blob = layer.files->open(layer.name);
+    if (blob.download) {
+        blob.size = layer.size;
+    }
     if (blob.size != layer.size) {
         throw Error(
             cat("Layer ", layer.text(), " has ", blob.size, " bytes, but its manifest says ", layer.size),
@@ -167,6 +170,25 @@ void LayerStream::joinAll() noexcept {
     }
 }
 
+/// The next bytes of the blob, which must not be read to its end yet. Waits for a download.
+std::size_t LayerStream::readPiece(Chunk& chunk) {
+    const auto wanted =
+        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.capacity(), blob.size - blobSize));
+    while (true) {
+        // Before the read, which then finds all that was written.
+        const bool isWhole = !blob.download || blob.download->hasEnded();
+        const auto count = readAt(blob.file->get(), chunk.data(), wanted, blob.offset + blobSize, layer.name);
+        if (count > 0 || isWhole || compressed.isClosed()) {
+            if (count == 0 && blob.download) {
+                throw Error("the download ended too early");
+            }
+            chunk.setSize(count);
+            return count;
+        }
+        blob.download->wait();
+    }
+}
+
 void LayerStream::readBlob() {
     try {
         std::optional<Hasher> hasher;
@@ -175,14 +197,10 @@ void LayerStream::readBlob() {
         }
         while (blobSize < blob.size) {
             auto chunk = std::make_shared<Chunk>(compressedChunk);
-            const auto wanted =
-                static_cast<std::size_t>(std::min<std::uint64_t>(chunk->capacity(), blob.size - blobSize));
-            const auto count =
-                readAt(blob.file->get(), chunk->data(), wanted, blob.offset + blobSize, layer.name);
+            const auto count = readPiece(*chunk);
             if (count == 0) {
                 break;
             }
-            chunk->setSize(count);
             blobSize += count;
             counters.blobBytes += count;
             if (pairedHashes) {

@@ -63,6 +63,7 @@ public:
 
 private:
     void readBlob();
+    std::size_t readPiece(Chunk& chunk);
     void decompress();
     void decompress(ChunkPtr in, Decompressor& decompressor);
     bool emit(ChunkPtr chunk);

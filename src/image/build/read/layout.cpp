@@ -232,7 +232,7 @@ SourceImage openImage(const ImageSelection& selection) {
                                 : "The image is a file, not an OCI layout");
     }
     if (isDirectory) {
-        const auto files = openSourceDirectory(std::move(source));
+        const auto files = openSourceDirectory(std::move(source), selection.download);
         if (!selection.manifestDigest && !files->contains(indexName)) {
             throw Error(cat("The directory is no OCI image layout: it has no ", indexName),
                         "Make one with 'skopeo copy ... oci:DIRECTORY'");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ struct ImageSelection {
     /// Default: this machine's. If given, the image must be for it.
     std::optional<oci::Platform> platform{};
     std::string name{};  ///< selects among several images, if one has it
+    /// What still writes the layers of a layout, while its other files are complete.
+    std::shared_ptr<const Download> download{};
 };
 
 /// Finds an image in an OCI layout, an OCI archive or an archive of docker save, and reads its metadata:

@@ -1,6 +1,7 @@
 #include "image/build/read/source_files.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "image/types/growing_blob.hpp"
 
 namespace sarus::image::build {
 
@@ -16,18 +18,23 @@ namespace {
 
 class Directory final : public SourceFiles {
 public:
-    explicit Directory(UniqueFd directory) : root(std::move(directory)) {}
+    Directory(UniqueFd directory, std::shared_ptr<const Download> theDownload)
+        : root(std::move(directory)), download(std::move(theDownload)) {}
 
     StoredFile open(const std::string& name) const override {
+        // A complete blob gets its digest as its name in one step: if it has the first name no more, it has
+        // the second one.
+        auto growing = openGrowing(name);
+        const bool mayGrow = static_cast<bool>(growing);
         // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        auto file = openFileAt(root.get(), name, O_RDONLY | O_NONBLOCK);
+        auto file = mayGrow ? std::move(growing) : openFileAt(root.get(), name, O_RDONLY | O_NONBLOCK);
         struct stat status {};
         checkErrno(::fstat(file.get(), &status), cat("Failed to examine ", printable(name)));
         if (!S_ISREG(status.st_mode)) {
             throw Error(cat('"', printable(name), "\" is not a regular file"));
         }
         return {std::make_shared<const UniqueFd>(std::move(file)), 0,
-                static_cast<std::uint64_t>(status.st_size)};
+                static_cast<std::uint64_t>(status.st_size), mayGrow ? download : nullptr};
     }
 
     bool contains(const std::string& name) const override {
@@ -35,13 +42,38 @@ public:
     }
 
 private:
+    UniqueFd openGrowing(const std::string& name) const {
+        if (!download) {
+            return {};
+        }
+        const auto growing = growingBlobName(name.substr(name.rfind('/') + 1));
+        return UniqueFd(::openat(root.get(), growing.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    }
+
     UniqueFd root;
+    std::shared_ptr<const Download> download;
 };
 
 }  // namespace
 
-std::shared_ptr<const SourceFiles> openSourceDirectory(UniqueFd directory) {
-    return std::make_shared<Directory>(std::move(directory));
+bool Download::hasEnded() const {
+    return endsWithin(0);
+}
+
+void Download::wait() const {
+    // Short beside the time in which what has come meanwhile is converted.
+    constexpr int moment = 20;
+    endsWithin(moment);
+}
+
+bool Download::endsWithin(int milliseconds) const {
+    pollfd polled{.fd = end.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&polled, 1, milliseconds) > 0;
+}
+
+std::shared_ptr<const SourceFiles> openSourceDirectory(UniqueFd directory,
+                                                       std::shared_ptr<const Download> download) {
+    return std::make_shared<Directory>(std::move(directory), std::move(download));
 }
 
 std::string readSmallFile(const SourceFiles& files, const std::string& name, std::uint64_t limit) {

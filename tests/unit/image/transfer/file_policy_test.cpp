@@ -53,6 +53,17 @@ TEST(FilePolicy, allIsAcceptedOnlyIfNoScopeOfTheTransportWantsMore) {
         policy(accept, cat(R"({"docker":{"a.org":)", accept, R"(,"b.org/c":)", reject, "}}")), "docker"));
 }
 
+TEST(FilePolicy, aPolicyThatSkopeoWouldRefuseDoesNotAcceptAll) {
+    for (const auto& text :
+         {cat(R"({"default":)", accept, R"(,"transport":{"docker":{"":)", reject, "}}}"),
+          cat(R"({"default":)", reject, R"(,"default":)", accept, "}"),
+          std::string(R"({"default":[{"type":"insecureAcceptAnything","keyPath":"/key"}]})"),
+          cat(R"({"default":)", accept, R"(,"transports":[]})"),
+          cat(R"({"default":)", accept, R"(,"transports":{"docker":)", reject, "}}")}) {
+        EXPECT_FALSE(policyAcceptsAll(text, "docker")) << text;
+    }
+}
+
 TEST(FilePolicy, whatIsNoPolicyIsAnError) {
     for (const std::string text : {"", "[]", "{}", "nonsense"}) {
         EXPECT_THROW(policyAccepts(text, "oci", "/a"), Error) << text;
