@@ -40,9 +40,8 @@ HostLibrary readHostLibrary(const std::string& path) {
         throw Error(cat("The host library ", shown, " is not a shared library"),
                     "Check the environment of the hook's JSON file");
     }
-    const auto root = openFile("/", O_PATH | O_DIRECTORY);
     HostLibrary library{path, {}, std::move(*elf)};
-    library.name = resolveLibraryName(root.get(), path).value_or(LibraryName{library.fileName(), {}});
+    library.name = resolveHostLibraryName(path).value_or(LibraryName{library.fileName(), {}});
     completeVersion(library.name, library.elf);
     return library;
 }

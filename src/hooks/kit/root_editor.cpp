@@ -65,13 +65,18 @@ void copyContent(int from, int to) {
 
 RootEditor::RootEditor(int rootFd)
     : root(rootFd),
+      rootStatus(statusOf(rootFd, "the root filesystem")),
       writable(rootFd),
       rootMount(mountIdOf(rootFd)),
       devMount(ownDevMount(rootFd, rootMount)) {}
 
-void RootEditor::requireOwnMount(int directory) const {
+bool RootEditor::isOnOwnMount(int directory) const {
     const auto mount = mountIdOf(directory);
-    if (mount != rootMount && mount != devMount && !isOwnTmpfs(mount, rootMount)) {
+    return mount == rootMount || mount == devMount || isOwnTmpfs(mount, rootMount);
+}
+
+void RootEditor::requireOwnMount(int directory) const {
+    if (!isOnOwnMount(directory)) {
         throw Error::fromErrno(cat(printable(pathOfDescriptor(directory)),
                                    " is mounted from elsewhere, nothing may be created there"),
                                EXDEV);
@@ -97,8 +102,7 @@ const std::vector<struct stat>& RootEditor::runtimesEntries() const {
     return *entriesOfRuntime;
 }
 
-void RootEditor::requireNotTheRuntimes(int file) const {
-    const auto status = statusOf(file, "the destination");
+void RootEditor::requireNotTheRuntimes(int file, const struct stat& status) const {
     struct statfs filesystem {};
     checkErrno(::fstatfs(file, &filesystem), "Failed to examine the destination's filesystem");
     const auto& entries = runtimesEntries();
@@ -122,8 +126,21 @@ void RootEditor::requireNotTheRuntimes(int directory, const std::string& name) c
     }
 }
 
-UniqueFd RootEditor::openDestination(const std::string& destination, bool isDirectory) const {
-    if (auto present = tryFindInRoot(root, destination)) {
+std::vector<UniqueFd> RootEditor::findAll(const std::vector<std::string>& paths) const {
+    const ContainerView view;
+    std::vector<UniqueFd> found;
+    for (const auto& path : paths) {
+        found.push_back(tryFindInRoot(root, path));
+    }
+    return found;
+}
+
+UniqueFd RootEditor::openDestination(const std::string& destination, bool isDirectory,
+                                     UniqueFd present) const {
+    if (!present) {
+        present = tryFindInRoot(root, destination);
+    }
+    if (present) {
         if (S_ISDIR(statusOf(present.get(), "the destination").st_mode) != isDirectory) {
             throw isDirectory
                 ? Error::fromErrno("the destination is a file", ENOTDIR)
@@ -138,20 +155,20 @@ UniqueFd RootEditor::openDestination(const std::string& destination, bool isDire
 }
 
 void RootEditor::bind(const std::string& source, const std::string& destination,
-                      const BindAttributes& attributes, Destination where) const {
+                      const BindAttributes& attributes, Destination where, UniqueFd present) const {
     try {
         const auto from = openFile(source, O_PATH);
         const auto sourceStatus = statusOf(from.get(), "the source");
-        const auto to = openDestination(destination, S_ISDIR(sourceStatus.st_mode));
+        const auto to = openDestination(destination, S_ISDIR(sourceStatus.st_mode), std::move(present));
         if (where == Destination::notTheKernels) {
             requireNotTheKernels(to.get());
         }
         const auto targetStatus = statusOf(to.get(), "the destination");
-        if (isSameFile(targetStatus, statusOf(root, "the root filesystem"))) {
+        if (isSameFile(targetStatus, rootStatus)) {
             throw Error("the root directory cannot be a mount destination");
         }
         if (!isSameFile(sourceStatus, targetStatus)) {
-            requireNotTheRuntimes(to.get());
+            requireNotTheRuntimes(to.get(), targetStatus);
             bindMount(from.get(), to.get(), attributes);
             if (S_ISDIR(targetStatus.st_mode)) {
                 entriesOfRuntime.reset();  // it may be /dev
@@ -238,13 +255,20 @@ void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mod
     }
 }
 
-void RootEditor::putLink(int directory, const std::string& name, const std::string& text) const {
+bool RootEditor::putNewLink(int directory, const std::string& name, const std::string& text) const {
     requireNotTheRuntimes(directory, name);
     if (::symlinkat(text.c_str(), directory, name.c_str()) == 0) {
-        return;
+        return true;
     }
     if (errno != EEXIST) {
         throwErrno("Failed to create the link");
+    }
+    return false;
+}
+
+void RootEditor::putLink(int directory, const std::string& name, const std::string& text) const {
+    if (putNewLink(directory, name, text)) {
+        return;
     }
     const auto temporary = cat('.', name, '-', randomLetters());
     checkErrno(::symlinkat(text.c_str(), directory, temporary.c_str()), "Failed to create the link");
@@ -267,47 +291,57 @@ void RootEditor::replaceLink(const std::string& destination, const std::string& 
     }
 }
 
-/// The directory, without the names that lead to the target already; empty if it does not exist.
-UniqueFd RootEditor::findLinks(const std::string& directory, const std::string& target,
-                               std::vector<std::string>& names) const {
-    const ContainerView view;  // once for all names
-    auto place = tryFindInRoot(root, directory);
+UniqueFd RootEditor::findDirectory(const std::string& path) const {
+    auto place = tryFindInRoot(root, path);
     struct stat status {};
-    if (!place || ::fstat(place.get(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-        return {};
+    const bool isDirectory = place && ::fstat(place.get(), &status) == 0 && S_ISDIR(status.st_mode);
+    return isDirectory ? std::move(place) : UniqueFd();
+}
+
+std::vector<std::string> RootEditor::link(const std::string& directory, int place,
+                                          const std::vector<std::string>& names,
+                                          const std::string& target) const {
+    const bool isOwn = !names.empty() && isOnOwnMount(place);
+    std::vector<std::string> made;
+    for (const auto& name : names) {
+        const auto path = cat(directory, '/', name);
+        try {
+            // Most names are new: no look-up is needed to learn that.
+            const bool isMade = isOwn && putNewLink(place, name, target);
+            if (!isMade && leadToTheSame(root, path, target)) {
+                continue;
+            }
+            if (!isMade) {
+                requireOwnMount(place);
+                putLink(place, name, target);
+            }
+            made.push_back(name);
+        } catch (Error& error) {
+            error.addContext(
+                cat("Failed to link the container's ", printable(path), " to ", printable(target)));
+            throw;
+        }
     }
-    const auto wanted = tryFindInRoot(root, target);
-    struct stat wantedStatus {};
-    checkErrno(wanted ? ::fstat(wanted.get(), &wantedStatus) : -1, "Failed to find the target");
-    std::erase_if(names, [&](const std::string& name) {
-        const auto present = tryFindInRoot(root, cat(directory, '/', name));
-        return present && ::fstat(present.get(), &status) == 0 && isSameFile(wantedStatus, status);
-    });
-    return place;
+    return made;
+}
+
+void RootEditor::requireTargets(const std::vector<std::string>& targets) const {
+    const ContainerView view;
+    for (const auto& target : targets) {
+        if (!tryFindInRoot(root, target)) {
+            throwErrno(cat("Failed to link to the container's ", printable(target)));
+        }
+    }
 }
 
 std::vector<std::string> RootEditor::link(const std::string& directory, const std::vector<std::string>& names,
                                           const std::string& target) const {
-    auto missing = names;
-    std::string_view current = names.empty() ? std::string_view() : names.front();
-    try {
-        const auto place = findLinks(directory, target, missing);
-        if (!place) {
-            return {};
-        }
-        if (!missing.empty()) {
-            requireOwnMount(place.get());
-        }
-        for (const auto& name : missing) {
-            current = name;
-            putLink(place.get(), name, target);
-        }
-        return missing;
-    } catch (Error& error) {
-        error.addContext(cat("Failed to link the container's ", printable(cat(directory, '/', current)),
-                             " to ", printable(target)));
-        throw;
+    const auto place = findDirectory(directory);
+    if (!place) {
+        return {};
     }
+    requireTargets({target});
+    return link(directory, place.get(), names, target);
 }
 
 }  // namespace sarus::hooks

@@ -15,6 +15,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/container_view.hpp"
+#include "hooks/kit/same_file.hpp"
 
 namespace sarus::hooks {
 
@@ -57,6 +58,13 @@ bool isOfKernel(int fd) {
 UniqueFd tryFindInRoot(int root, std::string_view path, LastLink lastLink) {
     const ContainerView view;
     return tryOpenInRoot(root, path, lastLink);
+}
+
+bool leadToTheSame(int root, std::string_view one, std::string_view other) {
+    const ContainerView view;
+    const auto first = tryOpenInRoot(root, one);
+    const auto second = tryOpenInRoot(root, other);
+    return first && second && isSameFile(statusOf(first.get(), one), statusOf(second.get(), other));
 }
 
 UniqueFd tryOpenDirectoryInRoot(int root, std::string_view path) {

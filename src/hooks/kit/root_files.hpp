@@ -18,6 +18,9 @@ namespace sarus::hooks {
 /// Looks up a path inside the root filesystem (O_PATH); empty (and errno) if it does not exist.
 UniqueFd tryFindInRoot(int root, std::string_view path, LastLink lastLink = LastLink::follow);
 
+/// Whether both paths inside the root filesystem exist and lead to the same file.
+bool leadToTheSame(int root, std::string_view one, std::string_view other);
+
 /// Opens a directory inside the root filesystem for listing; empty (and errno) if there is none.
 UniqueFd tryOpenDirectoryInRoot(int root, std::string_view path);
 

@@ -20,17 +20,37 @@ bool agree(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>
     return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(common), b.begin());
 }
 
-/// The target of the link in the last component of `path`, as a path inside the root; nullopt if it is not a
-/// link.
-std::optional<std::string> linkTarget(int root, const std::string& path) {
-    const auto place = tryOpenInRoot(root, path, LastLink::keep);
-    char target[PATH_MAX];
-    const auto length = place ? ::readlinkat(place.get(), "", target, sizeof target) : -1;
+/// As a path like `link`, the link's own; nullopt without a target.
+std::optional<std::string> absoluteTarget(const std::string& link, const char* target, ssize_t length) {
     if (length <= 0) {
         return std::nullopt;
     }
     const std::string_view text(target, static_cast<std::size_t>(length));
-    return text.front() == '/' ? std::string(text) : cat(path.substr(0, path.rfind('/') + 1), text);
+    return text.front() == '/' ? std::string(text) : cat(link.substr(0, link.rfind('/') + 1), text);
+}
+
+/// `targetOf`: the target of the link in the last component of a path; nullopt if it is not a link.
+template <typename TargetOf>
+std::optional<LibraryName> resolve(std::string_view path, TargetOf targetOf) {
+    auto best = parseLibraryName(path);
+    if (!best) {
+        return std::nullopt;
+    }
+    constexpr int maxLinks = 40;
+    std::string current(path);
+    for (int links = 0; links < maxLinks; ++links) {
+        auto target = targetOf(current);
+        if (!target) {
+            break;
+        }
+        const auto name = parseLibraryName(*target);
+        if (name && name->linkerName == best->linkerName && agree(name->version, best->version) &&
+            name->version.size() > best->version.size()) {
+            best = name;
+        }
+        current = std::move(*target);
+    }
+    return best;
 }
 
 }  // namespace
@@ -82,25 +102,19 @@ std::optional<LibraryName> parseLibraryName(std::string_view path) {
 }
 
 std::optional<LibraryName> resolveLibraryName(int root, std::string_view path) {
-    auto best = parseLibraryName(path);
-    if (!best) {
-        return std::nullopt;
-    }
-    constexpr int maxLinks = 40;
-    std::string current(path);
-    for (int links = 0; links < maxLinks; ++links) {
-        auto target = linkTarget(root, current);
-        if (!target) {
-            break;
-        }
-        const auto name = parseLibraryName(*target);
-        if (name && name->linkerName == best->linkerName && agree(name->version, best->version) &&
-            name->version.size() > best->version.size()) {
-            best = name;
-        }
-        current = std::move(*target);
-    }
-    return best;
+    return resolve(path, [root](const std::string& link) {
+        const auto place = tryOpenInRoot(root, link, LastLink::keep);
+        char target[PATH_MAX];
+        return absoluteTarget(link, target,
+                              place ? ::readlinkat(place.get(), "", target, sizeof target) : -1);
+    });
+}
+
+std::optional<LibraryName> resolveHostLibraryName(std::string_view path) {
+    return resolve(path, [](const std::string& link) {
+        char target[PATH_MAX];
+        return absoluteTarget(link, target, ::readlink(link.c_str(), target, sizeof target));
+    });
 }
 
 AbiMatch compareAbi(const LibraryName& host, const LibraryName& container, AbiPolicy policy) {

@@ -28,12 +28,15 @@ struct LibraryName {
 /// before it, or anything but ".<number>" (below 2^32) after it.
 std::optional<LibraryName> parseLibraryName(std::string_view path);
 
-/// The most complete name of a library. Follows symbolic links inside the root filesystem (use a descriptor
-/// of `/` for the host) and takes the longest version that agrees with the name so far. If a link's target
-/// has another linker name or a contradicting version, the link's own name counts ("libmpi.so.12 ->
-/// libmpich.so.12.1.8" stays libmpi.so.12). nullopt if the path's own name is not a library's name. A
-/// dangling link keeps the name found so far; loops end after 40 links.
+/// The most complete name of a library. Follows symbolic links inside the root filesystem and takes the
+/// longest version that agrees with the name so far. If a link's target has another linker name or a
+/// contradicting version, the link's own name counts ("libmpi.so.12 -> libmpich.so.12.1.8" stays
+/// libmpi.so.12). nullopt if the path's own name is not a library's name. A dangling link keeps the name
+/// found so far; loops end after 40 links.
 std::optional<LibraryName> resolveLibraryName(int root, std::string_view path);
+
+/// The same for a library of the host, in fewer steps.
+std::optional<LibraryName> resolveHostLibraryName(std::string_view path);
 
 enum class AbiPolicy {
     major,  ///< the same major number

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -21,18 +22,26 @@ bool isNotWritable(const Error& error) {
     return error.errnum() == EROFS || error.errnum() == EXDEV;
 }
 
-void makeLinks(const RootEditor& editor, const Injection& injection, const HookLogger& log) {
-    const auto& target = injection.destinations.front();
+void makeLinks(const RootEditor& editor, const std::vector<Injection>& injections, const HookLogger& log) {
+    std::vector<std::string> targets;
+    for (const auto& injection : injections) {
+        targets.push_back(injection.destinations.front());
+    }
+    editor.requireTargets(targets);
     for (const std::string directory : {"/lib", "/lib64"}) {
-        try {
-            for (const auto& name : editor.link(directory, injection.links, target)) {
-                log.debug(cat("Linked ", directory, '/', printable(name), " to ", printable(target)));
+        const auto place = editor.findDirectory(directory);
+        for (auto injection = injections.begin(); place && injection != injections.end(); ++injection) {
+            const auto& target = injection->destinations.front();
+            try {
+                for (const auto& name : editor.link(directory, place.get(), injection->links, target)) {
+                    log.debug(cat("Linked ", directory, '/', printable(name), " to ", printable(target)));
+                }
+            } catch (const Error& error) {
+                if (!isNotWritable(error)) {
+                    throw;
+                }
+                log.warn(error.what());
             }
-        } catch (const Error& error) {
-            if (!isNotWritable(error)) {
-                throw;
-            }
-            log.warn(error.what());
         }
     }
 }
@@ -51,12 +60,12 @@ void mountFile(const RootEditor& editor, const std::string& path, const Configur
 }
 
 void mountLibrary(const RootEditor& editor, const Injection& injection, const std::string& destination,
-                  const HookLogger& log) {
+                  UniqueFd present, const HookLogger& log) {
     const bool isReplacing = injection.method == Method::replace;
     const auto source = printable(injection.library.path);
     try {
         editor.bind(injection.library.path, destination, {.readonly = true, .nodev = true},
-                    RootEditor::Destination::notTheKernels);
+                    RootEditor::Destination::notTheKernels, std::move(present));
     } catch (const Error& error) {
         if (!isReplacing || !isNotWritable(error)) {
             throw;
@@ -68,6 +77,21 @@ void mountLibrary(const RootEditor& editor, const Injection& injection, const st
     }
     log.info(cat(isReplacing ? "Replaced the container's " : "Added ", printable(destination),
                  isReplacing ? " by " : " from ", source));
+}
+
+void mountLibraries(const RootEditor& editor, const std::vector<Injection>& injections,
+                    const HookLogger& log) {
+    std::vector<std::string> destinations;
+    for (const auto& injection : injections) {
+        destinations.insert(destinations.end(), injection.destinations.begin(), injection.destinations.end());
+    }
+    auto found = editor.findAll(destinations);
+    auto present = found.begin();
+    for (const auto& injection : injections) {
+        for (const auto& destination : injection.destinations) {
+            mountLibrary(editor, injection, destination, std::move(*present++), log);
+        }
+    }
 }
 
 /// The linker cache entries for the injected libraries: each name of each library, with its path.
@@ -89,8 +113,8 @@ void updateSearch(int root, const std::vector<Injection>& injections, const Hook
         return injection.method == Method::add;
     });
     try {
-        for (const auto& linker : findDynamicLinkers(root)) {
-            if (isAdded && linker.library == CLibrary::musl) {
+        for (const auto& linker : isAdded ? findDynamicLinkers(root) : std::vector<DynamicLinker>()) {
+            if (linker.library == CLibrary::musl) {
                 addMuslLibraryDirectories(root, linker.name, {"/lib", "/usr/lib"});
             }
         }
@@ -114,12 +138,8 @@ void inject(const InjectionPlan& plan, const Configuration& configuration, HookC
     for (const auto& path : configuration.bindMounts) {
         mountFile(editor, path, configuration, context, log);
     }
-    for (const auto& injection : plan.injections) {
-        for (const auto& destination : injection.destinations) {
-            mountLibrary(editor, injection, destination, log);
-        }
-        makeLinks(editor, injection, log);
-    }
+    mountLibraries(editor, plan.injections, log);
+    makeLinks(editor, plan.injections, log);
     updateSearch(root, plan.injections, log);
 }
 

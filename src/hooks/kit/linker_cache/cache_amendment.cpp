@@ -9,7 +9,6 @@
 #include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/root_files.hpp"
-#include "hooks/kit/same_file.hpp"
 
 namespace sarus::hooks {
 
@@ -36,12 +35,6 @@ std::optional<std::vector<LdCacheRecord>> readRecords(int root) {
     } catch (const Error&) {
         return std::nullopt;  // the dynamic linker ignores a damaged cache, too
     }
-}
-
-bool leadToTheSame(int root, const std::string& a, const std::string& b) {
-    const auto one = tryFindInRoot(root, a);
-    const auto other = tryFindInRoot(root, b);
-    return one && other && isSameFile(statusOf(one.get(), a), statusOf(other.get(), b));
 }
 
 bool isForSame(const LdCacheRecord& a, const LdCacheRecord& b) {

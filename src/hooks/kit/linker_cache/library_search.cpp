@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::size_t maxUserDirectories = 100;
 
-std::vector<std::string> listNames(int root, const std::string& directory,
+std::vector<std::string> listNames(const LibraryDirectory& directory,
                                    const std::function<bool(std::string_view)>& isWanted) {
     std::vector<std::string> names;
-    Directory entries(tryOpenDirectoryInRoot(root, directory));
+    auto entries = Directory::of(directory.fd.get());
     while (const char* name = entries.next()) {
         if (isWanted(name)) {
             names.emplace_back(name);
@@ -161,7 +161,7 @@ std::vector<FoundLibrary> LibrarySearch::findAll(const ElfFile& like,
     const ContainerView view;
     std::vector<std::string> paths;
     for (const auto& directory : directories) {
-        for (const auto& name : listNames(root, directory.path, isWanted)) {
+        for (const auto& name : listNames(directory, isWanted)) {
             paths.push_back(cat(directory.path, '/', name));
         }
     }

@@ -269,6 +269,24 @@ TEST(RootEditorLinkAsRoot, MakesReplacesAndKeepsLinks) {
     });
 }
 
+TEST(RootEditorBindAsRoot, DestinationsMayBeFoundTogether) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("one", "host 1");
+        place.host.write("two", "host 2");
+        replaceFile(place / "a", "container", 0644);
+        const RootEditor editor(place.root.get());
+        auto found = editor.findAll({"/a", "/new/b"});
+        ASSERT_EQ(found.size(), 2U);
+        EXPECT_TRUE(found[0]);
+        EXPECT_FALSE(found[1]);
+        editor.bind(place.host / "one", "/a", {}, RootEditor::Destination::any, std::move(found[0]));
+        editor.bind(place.host / "two", "/new/b", {}, RootEditor::Destination::any, std::move(found[1]));
+        EXPECT_EQ(readFile(place / "a", 100), "host 1");
+        EXPECT_EQ(readFile(place / "new/b", 100), "host 2");
+    });
+}
+
 TEST(RootEditorLinkAsRoot, DirectoriesMountPointsAndOtherMountsAreNotReplaced) {
     inMountNamespace([] {
         const Place place;
