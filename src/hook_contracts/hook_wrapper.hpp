@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 /// The protocol between the starter and its program sarus-hook, which runs in front of each hook. It is
 /// called as
 ///   sarus-hook MODE INDEX TIMEOUT LOG|DESCRIPTION PROGRAM [ARGUMENT...]
@@ -12,6 +14,9 @@ inline constexpr const char* asChild = "fork";  ///< like `become`, but the hook
 /// Like `asChild` for several hooks in turn, until one fails. Behind LOG each has its INDEX, the number of
 /// its words (WORDS), PROGRAM and ARGUMENTs; its variables begin with "INDEX:".
 inline constexpr const char* inTurn = "in-turn";
+/// Like `inTurn`, for hooks that sarus-hook contains. Works without a child: the starter, which calls it,
+/// limits its time.
+inline constexpr const char* early = "early";
 /// Has no PROGRAM: reports that all hooks before the command have begun.
 inline constexpr const char* mark = "mark";
 /// For stages after the start: reports a failure to LOG, and succeeds.
@@ -20,6 +25,9 @@ inline constexpr const char* wait = "wait";
 inline constexpr const char* inside = "inside";
 /// A hook itself, with a CGROUP and a file of RULES after TIMEOUT.
 inline constexpr const char* devices = "devices";
+
+/// How long most hooks of this package may work with root's rights, and all that sarus-hook contains.
+inline constexpr std::chrono::seconds longest{120};
 
 inline constexpr const char* outputSuffix = ".stdout";
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from helpers import installation, system
+from helpers import hook_bundle, installation, system
 
 RECORDER = """#!/bin/sh
 { echo "stage=$1"; echo "args=$*"; echo "directory=$(pwd)"; echo "state=$(cat)"; env | sed 's/^/env:/'; echo end; } >> "$RECORD"
@@ -245,6 +245,76 @@ def test_first_failure_stops_neighbours_and_names_the_hook(hooks, image):
     assert result.returncode == 1 and [line[0] for line in lines] == ["10-first 10-first 0", "20-second 20-second 0"], result.stdout
     assert lines[0][1] == lines[1][1] != "0", "each reads the container's state"
     assert "The hook which failed is '20-second' (" in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("mode", [["fork", "0"], ["in-turn", "0"]])
+def test_program_that_a_site_puts_in_place_of_a_hook_runs(installed, tmp_path, mode):
+    """sarus-hook contains some hooks: it must not run these instead of a wrapper with such a hook's name."""
+    wrapper = tmp_path / "mpi_hook"
+    wrapper.write_text("#!/bin/sh\ncat > /dev/null; echo the wrapper of $0 ran with $MPI_LIBS\n")
+    wrapper.chmod(0o755)
+    in_turn = mode[0] == "in-turn"
+    command = [installed / "libexec/sarus-hook", *mode, "0", tmp_path / "log", *(["0", "1"] if in_turn else []), wrapper]
+    result = subprocess.run(command, input="{}", capture_output=True, text=True, timeout=20, env={("0:" if in_turn else "") + "MPI_LIBS": "mine"})
+    assert (result.returncode, result.stdout) == (0, f"the wrapper of {wrapper} ran with mine\n"), result.stderr
+
+
+def test_contained_hook_leaves_nothing_behind_for_its_neighbours(installed, tmp_path):
+    """The hook has an environment, a directory, a signal mask and input of its own, whether it is started as a program or not."""
+    state = json.dumps({"ociVersion": "1.0.2", "id": "none", "pid": os.getpid(), "bundle": str(tmp_path), "status": "created"})
+    (tmp_path / "config.json").write_text(json.dumps({"ociVersion": "1.0.2", "root": {"path": "missing"}, "process": {"env": []}}))
+    script = 'echo "$0 $(pwd) $(umask) $(env | sort | tr "\\n" " ") $(grep -E "Sig(Blk|Ign)" /proc/$$/status | cut -f 2 | tr "\\n" " ") $(wc -c | tr -d " ")"'
+    probe = ["/bin/sh", "sh", "-c", script, "a"]
+
+    def run(words, variables):
+        command = [installed / "libexec/sarus-hook", "in-turn", "0", "0", tmp_path / "log", *words]
+        return subprocess.run(command, input=state, capture_output=True, text=True, cwd=tmp_path, timeout=20, env=variables, umask=0o027)
+
+    alone = run(["1", "5", *probe], {"1:OWN": "x"})
+    # With no C library to compare, the hook fails; with --help it succeeds.
+    behind = run(["0", "3", f"{installed}/bin/glibc_hook", "glibc_hook", "--help", "1", "5", *probe], {"0:GLIBC_LIBS": "/none", "1:OWN": "x"})
+    assert alone.returncode == behind.returncode == 0, behind.stderr
+    assert behind.stdout.splitlines()[-1] == alone.stdout.splitlines()[-1]
+    failing = run(["0", "2", f"{installed}/bin/glibc_hook", "glibc_hook", "1", "5", *probe], {"0:GLIBC_LIBS": "/none", "1:OWN": "x"})
+    assert failing.returncode == 1 and failing.stdout == "" and "[glibc-hook] [ERROR]" in failing.stderr, failing.stderr
+
+
+def add_glibc_hook(hooks, name, libraries):
+    """A hook of the package, which the engine contains. Fails without a list of libraries."""
+    hooks.add(name, hooks.engine.prefix / "bin/glibc_hook", ["createContainer"], env=[f"GLIBC_LIBS={libraries}"])
+
+
+def test_contained_hook_fails_like_any_other(hooks, image):
+    add_glibc_hook(hooks, "10-fails", "")
+    hooks.add_recorder("20-never", "createContainer")
+    result = hooks.engine.run(image, "echo", "started", check=False)
+    assert (result.returncode, result.stdout) == (1, ""), result.stdout
+    assert re.search(r"\[glibc-hook\] \[ERROR\] The environment variable GLIBC_LIBS is not set\n", result.stderr), result.stderr
+    assert named(result) == [f"'10-fails' ({hooks.engine.prefix}/bin/glibc_hook, createContainer)"]
+    assert hooks.stages() == [] and not hooks.engine.sarus("ps").stdout.splitlines()[1:]
+
+
+@pytest.mark.parametrize("name, stage", [("05-first", "createContainer"), ("20-first", "createRuntime"), ("20-first", "prestart")])
+def test_contained_hook_waits_for_the_hooks_in_front_of_it(hooks, image, name, stage):
+    hooks.add_recorder(name, stage)
+    add_glibc_hook(hooks, "10-fails", "")
+    result = hooks.engine.run(image, "true", check=False)
+    assert (result.returncode, hooks.stages()) == (1, [f"{name}:{stage}"])
+    assert named(result)[0].startswith("'10-fails' ("), result.stderr
+
+
+def test_contained_hook_in_front_of_others_is_not_blamed_for_their_failure(hooks, image):
+    add_glibc_hook(hooks, "05-nothing-to-do", f"{hook_bundle.LIBC}:{hook_bundle.LINKER}")
+    hooks.add("10-inside", "/bin/false", ["startContainer"], args=["false"])
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1 and "'05-nothing-to-do'" not in result.stderr and "'10-inside' (/bin/false, startContainer)" in result.stderr
+
+
+def test_long_output_of_a_contained_hook_arrives(hooks, image):
+    """More than a pipe holds, before there is a container."""
+    add_glibc_hook(hooks, "10-fails", "r" * 100_000)
+    result = hooks.engine.run(image, "true", check=False)
+    assert result.returncode == 1 and result.stderr.count("r") > 100_000 and named(result)
 
 
 @pytest.mark.parametrize("status", [1, 125, 126, 127, 255])

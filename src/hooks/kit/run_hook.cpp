@@ -58,17 +58,14 @@ std::optional<int> waitFor(pid_t child, std::chrono::steady_clock::time_point en
 }
 
 /// Forks: the child goes on with nullopt, its parent gets the exit status. A process that waits for a user's
-/// file server cannot even be killed, so no time limit would help whoever waits for its end. Without root's
-/// rights there is no child.
-std::optional<int> runInChild(std::chrono::seconds longest) {
-    if (::geteuid() != 0) {
-        return std::nullopt;
-    }
+/// file server cannot even be killed, so no time limit would help whoever waits for its end.
+std::optional<int> continueInChild(std::chrono::seconds longest) {
     const auto end = std::chrono::steady_clock::now() + longest;
     sigset_t childEnded;
+    sigset_t before;
     ::sigemptyset(&childEnded);
     ::sigaddset(&childEnded, SIGCHLD);
-    ::sigprocmask(SIG_BLOCK, &childEnded, nullptr);
+    ::sigprocmask(SIG_BLOCK, &childEnded, &before);
     const pid_t self = ::getpid();
     const pid_t child = ::fork();
     checkErrno(child, "Failed to start a process");
@@ -81,6 +78,7 @@ std::optional<int> runInChild(std::chrono::seconds longest) {
         return std::nullopt;
     }
     const auto status = waitFor(child, end, childEnded);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
     if (!status) {
         ::kill(child, SIGKILL);
         throw Error(cat("The hook was stopped after ", longest.count(), " s"),
@@ -299,7 +297,10 @@ void Findings::requireFile(std::string_view where, const std::string& path) {
     });
 }
 
-int hookMain(int argc, char** argv, const HookProgram& program) noexcept {
+namespace {
+
+/// `isWatched`: the caller has set the limit of time.
+int runProgram(std::span<char* const> words, const HookProgram& program, bool isWatched) noexcept {
     const HookLogger log{std::string(program.logName)};
     bool isHook = true;
     const auto report = [&](const std::string& text) {
@@ -307,7 +308,6 @@ int hookMain(int argc, char** argv, const HookProgram& program) noexcept {
     };
     return guarded(report, [&] {
         normalizeProcess();
-        const std::span<char* const> words(argv, static_cast<std::size_t>(argc));
         const auto line = parseCommandLine(words, program);
         isHook = line.mode == Mode::work;
         if (line.mode == Mode::help) {
@@ -337,14 +337,37 @@ int hookMain(int argc, char** argv, const HookProgram& program) noexcept {
             }
             restoreInput(input);
         }
-        if (const auto statusOfChild = runInChild(program.longest)) {
-            return *statusOfChild;
+        if (!isWatched && ::geteuid() == 0) {
+            if (const auto statusOfChild = continueInChild(program.longest)) {
+                return *statusOfChild;
+            }
         }
         auto context = HookContext::read(STDIN_FILENO);
         configureLogging(context, setup.environment, log);
         requireSupportedStage(program, context.state());
         program.run(setup, context, log);
         return 0;
+    });
+}
+
+}  // namespace
+
+int hookMain(int argc, char** argv, const HookProgram& program) noexcept {
+    return runProgram({argv, static_cast<std::size_t>(argc)}, program, false);
+}
+
+int runHook(std::span<char* const> words, const HookProgram& program) noexcept {
+    return runProgram(words, program, true);
+}
+
+int runInChild(std::chrono::seconds longest, const std::function<int()>& work) noexcept {
+    const auto report = [](const std::string& text) { printError(cat("hook: ", text)); };
+    return guarded(report, [&] {
+        ::signal(SIGCHLD, SIG_DFL);
+        if (const auto status = continueInChild(longest)) {
+            return *status;
+        }
+        ::_exit(work());
     });
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "hook_contracts/hook_wrapper.hpp"
 #include "hooks/kit/hook_context.hpp"
 #include "hooks/kit/hook_environment.hpp"
 #include "hooks/kit/hook_logger.hpp"
@@ -61,7 +62,7 @@ struct HookProgram {
     bool takesArguments = false;  ///< otherwise arguments are ignored
     bool explainsAsJson = false;
     /// With root's rights: how long `run` may take.
-    std::chrono::seconds longest{120};
+    std::chrono::seconds longest = hook_contracts::wrapper::longest;
 
     /// Looks for mistakes in the rest of the configuration, if any, without a container and with any user's
     /// rights.
@@ -89,5 +90,14 @@ struct HookProgram {
 /// error that says what failed (and a second one with a hint, if there is one); of `--check` 1 if there is a
 /// problem.
 int hookMain(int argc, char** argv, const HookProgram& program) noexcept;
+
+/// Runs `work` in a child process for a limited time, for a program that goes on after it: changes neither
+/// its state nor, apart from the process's SIGCHLD, its signals. Returns the result of `work`, or 1 after an
+/// error message.
+int runInChild(std::chrono::seconds longest, const std::function<int()>& work) noexcept;
+
+/// hookMain() for such a child, which may run several hooks. `words`: the hook's name and arguments; its
+/// configuration is in `environ`.
+int runHook(std::span<char* const> words, const HookProgram& program) noexcept;
 
 }  // namespace sarus::hooks

@@ -49,7 +49,10 @@ std::vector<oci::RuntimeDeviceRule> findDeviceRules(const std::vector<hook_contr
     return rules;
 }
 
-std::vector<oci::RuntimeDeviceRule> findDeviceRulesOfHooks(const engine::ContainerPlan& plan) {
+namespace {
+
+std::vector<hook_contracts::HookDevice> devicesOf(const engine::ContainerPlan& plan,
+                                                  const engine::PlannedHook& planned) {
     const auto variable = [&](const std::string& name) -> std::optional<std::string> {
         const auto found = std::find_if(plan.environment.begin(), plan.environment.end(),
                                         [&](const auto& entry) { return entry.first == name; });
@@ -58,9 +61,20 @@ std::vector<oci::RuntimeDeviceRule> findDeviceRulesOfHooks(const engine::Contain
     const auto readFiles = [](const std::string& directory) {
         return readTrustedFiles(directory, {".cfg", ".json"}, true);
     };
+    return hook_contracts::devicesOfHook({planned.hook, variable, readFiles});
+}
+
+}  // namespace
+
+std::vector<oci::RuntimeDeviceRule> findDeviceRulesOfHook(const engine::ContainerPlan& plan,
+                                                          const engine::PlannedHook& planned) {
+    return findDeviceRules(devicesOf(plan, planned));
+}
+
+std::vector<oci::RuntimeDeviceRule> findDeviceRulesOfHooks(const engine::ContainerPlan& plan) {
     std::vector<hook_contracts::HookDevice> devices;
     for (const auto& planned : plan.hooks) {
-        const auto more = hook_contracts::devicesOfHook({planned.hook, variable, readFiles});
+        const auto more = devicesOf(plan, planned);
         devices.insert(devices.end(), more.begin(), more.end());
     }
     return findDeviceRules(devices);

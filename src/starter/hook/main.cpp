@@ -1,5 +1,5 @@
 // sarus-hook exec|fork|mark|wait INDEX TIMEOUT LOG [PROGRAM [ARGUMENT...]]
-// sarus-hook in-turn 0 0 LOG INDEX WORDS PROGRAM [ARGUMENT...] [INDEX WORDS PROGRAM [ARGUMENT...]]...
+// sarus-hook in-turn|early 0 0 LOG INDEX WORDS PROGRAM [ARGUMENT...] [INDEX WORDS PROGRAM [ARGUMENT...]]...
 // sarus-hook inside INDEX TIMEOUT DESCRIPTION PROGRAM [ARGUMENT...]
 // sarus-hook devices INDEX TIMEOUT CGROUP RULES
 //
@@ -10,6 +10,9 @@
 // - fork: like exec, but the hook is a child: for crun's createContainer hooks (see endParent()).
 // - in-turn: like fork, for several hooks, each with its variables only ("INDEX:NAME=VALUE"). Stops at the
 //   first that fails. Spares the OCI runtime a process for each.
+// fork and in-turn do not start the programs of the hooks that are linked in (linked_hook.hpp).
+// - early: like in-turn, for linked hooks in front of the OCI runtime. The starter, which runs them itself,
+//   watches the time, so they need no child.
 // - mark: runs no hook; reports that all hooks on the host that precede the command have run.
 // - wait: for the stages after the start, whose hooks must not end the container if they fail. Runs the hook,
 //   kills it after TIMEOUT seconds (0: no limit), and reports a failure or timeout to the starter.
@@ -32,7 +35,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "hook_contracts/hook_wrapper.hpp"
+#include "starter/hook/linked_hook.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -42,6 +52,7 @@ extern char** environ;
 
 namespace {
 
+namespace hooks = sarus::hooks;
 namespace wrapper = sarus::hook_contracts::wrapper;
 
 constexpr long largestState = 64L << 20;
@@ -191,9 +202,13 @@ void tell(int log, const char* what, const char* index, int status) {
     }
 }
 
+/// `command`: PROGRAM and the hook's arguments, the first of which is a name.
+char** argumentsOf(char** command) {
+    return command[1] == nullptr ? command : command + 1;
+}
+
 [[noreturn]] void execute(char** command) {
-    char* onlyName[] = {command[0], nullptr};
-    ::execve(command[0], command[1] == nullptr ? onlyName : command + 1, environ);
+    ::execve(command[0], argumentsOf(command), environ);
     ::dprintf(STDERR_FILENO, "sarus-hook: Failed to execute %s: %s\n", command[0], ::strerror(errno));
     ::_exit(cannotExecute);
 }
@@ -222,6 +237,15 @@ int waitFor(pid_t child, long seconds) {
     return status;
 }
 
+/// The words in front of a null pointer.
+std::span<char* const> wordsOf(char** words) {
+    char** end = words;
+    while (*end != nullptr) {
+        ++end;
+    }
+    return {words, end};
+}
+
 /// The wait status of the command; -1 if it did not start or exceeded its timeout.
 int run(long seconds, char** command) {
     sigset_t childEnded;
@@ -245,6 +269,16 @@ int run(long seconds, char** command) {
     return status;
 }
 
+/// run() without a time-out, and without starting the program of a hook that is linked in.
+int runHook(char** command) {
+    const auto linked = sarus::starter::findLinkedHook(command[0]);
+    if (!linked) {
+        return run(0, command);
+    }
+    const auto work = [&] { return hooks::runHook(wordsOf(argumentsOf(command)), *linked); };
+    return W_EXITCODE(hooks::runInChild(linked->longest, work), 0);
+}
+
 int shellStatus(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -259,49 +293,85 @@ void endParent(pid_t parent, const sigset_t& blocked) {
     }
 }
 
-/// Puts those of the hook in front of `own`, without the "INDEX:".
-void takeVariables(const char* index, char** all, char** own) {
-    const size_t length = ::strlen(index);
-    for (; *all != nullptr; ++all) {
-        if (::strncmp(*all, index, length) == 0 && (*all)[length] == ':') {
-            *own++ = *all + length + 1;
+/// One of several hooks that run in turn.
+struct Turn {
+    const char* index = nullptr;
+    std::vector<char*> command;  ///< PROGRAM [ARGUMENT...] and a null pointer
+    std::optional<hooks::HookProgram> linked;
+};
+
+/// `words`: INDEX WORDS PROGRAM [ARGUMENT...] of each.
+std::vector<Turn> parseTurns(std::span<char*> words) {
+    std::vector<Turn> turns;
+    while (words.size() > 2) {
+        const long count = ::strtol(words[1], nullptr, 10);
+        if (count < 1 || static_cast<size_t>(count) > words.size() - 2) {
+            errno = EINVAL;
+            fail("Failed to start the hook", words[0]);
         }
+        const auto command = words.subspan(2, static_cast<size_t>(count));
+        turns.push_back(
+            {words[0], {command.begin(), command.end()}, sarus::starter::findLinkedHook(command[0])});
+        turns.back().command.push_back(nullptr);
+        words = words.subspan(2 + command.size());
     }
-    *own = nullptr;
+    return turns;
 }
 
-/// The wait status of the first command that fails; 0 if none does. `words`: INDEX WORDS PROGRAM
-/// [ARGUMENT...] of each.
-int runInTurn(int log, char** words, char** end) {
-    char** const all = environ;
-    size_t count = 0;
-    while (all[count] != nullptr) {
-        ++count;
-    }
-    char** const own = static_cast<char**>(::calloc(count + 1, sizeof *all));
-    for (bool isFirst = true; end - words > 2; isFirst = false) {
-        const char* const index = words[0];
-        const long size = ::strtol(words[1], nullptr, 10);
-        char** const command = words + 2;
-        if (size < 1 || size > end - command || own == nullptr) {
-            errno = own == nullptr ? ENOMEM : EINVAL;
-            fail("Failed to start the hook", index);
+/// Those of the hook, without the "INDEX:", and a null pointer.
+std::vector<char*> variablesOf(const char* index, char** all) {
+    const size_t length = ::strlen(index);
+    std::vector<char*> own;
+    for (; *all != nullptr; ++all) {
+        if (::strncmp(*all, index, length) == 0 && (*all)[length] == ':') {
+            own.push_back(*all + length + 1);
         }
-        words = command + size;
-        char* const next = *words;
-        *words = nullptr;
-        if (!isFirst) {
+    }
+    own.push_back(nullptr);
+    return own;
+}
+
+/// The wait status of the first hook that fails; 0 if none does.
+int runInTurn(int log, std::vector<Turn> turns, bool isWatched) {
+    char** const all = environ;
+    std::vector<char*> own;
+    const auto begin = [&](const Turn& turn) {
+        if (&turn != &turns.front()) {
             repeatState();
         }
-        takeVariables(index, all, own);
-        environ = own;
-        tell(log, wrapper::begins, index, 0);
-        if (const int status = run(0, command); status != 0) {
-            return status;
+        own = variablesOf(turn.index, all);
+        environ = own.data();
+        tell(log, wrapper::begins, turn.index, 0);
+    };
+    // Neighbours that are linked in share a child: a process costs more than their work.
+    const auto runLinked = [&](std::span<Turn> some) {
+        std::chrono::seconds longest{0};
+        for (const auto& turn : some) {
+            longest += turn.linked->longest;
         }
-        *words = next;
+        const auto work = [&] {
+            int status = 0;
+            for (auto turn = some.begin(); status == 0 && turn != some.end(); ++turn) {
+                begin(*turn);
+                status = hooks::runHook(wordsOf(argumentsOf(turn->command.data())), *turn->linked);
+            }
+            return status;
+        };
+        return isWatched ? work() : hooks::runInChild(longest, work);
+    };
+    int status = 0;
+    for (auto turn = turns.begin(); status == 0 && turn != turns.end();) {
+        const auto other = std::find_if(turn, turns.end(), [](const Turn& one) { return !one.linked; });
+        if (turn != other) {
+            status = W_EXITCODE(runLinked({turn, other}), 0);
+            turn = other;
+        } else {
+            begin(*turn);
+            status = run(0, turn->command.data());
+            ++turn;
+        }
     }
-    return 0;
+    return status;
 }
 
 int runInside(const char* description, char** command) {
@@ -350,9 +420,9 @@ int main(int argc, char** argv) {
     const auto is = [&](const char* how) { return argc > 5 && ::strcmp(argv[1], how) == 0; };
     const bool mark = argc == 5 && ::strcmp(argv[1], wrapper::mark) == 0;
     if (!mark && !is(wrapper::become) && !is(wrapper::asChild) && !is(wrapper::wait) &&
-        !is(wrapper::inTurn) && !is(wrapper::inside) && !is(wrapper::devices)) {
+        !is(wrapper::inTurn) && !is(wrapper::early) && !is(wrapper::inside) && !is(wrapper::devices)) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-hook exec|fork|in-turn|mark|wait|inside|devices INDEX TIMEOUT "
+                  "usage: sarus-hook exec|fork|in-turn|early|mark|wait|inside|devices INDEX TIMEOUT "
                   "LOG|DESCRIPTION|CGROUP "
                   "[PROGRAM|RULES "
                   "[ARGUMENT...]]\n");
@@ -375,16 +445,18 @@ int main(int argc, char** argv) {
         }
         return 0;
     }
-    const bool several = is(wrapper::inTurn);
+    const bool early = is(wrapper::early);
+    const bool several = early || is(wrapper::inTurn);
     if (!several) {
         tell(log, wrapper::begins, argv[2], 0);
     }
     if (several || is(wrapper::asChild)) {
-        const int status = several ? runInTurn(log, argv + 5, argv + argc) : run(0, argv + 5);
-        if (status != 0) {
+        const int status =
+            several ? runInTurn(log, parseTurns({argv + 5, argv + argc}), early) : runHook(argv + 5);
+        if (status != 0 && !early) {
             endParent(parent, blocked);
         }
-        return shellStatus(status);
+        ::_exit(shellStatus(status));  // spares the destructors of the linked hooks' libraries
     }
     if (!mark) {
         execute(argv + 5);

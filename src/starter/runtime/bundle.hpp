@@ -36,6 +36,7 @@ struct BundleRequest {
     const Rootfs& rootfs;
     std::string idMapHelper;  ///< host path of the helper that rootless containers may need inside
     std::string hookWrapper;  ///< host path of the program that starts the hooks
+    const std::vector<std::size_t>& early;  ///< hooks of the plan that config.json does not name
     /// runc's v1 device cgroup, if a hook sets its rules.
     std::optional<std::string> runcDevices;
     const UserNamespaces& userNamespaces;  ///< namespaces that the container shares with others

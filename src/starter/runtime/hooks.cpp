@@ -1,6 +1,7 @@
 #include "starter/runtime/hooks.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,15 +11,20 @@
 #include <cerrno>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/config_files.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
 #include "hook_contracts/shipped_hooks.hpp"
+#include "oci/json/json_writer.hpp"
+#include "starter/devices/hook_devices.hpp"
+#include "starter/linked/linked_hooks.hpp"
 
 namespace sarus::starter {
 
@@ -33,6 +39,11 @@ constexpr std::string_view insideStage = "startContainer";  ///< its hooks are p
 /// Hooks of these stages cannot prevent the container from running: a failure is a warning.
 bool isAfterStart(std::string_view stage) {
     return stage == "poststart" || stage == "poststop";
+}
+
+/// Whether hooks of this stage run on the host before the container's command starts.
+bool isBeforeStart(std::string_view stage) {
+    return stage != insideStage && !isAfterStart(stage);
 }
 
 std::string describe(const engine::PlannedHook& planned) {
@@ -163,6 +174,22 @@ bool mayShareProcess(const oci::RuntimeHook& hook) {
     return hook.args[1] == wrapper::asChild && !hook.timeout && !hook.env.empty();
 }
 
+/// One call of sarus-hook for several hooks that wrap() has made.
+oci::RuntimeHook joinHooks(std::span<const oci::RuntimeHook> hooks, const char* mode) {
+    const auto& first = hooks.front();
+    oci::RuntimeHook all{
+        .path = first.path, .args = {"sarus-hook", mode, "0", "0", first.args[4]}, .env = {}, .timeout = {}};
+    for (const auto& hook : hooks) {
+        const auto& index = hook.args[2];
+        all.args.insert(all.args.end(), {index, cat(hook.args.size() - 5)});
+        all.args.insert(all.args.end(), hook.args.begin() + 5, hook.args.end());
+        for (const auto& variable : hook.env) {
+            all.env.push_back(cat(index, ':', variable));
+        }
+    }
+    return all;
+}
+
 /// Makes one entry of all neighbours that may share it.
 std::vector<oci::RuntimeHook> joinNeighbours(std::vector<oci::RuntimeHook> hooks) {
     std::vector<oci::RuntimeHook> joined;
@@ -172,32 +199,42 @@ std::vector<oci::RuntimeHook> joinNeighbours(std::vector<oci::RuntimeHook> hooks
             joined.push_back(std::move(*first++));
             continue;
         }
-        oci::RuntimeHook all{.path = first->path,
-                             .args = {"sarus-hook", wrapper::inTurn, "0", "0", first->args[4]},
-                             .env = {},
-                             .timeout = {}};
-        for (; first != end; ++first) {
-            const auto& index = first->args[2];
-            all.args.insert(all.args.end(), {index, cat(first->args.size() - 5)});
-            all.args.insert(all.args.end(), first->args.begin() + 5, first->args.end());
-            for (const auto& variable : first->env) {
-                all.env.push_back(cat(index, ':', variable));
-            }
-        }
-        joined.push_back(std::move(all));
+        joined.push_back(joinHooks({first, end}, wrapper::inTurn));
+        first = end;
     }
     return joined;
 }
 
+bool mayRunEarly(const engine::ContainerPlan& plan, const engine::PlannedHook& planned) {
+    return isBeforeStart(planned.stage) && !planned.hook.timeout &&
+           !linkedHookName(planned.hook.path.c_str()).empty() && findDeviceRulesOfHook(plan, planned).empty();
+}
+
+/// The container's state, as an OCI runtime gives it to a hook (OCI runtime specification, runtime.md
+/// "State"). There is no process of the container yet.
+UniqueFd makeState(const engine::ContainerPlan& plan, const std::string& bundleDir) {
+    oci::JsonWriter json;
+    json.beginObject()
+        .member("ociVersion", "1.0.2")
+        .member("id", plan.name)
+        .member("status", "creating")
+        .member("bundle", bundleDir)
+        .endObject();
+    return makeMemoryFile("container-state", json.text());
+}
+
 }  // namespace
 
-RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::string& program,
-                       engine::OciRuntime runtime) {
+RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& done,
+                       const std::string& program, engine::OciRuntime runtime) {
+    const auto isDone = [&](std::size_t index) {
+        return std::find(done.begin(), done.end(), index) != done.end();
+    };
     RuntimeHooks stages;
     for (const auto& stage : oci::hookStages()) {
         std::vector<oci::RuntimeHook> hooks;
         for (std::size_t index = 0; index < plan.hooks.size(); ++index) {
-            if (plan.hooks[index].stage == stage && stage != oci::precreateStage) {
+            if (plan.hooks[index].stage == stage && stage != oci::precreateStage && !isDone(index)) {
                 hooks.push_back(wrap(plan, index, program, runtime));
             }
         }
@@ -205,9 +242,8 @@ RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::string& pro
             stages.emplace_back(stage, joinNeighbours(std::move(hooks)));
         }
     }
-    const auto last = std::find_if(stages.rbegin(), stages.rend(), [](const auto& entry) {
-        return entry.first != insideStage && !isAfterStart(entry.first);
-    });
+    const auto last = std::find_if(stages.rbegin(), stages.rend(),
+                                   [](const auto& entry) { return isBeforeStart(entry.first); });
     if (hasHooksInside(plan) &&
         last != stages.rend()) {  // a runtime may not report the stage of a failed hook
         const std::vector<std::string> arguments{"sarus-hook", wrapper::mark, cat(plan.hooks.size()), "0",
@@ -215,6 +251,54 @@ RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::string& pro
         last->second.push_back({.path = program, .args = arguments, .env = {}, .timeout = {}});
     }
     return stages;
+}
+
+std::vector<std::size_t> findEarlyHooks(const engine::ContainerPlan& plan) {
+    std::vector<std::size_t> early;
+    for (const auto& stage : oci::hookStages()) {
+        for (std::size_t index = 0; index < plan.hooks.size(); ++index) {
+            if (plan.hooks[index].stage != stage) {
+                continue;
+            }
+            if (!mayRunEarly(plan, plan.hooks[index])) {
+                return early;
+            }
+            early.push_back(index);
+        }
+    }
+    return early;
+}
+
+void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& early,
+                   const std::string& program, const std::string& bundleDir, HookLog& log) {
+    std::vector<oci::RuntimeHook> hooks;
+    for (const auto index : early) {
+        hooks.push_back(wrap(plan, index, program, engine::OciRuntime::crun));
+    }
+    const auto all = joinHooks(hooks, wrapper::early);
+    const auto state = makeState(plan, bundleDir);
+    // In a group of its own, the terminal's signals do not reach it, as under the runtime.
+    auto child = start({.path = all.path,
+                        .args = all.args,
+                        .environment = all.env,
+                        .stdinFd = state.get(),
+                        .ownGroup = true});
+    const auto limit = static_cast<std::uint64_t>(wrapper::longest.count()) * early.size();
+    const bool hasEnded = waitForHook(
+        child.pid(), limit, [&] { return log.descriptors(); }, [&] { log.forward(); });
+    log.finish();
+    const auto failed = [&](std::string hint) {
+        return Error(nameFailedHook(plan.hooks[log.lastBegun().value_or(early.front())]), std::move(hint));
+    };
+    if (!hasEnded) {
+        ::kill(child.release(), SIGKILL);  // while it waits for a file server, nobody can wait for its end
+        throw failed(cat("It did not end within ", limit,
+                         " s: a file system that is mounted in the container may have stopped answering"));
+    }
+    if (!child.wait().ok()) {
+        throw failed("");
+    }
+    log.forgetBegun();
 }
 
 HookLog::HookLog(const std::string& bundleDir, const engine::ContainerPlan& thePlan)
@@ -310,9 +394,12 @@ std::string explainFailedHook(const engine::ContainerPlan& plan, std::string_vie
     const bool ofHook = std::any_of(words.begin(), words.end(), [&](const auto& text) {
         return runtimeLog.find(text) != std::string_view::npos;
     });
-    return ofHook && lastBegun && *lastBegun < plan.hooks.size()
-               ? cat("The hook which failed is ", describe(plan.hooks[*lastBegun]))
-               : std::string();
+    return ofHook && lastBegun && *lastBegun < plan.hooks.size() ? nameFailedHook(plan.hooks[*lastBegun])
+                                                                 : std::string();
+}
+
+std::string nameFailedHook(const engine::PlannedHook& hook) {
+    return cat("The hook which failed is ", describe(hook));
 }
 
 }  // namespace sarus::starter

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,9 +60,27 @@ bool hasHooksInside(const engine::ContainerPlan& plan);
 using RuntimeHooks = decltype(oci::RuntimeConfig::hooks);
 
 /// The hooks of the plan for the OCI runtime, each started through sarus-hook (`wrapper`: its path on the
-/// host). Neighbours become one entry where crun would only start them one after another.
-RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::string& wrapper,
-                       engine::OciRuntime runtime);
+/// host). Neighbours become one entry where crun would only start them one after another. Leaves out those at
+/// the positions `done`.
+RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& done,
+                       const std::string& wrapper, engine::OciRuntime runtime);
+
+/// The hooks of the plan that the starter runs itself, in front of the OCI runtime: those that sarus-hook
+/// contains (starter/linked/linked_hooks.hpp) and that no other hook precedes. This spares a fork of the
+/// runtime, and the root filesystem is complete already. Not those with a time-out or with devices, whose
+/// cgroup does not exist yet. Their positions, in the order of config.json.
+std::vector<std::size_t> findEarlyHooks(const engine::ContainerPlan& plan);
+
+class HookLog;
+/// Runs them through sarus-hook, which ends with the starter; forwards their output to `log`. The bundle has
+/// config.json already. Throws Error with the hook's name if one fails or takes too long.
+void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& early,
+                   const std::string& wrapper, const std::string& bundleDir, HookLog& log);
+
+/// Waits for a hook's process and calls `read` when there may be something to read from `outputs` (-1: at its
+/// end). False if it has not ended in time.
+bool waitForHook(pid_t process, std::optional<std::uint64_t> seconds,
+                 const std::function<std::array<int, 2>()>& outputs, const std::function<void()>& read);
 
 /// The starter's ends of two FIFOs that only the starter's user can open. The FIFO with the suffix goes to
 /// standard output. Of the other one, DEBUG and INFO lines go to standard output and all others to standard
@@ -77,6 +99,8 @@ public:
     /// Position in the plan of the hook that started last; the number of hooks once all host hooks that
     /// precede the command have ended.
     std::optional<std::size_t> lastBegun() const noexcept { return begun; }
+    /// The hooks that have begun have succeeded, and the OCI runtime follows.
+    void forgetBegun() noexcept { begun.reset(); }
 
 private:
     struct Stream {
@@ -100,6 +124,9 @@ private:
 
 /// True for a line of the project's log format whose level is DEBUG or INFO.
 bool belongsOnStandardOutput(std::string_view line);
+
+/// The sentence that names a hook which has failed.
+std::string nameFailedHook(const engine::PlannedHook& hook);
 
 /// Names the failed host hook for the user. "" if `runtimeLog`, the runtime's output, does not mention a
 /// hook, or the hook ran inside the container, where sarus-hook has already named it. `lastBegun`: from

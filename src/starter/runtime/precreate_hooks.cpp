@@ -1,14 +1,15 @@
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <optional>
 #include <utility>
@@ -67,40 +68,6 @@ private:
     Pipe pipe = makePipe();
 };
 
-/// False if the process did not end in time. All signals are blocked here, so SIGCHLD stays pending until it
-/// is taken.
-bool waitUntilEnded(pid_t process, std::optional<std::uint64_t> seconds, Collector& output,
-                    Collector& errors) {
-    timespec start{};
-    ::clock_gettime(CLOCK_MONOTONIC, &start);
-    sigset_t childEnded;
-    ::sigemptyset(&childEnded);
-    ::sigaddset(&childEnded, SIGCHLD);
-    while (true) {
-        siginfo_t info{};
-        const bool ended =
-            ::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-            info.si_pid == process;
-        output.readAvailable();
-        errors.readAvailable();
-        if (ended) {
-            return true;
-        }
-        timespec now{};
-        ::clock_gettime(CLOCK_MONOTONIC, &now);
-        if (seconds && static_cast<std::uint64_t>(now.tv_sec - start.tv_sec) >= *seconds) {
-            return false;
-        }
-        const timespec patience{.tv_sec = 0, .tv_nsec = 100'000'000};
-        std::array<pollfd, 2> sources{{{output.descriptor(), POLLIN, 0}, {errors.descriptor(), POLLIN, 0}}};
-        if (output.descriptor() >= 0 || errors.descriptor() >= 0) {
-            ::ppoll(sources.data(), sources.size(), &patience, nullptr);
-        } else {
-            ::sigtimedwait(&childEnded, nullptr, &patience);
-        }
-    }
-}
-
 struct Edited {
     std::string text;
     oci::BundleConfig config;
@@ -127,7 +94,15 @@ Edited runOne(const engine::PlannedHook& planned, const std::string& configJson)
                         .stderrFd = errors.input()});
     output.closeInput();
     errors.closeInput();
-    if (!waitUntilEnded(child.pid(), hook.timeout, output, errors)) {
+    if (!waitForHook(
+            child.pid(), hook.timeout,
+            [&] {
+                return std::array{output.descriptor(), errors.descriptor()};
+            },
+            [&] {
+                output.readAvailable();
+                errors.readAvailable();
+            })) {
         throw Error(cat(title, " did not end within ", *hook.timeout, " s"));
     }
     const auto status = child.wait();
@@ -155,6 +130,29 @@ Edited runOne(const engine::PlannedHook& planned, const std::string& configJson)
 }
 
 }  // namespace
+
+bool waitForHook(pid_t process, std::optional<std::uint64_t> seconds,
+                 const std::function<std::array<int, 2>()>& outputs, const std::function<void()>& read) {
+    const auto start = std::chrono::steady_clock::now();
+    const UniqueFd end(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));  // none before Linux 5.3
+    const timespec patience{.tv_sec = 0, .tv_nsec = end ? 100'000'000 : 5'000'000};
+    while (true) {
+        siginfo_t info{};
+        const bool ended =
+            ::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == process;
+        read();
+        if (ended) {
+            return true;
+        }
+        if (seconds && std::chrono::steady_clock::now() - start >= std::chrono::duration<double>(*seconds)) {
+            return false;
+        }
+        const auto [output, errors] = outputs();
+        std::array<pollfd, 3> sources{{{end.get(), POLLIN, 0}, {output, POLLIN, 0}, {errors, POLLIN, 0}}};
+        ::ppoll(sources.data(), sources.size(), &patience, nullptr);
+    }
+}
 
 EditedConfig runPrecreateHooks(const engine::ContainerPlan& plan, std::string configJson) {
     EditedConfig result{.text = std::move(configJson)};

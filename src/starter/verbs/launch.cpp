@@ -66,6 +66,7 @@ public:
         enter();
         buildRoot();
         writeConfiguration();
+        runEarly();
         return watch();
     }
 
@@ -75,6 +76,7 @@ private:
     void enter();
     void buildRoot();
     void writeConfiguration();
+    void runEarly();
     int watch();
 
     // Their steps.
@@ -119,7 +121,9 @@ private:
     UserNamespaces userNamespaces;
 
     std::optional<Rootfs> rootfs;
-    std::string foreign;  ///< the result of checkCommand()
+    std::string foreign;                  ///< the result of checkCommand()
+    std::vector<std::size_t> earlyHooks;  ///< positions in the plan
+    std::optional<HookLog> hookLog;
 
     /// runc's v1 device cgroup, if a hook sets its rules.
     std::optional<std::string> runcDevices;
@@ -260,6 +264,7 @@ void Launch::writeConfiguration() {
     if (ownCgroup && !ownCgroup->unified && !isCrun()) {
         runcDevices = cat(ownCgroup->path, '/', runcCgroupName(leafName()));
     }
+    earlyHooks = findEarlyHooks(plan);
     rulesOfHooks = writeBundle({.limits = payloadLimits(session.entry, request.stackLimit),
                                 .plan = plan,
                                 .config = session.config,
@@ -268,16 +273,23 @@ void Launch::writeConfiguration() {
                                 .rootfs = *rootfs,
                                 .idMapHelper = program("sarus-idmap"),
                                 .hookWrapper = program("sarus-hook"),
+                                .early = earlyHooks,
                                 .runcDevices = runcDevices,
                                 .userNamespaces = userNamespaces});
     session.timer.done("Writing the bundle");
 }
 
-int Launch::watch() {
-    std::optional<HookLog> hookLog;
+void Launch::runEarly() {
     if (!plan.hooks.empty()) {
         hookLog.emplace(rootfs->bundleDir(), plan);
     }
+    if (!earlyHooks.empty()) {
+        runEarlyHooks(plan, earlyHooks, program("sarus-hook"), rootfs->bundleDir(), *hookLog);
+        session.timer.done("Running hooks in front of the OCI runtime");
+    }
+}
+
+int Launch::watch() {
     auto invocation = makeInvocation();
     auto remains = takeRemains();
     if (remains.deviceCgroup && remains.deviceCgroup->processes() >= 0) {

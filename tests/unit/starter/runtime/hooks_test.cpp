@@ -79,6 +79,12 @@ TEST(PrecreateHooks, RulesForDevicesAreThoseOfTheLastOne) {
     EXPECT_THAT(runPrecreateHooks(planOf({}), R"({"linux":{}})").deviceRules, IsEmpty());
 }
 
+TEST(PrecreateHooks, HookThatNeedsLessThanItsTimeoutIsNotEnded) {
+    // One of them is running while the seconds of the clock change.
+    const auto hook = planned("1", "precreate", {"sleep 0.35; cat"});
+    EXPECT_EQ(runPrecreateHooks(planOf({hook, hook, hook}), "{}").text, "{}");
+}
+
 TEST(PrecreateHooks, TimeoutEndsAHangingHook) {
     EXPECT_THAT(precreateError("exec sleep 60"), HasSubstr("did not end within 1 s"));
 }
@@ -139,7 +145,7 @@ TEST(WrapHooks, EachIsStartedByTheWrapperWithItsPositionInThePlan) {
     auto plan = planOf({planned("0", "poststop", {"a"}), planned("1", "createRuntime", {"b"}),
                         planned("2", "precreate", {"c"}), planned("3", "createRuntime", {"d"})});
     plan.hookOutput = "/log";
-    const auto hooks = wrapHooks(plan, "/libexec/sarus-hook", engine::OciRuntime::crun);
+    const auto hooks = wrapHooks(plan, {}, "/libexec/sarus-hook", engine::OciRuntime::crun);
     ASSERT_EQ(hooks.size(), 2U) << "those of the stage precreate are the starter's";
     EXPECT_EQ(hooks[0].first, "createRuntime");
     EXPECT_EQ(hooks[1].first, "poststop");
@@ -161,7 +167,7 @@ TEST(WrapHooks, CrunsOfCreateContainerAreChildrenOfTheWrapper) {
     plan.hookOutput = "/log";
     for (const auto& [runtime, how] :
          {std::pair(engine::OciRuntime::crun, "fork"), std::pair(engine::OciRuntime::runc, "exec")}) {
-        const auto hooks = wrapHooks(plan, "/w", runtime);
+        const auto hooks = wrapHooks(plan, {}, "/w", runtime);
         EXPECT_THAT(hooks[0].second[0].args,
                     ElementsAre("sarus-hook", how, "0", "0", "/log", "/bin/sh", "sh", "-c", "a"));
     }
@@ -175,7 +181,7 @@ TEST(WrapHooks, NeighboursOfCreateContainerWithoutTimeoutShareTheWrapperForCrun)
     for (const std::size_t index : {0U, 1U, 2U, 4U}) {
         plan.hooks[index].hook.timeout.reset();
     }
-    const auto crun = wrapHooks(plan, "/w", engine::OciRuntime::crun);
+    const auto crun = wrapHooks(plan, {}, "/w", engine::OciRuntime::crun);
     ASSERT_EQ(crun.size(), 2U);
     const auto& hooks = crun[1].second;
     ASSERT_EQ(hooks.size(), 3U);
@@ -191,16 +197,16 @@ TEST(WrapHooks, NeighboursOfCreateContainerWithoutTimeoutShareTheWrapperForCrun)
     EXPECT_EQ(hooks[1].timeout, 1U);
     EXPECT_THAT(hooks[2].args,
                 ElementsAre("sarus-hook", "fork", "4", "0", "/log", "/bin/sh", "sh", "-c", "f"));
-    EXPECT_EQ(wrapHooks(plan, "/w", engine::OciRuntime::runc)[1].second.size(), 4U);
+    EXPECT_EQ(wrapHooks(plan, {}, "/w", engine::OciRuntime::runc)[1].second.size(), 4U);
     plan.hooks[2].hook.env.clear();
-    EXPECT_EQ(wrapHooks(plan, "/w", engine::OciRuntime::crun)[1].second.size(), 4U)
+    EXPECT_EQ(wrapHooks(plan, {}, "/w", engine::OciRuntime::crun)[1].second.size(), 4U)
         << "crun gives its own environment to a hook without one";
 }
 
 TEST(WrapHooks, ThoseInsideOfTheContainerHaveTheWrapperThereBehindAMark) {
     auto plan = planOf({planned("0", "startContainer", {"a"}), planned("1", "prestart", {"b"}),
                         planned("2", "poststart", {"c"})});
-    const auto hooks = wrapHooks(plan, "/w", engine::OciRuntime::crun);
+    const auto hooks = wrapHooks(plan, {}, "/w", engine::OciRuntime::crun);
     ASSERT_EQ(hooks.size(), 3U);
     ASSERT_EQ(hooks[0].second.size(), 2U);
     EXPECT_THAT(hooks[0].second[1].args, ElementsAre("sarus-hook", "mark", "3", "0", ""));
@@ -211,7 +217,7 @@ TEST(WrapHooks, ThoseInsideOfTheContainerHaveTheWrapperThereBehindAMark) {
                             "sh", "-c", "a"));
     ASSERT_EQ(hooks[2].second.size(), 1U);
     const auto inside =
-        wrapHooks(planOf({planned("0", "startContainer", {"a"})}), "/w", engine::OciRuntime::crun);
+        wrapHooks(planOf({planned("0", "startContainer", {"a"})}), {}, "/w", engine::OciRuntime::crun);
     ASSERT_EQ(inside.size(), 1U);
     EXPECT_EQ(inside[0].second.size(), 1U);
 }

@@ -1,0 +1,36 @@
+# Lets sarus-hook and the starter know the build ids of hook programs: build_ids.hpp has a constant NAME_HOOK_BUILD_ID for each,
+# empty if the linker makes none. Included by CMakeLists.txt, and run as a script (READELF, PROGRAMS, HEADER) after these programs are linked.
+if(CMAKE_SCRIPT_MODE_FILE)
+    set(text "#pragma once\n")
+    foreach(program IN LISTS PROGRAMS)
+        execute_process(COMMAND "${READELF}" -n "${program}" OUTPUT_VARIABLE notes COMMAND_ERROR_IS_FATAL ANY)
+        string(REGEX MATCH "Build ID: ([0-9a-f]+)" found "${notes}")
+        string(REGEX REPLACE "(..)" "\\\\x\\1" id "${CMAKE_MATCH_1}")
+        get_filename_component(name "${program}" NAME)
+        string(TOUPPER "${name}" name)
+        string(APPEND text "#define ${name}_BUILD_ID \"${id}\"\n")
+    endforeach()
+    file(WRITE "${HEADER}" "${text}")
+    return()
+endif()
+
+function(sarus_build_ids library)
+    set(header "${CMAKE_BINARY_DIR}/generated/build_ids.hpp")
+    set(files "")
+    set(unknown "#pragma once\n")
+    foreach(program IN LISTS ARGN)
+        target_link_options(${program} PRIVATE -Wl,--build-id=sha1)
+        list(APPEND files "$<TARGET_FILE:${program}>")
+        string(TOUPPER "${program}" name)
+        string(APPEND unknown "#define ${name}_BUILD_ID \"\"\n")
+    endforeach()
+    # For what reads the sources without a build, such as clang-tidy.
+    if(NOT EXISTS "${header}")
+        file(WRITE "${header}" "${unknown}")
+    endif()
+    add_custom_command(OUTPUT "${header}"
+        COMMAND "${CMAKE_COMMAND}" "-DREADELF=${CMAKE_READELF}" "-DPROGRAMS=${files}" "-DHEADER=${header}" -P "${CMAKE_SOURCE_DIR}/cmake/BuildIds.cmake"
+        DEPENDS ${ARGN} "${CMAKE_SOURCE_DIR}/cmake/BuildIds.cmake" VERBATIM)
+    target_sources(${library} PRIVATE "${header}")
+    target_include_directories(${library} PRIVATE "${CMAKE_BINARY_DIR}/generated")
+endfunction()
