@@ -270,7 +270,9 @@ def installed_with_slurm(make_setuid_prefix, user):
 
 
 def login_session(cluster, engine, image, node):
-    """A container that the user has started on a node beside Slurm, as after an SSH login."""
+    """A container that the user has started on a node beside Slurm, as after an SSH login. No earlier job's epilog ends it."""
+    state = ["sinfo", "--noheader", f"--nodes={node}", "--format=%T"]
+    assert system.eventually(lambda: cluster.run("login", *state).stdout.strip() == "idle", 60, 0.2)
     session = cluster.start(node, engine.program, "run", image, "sh", "-c", LOOP, user=engine.user)
     assert session.stdout.readline() == "ready\n", session.stderr.read()
     return session

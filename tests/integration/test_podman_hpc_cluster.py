@@ -32,7 +32,8 @@ class Steps:
     def srun_on_all(self, text):
         """Two tasks on each of the four nodes."""
         result = self.cluster.srun("-N4", "-n8", "--overcommit", "bash", "-c", f"PATH={self.prefix}/bin:$PATH; {text}", user=self.user, cwd="/", timeout=600)
-        assert result.returncode == 0 and result.stderr == "", result.stdout + result.stderr
+        errors = [line for line in result.stderr.splitlines() if not line.startswith("Converting layers: ")]  # the progress of a slow node
+        assert result.returncode == 0 and not errors, result.stdout + result.stderr
         return result.stdout.splitlines()
 
     def left(self):

@@ -201,7 +201,7 @@ def run(root, machines, kernel, initramfs, directory):
                      "-no-reboot", "-serial", f"file:{directory}/{name}/console", "-serial", f"file:{directory}/{name}/results",
                      "-kernel", str(kernel), "-initrd", str(initramfs), "-append", f"console=ttyS0 panic=-1 checks={name} {options}",
                      "-drive", f"file={disk},format=raw,if=virtio,readonly=on"], stdin=subprocess.DEVNULL, stdout=messages, stderr=messages))
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + 900  # emulated processors are slow on a busy machine
         for process in running:
             process.wait(timeout=max(0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
