@@ -384,6 +384,7 @@ def restored(site, name):
     shutil.rmtree(kept)
 
 
+@pytest.mark.more_as_root
 @pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("name", parts())
 def test_commands_of_the_page(site, request, source_dir, user, name):

@@ -21,9 +21,9 @@ def ssh_engine(request, engines):
     ssh.remove_keys(engine)
 
 
-@pytest.fixture
-def one_engine(engines):
-    engine = engines("setuid" if os.getuid() == 0 else "rootless", "crun")
+@pytest.fixture(params=["setuid-crun" if os.getuid() == 0 else "rootless-crun"])
+def one_engine(request, engines):
+    engine = engines(*request.param.split("-"))
     ssh.make_keys(engine)
     yield engine
     ssh.remove_keys(engine)

@@ -10,11 +10,10 @@ from helpers import images, ssh, system
 
 
 @pytest.fixture
-def ssh_engine(engines):
-    engine = engines("setuid" if os.getuid() == 0 else "rootless", "crun")
-    ssh.make_keys(engine)
-    yield engine
-    ssh.remove_keys(engine)
+def ssh_engine(user_engine):
+    ssh.make_keys(user_engine)
+    yield user_engine
+    ssh.remove_keys(user_engine)
 
 
 @pytest.fixture(scope="session")
@@ -189,7 +188,7 @@ def test_the_author_of_an_image_is_not_let_in(ssh_engine, load_image, client, fo
 
 @pytest.mark.asroot
 def test_another_user_is_not_let_in(ssh_engine, busybox, client, other_user, workspace):
-    stranger = ssh.Client(other_user, workspace / "stranger")
+    stranger = ssh.Client(other_user, workspace / f"stranger-{ssh_engine.mode}")
     with ssh.container(ssh_engine, busybox, client) as (port, _):
         for name in (ssh_engine.user.name, other_user.name, "root"):
             process = stranger.start(port, f"{name}@127.0.0.1", "id")
