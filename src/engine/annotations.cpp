@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
+#include "hook_contracts/callers_settings.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
 
 namespace sarus::engine {
@@ -45,7 +46,12 @@ void applyEngine(const SiteConfig& config, const LaunchRequest& request,
 std::map<std::string, std::string> makeAnnotations(const SiteConfig& config, const LaunchRequest& request,
                                                    const HostFacts& facts) {
     auto annotations = request.metadata.labels;
-    std::erase_if(annotations, [](const auto& label) { return steersRuntime(label.first); });
+    const auto& allowed = config.imageAnnotations;
+    std::erase_if(annotations, [&](const auto& label) {
+        return steersRuntime(label.first) ||
+               (hook_contracts::isCallersAnnotation(label.first) &&
+                std::find(allowed.begin(), allowed.end(), label.first) == allowed.end());
+    });
     applyEngine(config, request, annotations);
     for (const auto& option : request.annotations) {
         auto [key, value] = parseAnnotation(option);

@@ -10,7 +10,8 @@
 namespace sarus::engine {
 
 /// The annotations of the container. The command line overrides the engine, which overrides the image's
-/// labels.
+/// labels. Labels that belong to the caller (hook_contracts/callers_settings.hpp) are skipped, unless the
+/// site allows them.
 ///
 /// Users and images must not set keys that make an OCI runtime open files or load code (such as crun's
 /// `run.oci.*`), because the runtime has the starter's rights: such labels are skipped, such options are an

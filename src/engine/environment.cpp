@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "engine/cuda.hpp"
 #include "engine/run_options.hpp"
+#include "hook_contracts/callers_settings.hpp"
 
 namespace sarus::engine {
 
@@ -21,10 +22,12 @@ std::optional<std::pair<std::string, std::string>> splitEntry(std::string_view e
     return std::pair{std::string(entry.substr(0, separator)), std::string(entry.substr(separator + 1))};
 }
 
-/// The image describes its own PMIx installation; the variables PMIX_* belong to the workload manager.
+/// The image describes its own PMIx installation; the variables PMIX_* belong to the workload manager. An
+/// image must not name files or tasks for hooks.
 void applyImage(const std::vector<std::string>& entries, Environment& container) {
     for (const auto& entry : entries) {
-        if (auto variable = splitEntry(entry); variable && !variable->first.starts_with("PMIX_")) {
+        if (auto variable = splitEntry(entry); variable && !variable->first.starts_with("PMIX_") &&
+                                               !hook_contracts::isCallersVariable(variable->first)) {
             container[variable->first] = std::move(variable->second);
         }
     }

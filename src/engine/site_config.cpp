@@ -145,6 +145,9 @@ constexpr std::array auditFacilities{
 constexpr std::string_view listOfAccounts = "a list of names or numbers, as strings";
 using Accounts = ListOf<NonEmptyText, listOfAccounts>;
 
+constexpr std::string_view listOfAnnotationKeys = "a list of keys of annotations";
+using AnnotationKeys = ListOf<NonEmptyText, listOfAnnotationKeys>;
+
 constexpr std::array imagePolicyKeys{
     key<Accounts, &ImagePolicy::owners>("owners", own,
                                         "The image file belongs to one of these users (names or ids)."),
@@ -309,6 +312,11 @@ constexpr std::array siteKeys{
         "pruneAfterPull", own,
         "What `sarus pull` removes at its end from the repository of its user, with the rights of the user. "
         "It never removes the image just pulled, nor images of running containers."),
+    key<AnnotationKeys, &SiteConfig::imageAnnotations>(
+        "imageAnnotations", own,
+        "Annotations `com.hooks.*`, `mps.*` and `podman_hpc.*` that the labels of an image may set besides "
+        "those in the reference of the hooks. Whoever makes an image can then start or steer these hooks in "
+        "the name of those who run it."),
 };
 
 SiteConfig readSiteConfig(const Node& document) {

@@ -153,6 +153,7 @@ struct SiteConfig {
     /// With variables, which the user's own process expands; absent: below localRepositoryBaseDir.
     std::optional<std::string> userRepositoryDir;
     PruneAfterPull pruneAfterPull;
+    std::vector<std::string> imageAnnotations;  ///< callers' annotations that images may set, too
 };
 
 /// Parses and validates the text of sarus.json. Ignores unknown keys where Sarus 1.7 did. For others, wrong

@@ -32,10 +32,10 @@ constexpr std::array hooks{
     ShippedHook{"ldcache_hook", whilePreparing},
     ShippedHook{"mount_hook", whilePreparing, devicesOfMountHook},
     ShippedHook{"mpi_hook", whilePreparing, devicesOfMpiHook},
-    ShippedHook{"mps_hook", beforeStart},
+    ShippedHook{"mps_hook", beforeStart, nullptr, true},
     ShippedHook{"pce_hook", beforeCreation},
-    ShippedHook{"slurm_global_sync_hook", whilePreparing},
-    ShippedHook{"ssh_hook", aroundTheLife},
+    ShippedHook{"slurm_global_sync_hook", whilePreparing, nullptr, true},
+    ShippedHook{"ssh_hook", aroundTheLife, nullptr, true},
     ShippedHook{"stdout_stderr_test_hook", withState},
     ShippedHook{"timestamp_hook", withState},
 };

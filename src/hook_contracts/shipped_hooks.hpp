@@ -17,6 +17,8 @@ struct ShippedHook {
     /// Its contract: the devices that it may add to the container. Paths may be missing or not devices.
     /// Throws Error if the hook would refuse its arguments. nullptr: it adds none.
     std::vector<HookDevice> (*devices)(const HookCall& call) = nullptr;
+    /// It has effects outside of the container, so no image may enable it.
+    bool reachesOutside = false;
 };
 
 /// All of them.

@@ -110,7 +110,7 @@ def test_gpus_can_be_used(podman, build_dir, value, expected):
 @pytest.mark.parametrize("stage", ["createRuntime", "createContainer", "poststop"])
 def test_timestamps_are_written_as_the_user(podman, build_dir, stage):
     log = podman.directory / "log"
-    podman.add("timestamp", build_dir / "timestamp_hook", stages=[stage], TIMESTAMP_HOOK_MESSAGE=stage)
+    podman.add("timestamp", build_dir / "timestamp_hook", stages=[stage], TIMESTAMP_HOOK_MESSAGE=stage, HOOK_TRUST_CONTAINER="true")
     probed(podman, options=[f"--env=TIMESTAMP_HOOK_LOGFILE={log}"])
     assert re.fullmatch(rf"\[\d+\.\d{{9}}\] \[\S+-\d+\] \[hook\] \[INFO\] Timestamp hook: {stage}\n", log.read_text())
     assert log.stat().st_uid == podman.user.uid
@@ -121,7 +121,7 @@ def test_timestamps_are_written_as_the_user(podman, build_dir, stage):
 def test_image_cannot_have_a_log_written_over_files_of_root(podman, build_dir, options):
     protected = podman.directory / "shadow"
     protected.write_text("root:*:1:\n")
-    podman.add("timestamp", build_dir / "timestamp_hook")
+    podman.add("timestamp", build_dir / "timestamp_hook", HOOK_TRUST_CONTAINER="true")
     assert podman.run("/bin/probe", options=options).returncode == 0
     assert podman.run("/bin/probe", options=[f"--env=TIMESTAMP_HOOK_LOGFILE={protected}", *options]).returncode != 0
     assert protected.read_text() == "root:*:1:\n"

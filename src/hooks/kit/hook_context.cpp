@@ -12,6 +12,7 @@
 #include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/callers_settings.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/container_user.hpp"
 #include "hooks/kit/container_view.hpp"
@@ -127,7 +128,19 @@ std::optional<std::string> HookContext::containerVariable(std::string_view name)
     return config().variable(name);
 }
 
+std::optional<std::string> HookContext::callersVariable(std::string_view name) const {
+    return isTrusted ? containerVariable(name) : std::nullopt;
+}
+
+std::string HookContext::distrust() {
+    isTrusted = false;
+    return hook_contracts::firstCallersAnnotation(annotations);
+}
+
 std::optional<std::string> HookContext::annotation(std::string_view key) const {
+    if (!isTrusted && hook_contracts::isCallersAnnotation(key)) {
+        return std::nullopt;
+    }
     const auto found = annotations.find(std::string(key));
     return found == annotations.end() ? std::nullopt : std::optional(found->second);
 }

@@ -36,10 +36,17 @@ public:
     /// The directory where config.json was found; the state's bundle if none was.
     const std::string& bundle() const noexcept { return bundlePath; }
 
-    /// A variable of the container's process.
+    /// A variable of the container's process. An image can set it, too.
     std::optional<std::string> containerVariable(std::string_view name) const;
-    /// The state's annotations, which override those of config.json.
+    /// The same, but nullopt if the image may have set it: for what an image must not choose.
+    std::optional<std::string> callersVariable(std::string_view name) const;
+    /// The state's annotations, which override those of config.json. nullopt for one of the caller's
+    /// (hook_contracts/callers_settings.hpp) that the image may have set.
     std::optional<std::string> annotation(std::string_view key) const;
+
+    /// From now on, the image may have set annotations and variables of the caller's. Returns the first such
+    /// annotation, or "".
+    std::string distrust();
 
     /// The path of the root filesystem in the mount namespace where the container is prepared (not resolved).
     std::string rootfsPath() const;
@@ -61,6 +68,7 @@ private:
     std::string bundlePath;
     UniqueFd root;
     bool entersNamespace = true;
+    bool isTrusted = true;
     std::unique_ptr<ContainerViewer> viewer;
 };
 

@@ -20,6 +20,7 @@
 #include "base/file_io.hpp"
 #include "base/standard_streams.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/callers_settings.hpp"
 #include "hook_contracts/shipped_hooks.hpp"
 
 namespace sarus::hooks {
@@ -116,6 +117,26 @@ void requireSupportedStage(const HookProgram& program, const oci::ContainerState
     }
 }
 
+bool isTrusted(const HookEnvironment& environment) {
+    return environment.isTrue(hook_contracts::trustVariable);
+}
+
+bool reachesOutside(const HookProgram& program) {
+    const auto* const shipped = hook_contracts::findShippedHook(program.program);
+    return shipped != nullptr && shipped->reachesOutside;
+}
+
+/// Whether the hook must do nothing, because the image may have set this annotation ("": there is none).
+bool mustStayIdle(const HookProgram& program, const std::string& annotation, const HookLogger& log) {
+    if (annotation.empty() || !reachesOutside(program)) {
+        return false;
+    }
+    log.warn(cat("Does nothing: the image may have set the annotation ", printable(annotation),
+                 ". To trust images, add ", hook_contracts::trustVariable,
+                 "=true to \"env\" in the hook's JSON file"));
+    return true;
+}
+
 /// Lets standard input be read once more.
 void restoreInput(const std::string& text) {
     const auto file = makeMemoryFile("container-state", text);
@@ -192,6 +213,7 @@ CommandLine parseCommandLine(std::span<char* const> argv, const HookProgram& pro
 void checkVariables(const HookProgram& program, const HookEnvironment& environment, Findings& findings) {
     auto known = program.variables;
     known.push_back(logVariable);
+    known.emplace_back(hook_contracts::trustVariable);
     for (const auto& name : environment.names()) {
         const auto family = std::string_view(name).substr(0, name.find('_') + 1);
         const auto isRelated = [&](std::string_view variable) {
@@ -246,6 +268,9 @@ void explain(const HookProgram& program, const HookSetup& setup, const CommandLi
             context.emplace(line.root.empty()
                                 ? HookContext::read(STDIN_FILENO)
                                 : HookContext::ofRoot(absolutePath(line.root), line.containerVariables));
+            if (line.root.empty() && !isTrusted(setup.environment)) {
+                context->distrust();
+            }
         }
         return *context;
     };
@@ -332,7 +357,16 @@ int runProgram(std::span<char* const> words, const HookProgram& program, bool is
         if (program.filter != nullptr) {
             const auto input = readAll(STDIN_FILENO, largestInput, "standard input");
             if (program.run == nullptr || !oci::isContainerState(input)) {
-                program.filter(setup, input, log);
+                std::string suspect;
+                if (reachesOutside(program) && !isTrusted(setup.environment)) {
+                    suspect = hook_contracts::firstCallersAnnotation(
+                        oci::BundleConfig::parse(input, "standard input").annotations());
+                }
+                if (mustStayIdle(program, suspect, log)) {
+                    writeAll(STDOUT_FILENO, input, "standard output");
+                } else {
+                    program.filter(setup, input, log);
+                }
                 return 0;
             }
             restoreInput(input);
@@ -345,7 +379,9 @@ int runProgram(std::span<char* const> words, const HookProgram& program, bool is
         auto context = HookContext::read(STDIN_FILENO);
         configureLogging(context, setup.environment, log);
         requireSupportedStage(program, context.state());
-        program.run(setup, context, log);
+        if (isTrusted(setup.environment) || !mustStayIdle(program, context.distrust(), log)) {
+            program.run(setup, context, log);
+        }
         return 0;
     });
 }

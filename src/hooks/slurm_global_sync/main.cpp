@@ -30,7 +30,7 @@ constexpr std::string_view usage =
 constexpr std::size_t largestPasswdFile = 256U << 20U;
 
 std::optional<Task> taskOf(const HookContext& context) {
-    return findTask([&](std::string_view name) { return context.containerVariable(name); });
+    return findTask([&](std::string_view name) { return context.callersVariable(name); });
 }
 
 /// The user's directory has the name of the account on the node. In a user namespace the container's user

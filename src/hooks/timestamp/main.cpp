@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/callers_settings.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/container_user.hpp"
 #include "hooks/kit/run_hook.hpp"
@@ -27,7 +28,7 @@ constexpr std::string_view usage =
 
 /// Empty if the container requests nothing.
 std::string logFileOf(const HookContext& context) {
-    auto path = context.containerVariable("TIMESTAMP_HOOK_LOGFILE").value_or("");
+    auto path = context.callersVariable("TIMESTAMP_HOOK_LOGFILE").value_or("");
     if (!path.empty() && (path.front() != '/' || path.find('\0') != std::string::npos)) {
         throw Error(cat("TIMESTAMP_HOOK_LOGFILE is not an absolute path: ", printable(path)));
     }
@@ -37,16 +38,21 @@ std::string logFileOf(const HookContext& context) {
 void explain(const HookSetup& setup, const ExplainRequest& request) {
     const auto path = logFileOf(request.container());
     const auto message = setup.environment.find("TIMESTAMP_HOOK_MESSAGE").value_or("");
-    printLine(path.empty() ? "nothing: the container has no variable TIMESTAMP_HOOK_LOGFILE"
+    printLine(path.empty() ? "nothing: the container's caller has not set TIMESTAMP_HOOK_LOGFILE"
                            : cat("append a line to ", printable(path),
                                  ", as the container's user: ", printable(message)));
 }
 
-void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger&) {
+void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& log) {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
     const auto path = logFileOf(context);
     if (path.empty()) {
+        if (context.containerVariable("TIMESTAMP_HOOK_LOGFILE")) {
+            log.info(
+                cat("Writes nothing: the image may have set TIMESTAMP_HOOK_LOGFILE. To trust images, add ",
+                    hook_contracts::trustVariable, "=true to \"env\" in the hook's JSON file"));
+        }
         return;
     }
     utsname host{};

@@ -39,8 +39,10 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "hook_contracts/callers_settings.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
 #include "starter/hook/linked_hook.hpp"
 
@@ -57,6 +59,9 @@ namespace wrapper = sarus::hook_contracts::wrapper;
 
 constexpr long largestState = 64L << 20;
 constexpr int cannotExecute = 127;
+
+/// The engine has left out what an image must not set.
+std::string trust = std::string(sarus::hook_contracts::trustVariable) + "=true";
 
 [[noreturn]] void fail(const char* doing, const char* what) {
     ::dprintf(STDERR_FILENO, "sarus-hook: %s %s: %s\n", doing, what, ::strerror(errno));
@@ -327,7 +332,7 @@ std::vector<char*> variablesOf(const char* index, char** all) {
             own.push_back(*all + length + 1);
         }
     }
-    own.push_back(nullptr);
+    own.insert(own.end(), {trust.data(), nullptr});
     return own;
 }
 
@@ -428,6 +433,7 @@ int main(int argc, char** argv) {
                   "[ARGUMENT...]]\n");
         return 1;
     }
+    ::putenv(trust.data());
     const pid_t parent = ::getppid();
     const sigset_t blocked = unblockSignals();
     keepState();

@@ -20,6 +20,7 @@
 #include "base/pipe.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/callers_settings.hpp"
 #include "starter/runtime/hooks.hpp"
 
 namespace sarus::starter {
@@ -86,9 +87,11 @@ Edited runOne(const engine::PlannedHook& planned, const std::string& configJson)
     if (args.empty()) {
         args.push_back(hook.path);
     }
+    auto environment = hook.env;
+    environment.push_back(cat(hook_contracts::trustVariable, "=true"));
     auto child = start({.path = hook.path,
                         .args = std::move(args),
-                        .environment = hook.env,
+                        .environment = std::move(environment),
                         .stdinFd = input.get(),
                         .stdoutFd = output.input(),
                         .stderrFd = errors.input()});

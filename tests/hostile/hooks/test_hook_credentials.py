@@ -92,13 +92,13 @@ class TracedAttack(Attack):
             # The hook sees the path as the host does. The user could not pass the directories above the root.
             (self.root / "tmp").chmod(0o1777)
             self.mounting.append(f"mount --bind {self.root}/tmp /mnt")
-            self.environment, self.settings = [f"TIMESTAMP_HOOK_LOGFILE={LOG}"], {"TIMESTAMP_HOOK_MESSAGE": MESSAGE}
+            self.environment, self.settings = [f"TIMESTAMP_HOOK_LOGFILE={LOG}"], {"TIMESTAMP_HOOK_MESSAGE": MESSAGE, "HOOK_TRUST_CONTAINER": "true"}
         elif program.name == "slurm_global_sync_hook":
             (directory / "home/user").mkdir(parents=True)
             os.chown(directory / "home/user", USER, GROUP)
             (directory / "home/passwd").write_text(f"user:x:{USER}:{GROUP}::/:/bin/sh\n")
             self.mounting.append(f"mount --bind {directory}/home /mnt")
-            self.settings = {"HOOK_BASE_DIR": "/mnt", "PASSWD_FILE": "/mnt/passwd"}
+            self.settings = {"HOOK_BASE_DIR": "/mnt", "PASSWD_FILE": "/mnt/passwd", "HOOK_TRUST_CONTAINER": "true"}
             self.environment = ["SLURM_JOB_ID=7", "SLURM_STEPID=0", "SLURM_NTASKS=1", "SLURM_PROCID=0"]
         elif program.name == "pce_hook":
             (directory / "edits.json").write_text(json.dumps({"containerEdits": [{"env": [f"MESSAGE={MESSAGE}"]}]}))

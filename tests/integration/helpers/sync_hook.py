@@ -33,7 +33,7 @@ class SyncHook:
             {"root": {"path": "rootfs"}, "process": {"user": {"uid": self.uid, "gid": os.getgid()},
                                                      "env": [f"{name}={value}" for name, value in slurm.items() if value is not None]}}))
         state = {"ociVersion": "1.0.0", "id": "sync", "status": "creating", "pid": os.getpid(), "bundle": str(bundle)}
-        environment = {"HOOK_BASE_DIR": str(self.base), "PASSWD_FILE": str(self.passwd), "HOOK_LOG": "none",
+        environment = {"HOOK_BASE_DIR": str(self.base), "PASSWD_FILE": str(self.passwd), "HOOK_LOG": "none", "HOOK_TRUST_CONTAINER": "true",
                        "SLURM_GLOBAL_SYNC_TIMEOUT": str(timeout)}
         task = subprocess.Popen([str(self.program)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True)

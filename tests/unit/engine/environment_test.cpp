@@ -77,6 +77,19 @@ TEST_F(EnvironmentTest, ImageSiteAndCommandLineMaySetUnsecureVariables) {
                                     Pair("TMPDIR", "/site")));
 }
 
+TEST_F(EnvironmentTest, TheImageNamesNoFilesOrTasksForHooks) {
+    for (const std::string name : {"TIMESTAMP_HOOK_LOGFILE", "SLURM_JOB_ID", "SLURM_STEPID", "SLURM_STEP_ID",
+                                   "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NODEID", "SLURM_RESTART_COUNT"}) {
+        request = {};
+        request.metadata.env = {name + "=image"};
+        EXPECT_THAT(make(), IsEmpty()) << name;
+        request.hostEnvironment = {name + "=host"};
+        EXPECT_THAT(make(), ElementsAre(Pair(name, "host")));
+        request.env = {name + "=caller"};
+        EXPECT_THAT(make(), ElementsAre(Pair(name, "caller")));
+    }
+}
+
 TEST_F(EnvironmentTest, PmixVariablesOfTheImageAreIgnored) {
     request.hostEnvironment = {"PMIX_RANK=3"};
     request.metadata.env = {"PMIX_RANK=image", "PMIX_X=image", "PMI_X=image"};

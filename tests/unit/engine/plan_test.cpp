@@ -355,6 +355,35 @@ TEST_F(PlanTest, AnnotationsOfCommandLineBeforeEngineBeforeImage) {
                             Pair("com.hooks.mpi.enabled", "true"), Pair("l", "cli"), Pair("new", "")));
 }
 
+TEST_F(PlanTest, LabelsOfTheImageReachNoHookThatWorksOutsideOfTheContainer) {
+    for (const auto* key : {"com.hooks.ssh.enabled", "com.hooks.ssh.port", "com.hooks.ssh.authorize_ssh_key",
+                            "com.hooks.ssh.pidfile_host", "com.hooks.ssh.pidfile_container",
+                            "com.hooks.slurm-global-sync.enabled", "com.hooks.nvidia_cuda_mps.enabled",
+                            "com.hooks.new.enabled", "mps.enable", "podman_hpc.hook_tool",
+                            "podman_hpc.variables", "podman_hpc.env.HOME", "com.hooks.logging.stderrfd"}) {
+        request.metadata.labels = {{key, "image"}};
+        EXPECT_THAT(make().annotations, Not(Contains(Pair(key, "image")))) << key;
+        request.annotations = {std::string(key) + "=caller"};
+        if (std::string_view(key) != "com.hooks.logging.stderrfd") {
+            EXPECT_THAT(make().annotations, Contains(Pair(key, "caller"))) << key;
+        }
+        request.annotations.clear();
+    }
+    for (const auto* key : {"com.hooks.glibc.enabled", "com.hooks.mpi.enabled", "com.hooks.mpi.type",
+                            "com.hooks.ldcache.enabled", "com.hooks.mount.enabled", "com.hooks.pce.enabled",
+                            "ldcache.enable", "org.example.key"}) {
+        request.metadata.labels = {{key, "image"}};
+        EXPECT_THAT(make().annotations, Contains(Pair(key, "image"))) << key;
+    }
+}
+
+TEST_F(PlanTest, TheSiteLetsImagesSetFurtherAnnotations) {
+    config.imageAnnotations = {"com.hooks.slurm.activate"};
+    request.metadata.labels = {{"com.hooks.slurm.activate", "true"}, {"com.hooks.slurm.other", "true"}};
+    EXPECT_THAT(make().annotations, Contains(Key("com.hooks.slurm.activate")));
+    EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.slurm.other"))));
+}
+
 TEST_F(PlanTest, OfRepeatedAnnotationsTheLastCounts) {
     request.annotations = {"a=1", "a=2"};
     EXPECT_THAT(make().annotations, Contains(Pair("a", "2")));

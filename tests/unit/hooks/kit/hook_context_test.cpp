@@ -48,6 +48,23 @@ TEST(HookContext, findsTheRootfsRelativeToTheBundle) {
     EXPECT_EQ(context.annotation("none"), std::nullopt);
 }
 
+TEST(HookContext, givesNoSettingsOfTheCallerThatTheImageMayHaveMade) {
+    const test::Root bundle;
+    bundle.write(
+        "config.json",
+        R"({"root":{"path":"rootfs"},"process":{"env":["A=1"]},"annotations":{"a":"1","com.hooks.mpi.type":"t",)"
+        R"("com.hooks.ssh.port":"2000"}})");
+    auto context = contextOf(cat(R"({"id":"c","bundle":")", bundle.path(), R"("})"));
+    EXPECT_EQ(context.callersVariable("A"), "1");
+    EXPECT_EQ(context.annotation("com.hooks.ssh.port"), "2000");
+    EXPECT_EQ(context.distrust(), "com.hooks.ssh.port");
+    EXPECT_EQ(context.callersVariable("A"), std::nullopt);
+    EXPECT_EQ(context.containerVariable("A"), "1");
+    EXPECT_EQ(context.annotation("com.hooks.ssh.port"), std::nullopt);
+    EXPECT_EQ(context.annotation("com.hooks.mpi.type"), "t");
+    EXPECT_EQ(context.annotation("a"), "1");
+}
+
 TEST(HookContext, takesTheRootOfCrunAndPodmansBundleWhereTheBundleIsWrong) {
     const test::Root store;
     store.write("overlay/layer/merged/marker", "x");

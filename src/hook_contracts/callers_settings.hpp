@@ -1,0 +1,25 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+// What a container's caller may tell hooks of this package, and its image may not.
+
+namespace sarus::hook_contracts {
+
+/// Whether the annotation belongs to a hook of this package, and enables or steers something outside of the
+/// container: an image must not set it.
+bool isCallersAnnotation(std::string_view key);
+
+/// The first of these keys, or "".
+std::string firstCallersAnnotation(const std::map<std::string, std::string>& annotations);
+
+/// Whether the variable names a file of the host, or the container's task, for a hook of this package.
+bool isCallersVariable(std::string_view name);
+
+/// The variable in a hook's `env` that says `true` where no image can have set what isCallersAnnotation() and
+/// isCallersVariable() name. The engine sets it for every hook. Elsewhere it is the administrator's decision.
+inline constexpr const char* trustVariable = "HOOK_TRUST_CONTAINER";
+
+}  // namespace sarus::hook_contracts
