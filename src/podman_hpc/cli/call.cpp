@@ -1,10 +1,13 @@
 #include "podman_hpc/cli/call.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "podman_hpc/cli/option_table.hpp"
 #include "podman_hpc/cli/podman.hpp"
+#include "podman_hpc/config/own_hooks.hpp"
 
 namespace sarus::podman_hpc {
 
@@ -259,9 +262,12 @@ std::vector<std::string> podmanArguments(const Call& call, const Settings& setti
             add({"--storage-opt", cat("additionalimagestore=", join(stores, ","))});
         }
         if (command.hooks) {
-            add({"--hooks-dir", settings.text(Key::hooksDir), "--env",
-                 cat("PODMANHPC_MODULES_DIR=", settings.text(Key::modulesDir)), "--annotation",
-                 "podman_hpc.hook_tool=true"});
+            add({"--hooks-dir", settings.text(Key::hooksDir)});
+            if (const auto own = provideOwnHooks(settings, call.command, ::getuid()); !own.empty()) {
+                add({"--hooks-dir", own});
+            }
+            add({"--env", cat(modulesVariable, '=', settings.text(Key::modulesDir)), "--annotation",
+                 cat(hookAnnotation, "=true")});
         }
         if (command.unconfined && !call.ownSeccomp) {
             add({"--security-opt", "seccomp=unconfined"});

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "oci/json/json_writer.hpp"
 #include "podman_hpc/cli/commands.hpp"
+#include "podman_hpc/config/own_hooks.hpp"
 
 namespace sarus::podman_hpc {
 
@@ -17,7 +18,7 @@ std::string hookFile(const std::string& program) {
     json.key("hook").beginObject().member("path", program);
     json.member("args", std::vector<std::string>{"hook_tool"}).endObject();
     json.key("when").beginObject().key("annotations").beginObject();
-    json.member("podman_hpc.hook_tool", "true").endObject().endObject();
+    json.member(hookAnnotation, "true").endObject().endObject();
     json.member("stages", std::vector<std::string>{"prestart"}).endObject();
     return json.text() + '\n';
 }

@@ -47,18 +47,13 @@ std::vector<std::string> commandPath(const Call& call) {
     return path;
 }
 
-/// Makes the file of `-e LOG_PLUGIN=FILE`. The hook does not know whether the caller or the image has set the
-/// variable: it makes no new files outside of /tmp, and writes to no file that does not begin as its log.
+/// Makes the file of `-e LOG_PLUGIN=FILE`: the hook makes no new files outside of /tmp, and writes to no file
+/// that does not begin as its log.
 void makeHookLog(const std::vector<std::string>& words) {
-    constexpr std::string_view name = "LOG_PLUGIN=/";
-    for (const auto& word : words) {
-        const auto found = word.find(name);
-        if (found != std::string::npos && (found == 0 || word.starts_with('-'))) {
-            const auto path = word.substr(found + name.size() - 1);
-            const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-            if (file) {
-                writeAll(file.get(), cat(firstLogLine, '\n'), printable(path));
-            }
+    if (const auto path = hookLogOf(words); !path.empty()) {
+        const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        if (file) {
+            writeAll(file.get(), cat(firstLogLine, '\n'), printable(path));
         }
     }
 }

@@ -25,23 +25,6 @@ std::string quoted(const std::string& text) {
     return out + '"';
 }
 
-/// Creates a file that is absent, as a whole: ranks of a job do this at the same time.
-void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode) {
-    if (pathExists(path)) {
-        return;
-    }
-    const auto temporary = cat(path, '.', randomLetters());
-    {
-        const auto file = openFile(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
-        writeAll(file.get(), text, temporary);
-    }
-    const int failed = ::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST ? 0 : errno;
-    ::unlink(temporary.c_str());
-    if (failed != 0) {
-        throw Error::fromErrno(cat("Failed to create ", printable(path)), failed);
-    }
-}
-
 /// Makes `link` lead to `target`, if `target` exists and `link` is nothing else than such a link.
 void provideLink(const std::string& link, const std::string& target) {
     if (!pathExists(target)) {
@@ -69,6 +52,22 @@ std::string userConfiguration(const Surroundings& from) {
 }
 
 }  // namespace
+
+void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode) {
+    if (pathExists(path)) {
+        return;
+    }
+    const auto temporary = cat(path, '.', randomLetters());
+    {
+        const auto file = openFile(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
+        writeAll(file.get(), text, temporary);
+    }
+    const int failed = ::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST ? 0 : errno;
+    ::unlink(temporary.c_str());
+    if (failed != 0) {
+        throw Error::fromErrno(cat("Failed to create ", printable(path)), failed);
+    }
+}
 
 std::string storageConfiguration(const Settings& settings, const std::string& squashDir) {
     auto stores = quoted(squashDir);

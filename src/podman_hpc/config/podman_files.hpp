@@ -24,6 +24,9 @@ void provideConfigHome(const Settings& settings, const std::string& squashDir, c
 /// owns a directory on the way that lies in a directory which everybody can write.
 void requireOwnDirectory(const std::string& path, uid_t uid, mode_t mode = 0700);
 
+/// Creates a file that is absent, as a whole: ranks of a job do this at the same time. Throws Error.
+void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode);
+
 /// Makes the squash store usable: a store without images, where it is absent. Podman refuses an additional
 /// store that does not exist. The caller's umask says who else can read it. Throws Error like
 /// requireOwnDirectory.

@@ -12,6 +12,7 @@
 #include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/run_hook.hpp"
 #include "oci/json/json_writer.hpp"
+#include "podman_hpc/config/own_hooks.hpp"
 #include "podman_hpc/config/site_file.hpp"
 #include "podman_hpc/hook_tool/failure_log.hpp"
 #include "podman_hpc/hook_tool/module_directory.hpp"
@@ -41,14 +42,12 @@ std::optional<std::string> variableOf(const HookSetup& setup, const HookContext&
     return value ? value : setup.environment.find(name);
 }
 
-std::string modulesDirectory(const HookSetup& setup, const HookContext& context) {
-    constexpr std::string_view name = "PODMANHPC_MODULES_DIR";
-    if (const auto named = context.containerVariable(name)) {
-        requireTrustedModules(*named);
-        return *named;
-    }
-    const auto configured = setup.environment.find(name);
-    return configured ? *configured : siteFile(installationPrefix(), "modules.d");
+/// Never one that the container's environment names: an image can write it.
+std::string modulesDirectory(const HookSetup& setup) {
+    const auto configured = setup.environment.find(modulesVariable);
+    auto directory = configured ? *configured : siteFile(installationPrefix(), "modules.d");
+    requireTrustedModules(directory);
+    return directory;
 }
 
 /// Values for `$NAME` in rules: those that podman-hpc passes, then those of the hook's JSON file. Podman
@@ -103,7 +102,7 @@ std::string moduleText(const Module& module) {
 }
 
 RuleLog openRuleLog(const HookSetup& setup, const HookContext& context, const HookLogger& log) {
-    const auto path = variableOf(setup, context, "LOG_PLUGIN");
+    const auto path = ruleVariables(setup, context)(hookLogVariable);
     if (!path || path->empty()) {
         return {};
     }
@@ -137,7 +136,7 @@ void updateLibraries(int root, const RuleLog& file, const HookLogger& log) {
 }
 
 void applyModules(const HookSetup& setup, HookContext& context, const HookLogger& log) {
-    const auto directory = modulesDirectory(setup, context);
+    const auto directory = modulesDirectory(setup);
     const auto file = openRuleLog(setup, context, log);
     std::vector<std::string> broken;
     const auto modules = enabledModules(setup, context, directory, [&](const std::string& message) {
@@ -174,6 +173,10 @@ void applyModules(const HookSetup& setup, HookContext& context, const HookLogger
 pid_t runtimeProcess = 0;
 
 void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& log) {
+    if (!setup.environment.find(callVariable)) {
+        log.info("Does nothing: podman-hpc has not started this container");
+        return;
+    }
     const FailureLog failures(context.rootfsPath());
     try {
         applyModules(setup, context, log);
@@ -186,7 +189,7 @@ void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& l
 
 void explain(const HookSetup& setup, const ExplainRequest& request) {
     const auto& context = request.container();
-    const auto directory = modulesDirectory(setup, context);
+    const auto directory = modulesDirectory(setup);
     const auto modules = enabledModules(setup, context, directory, [](const std::string& message) {
         printError(cat("podman_hpc_hook: ", message));
     });
@@ -217,7 +220,7 @@ int main(int argc, char** argv) {
                     {.program = "podman_hpc_hook",
                      .logName = "podman_hpc hook",
                      .usage = usage,
-                     .variables = {"PODMANHPC_MODULES_DIR", "LOG_PLUGIN"},
+                     .variables = {modulesVariable, callVariable, hookLogVariable},
                      .explain = explain,
                      .run = runAsHook});
 }

@@ -5,9 +5,9 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/path_checker.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "base/trusted_file.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 
 namespace sarus::podman_hpc {
@@ -23,20 +23,24 @@ bool isStore(const std::string& directory) {
 }  // namespace
 
 void requireTrustedModules(const std::string& directory) {
-    const bool isNodesRoot = ::geteuid() == 0 && hooks::isInitialUserNamespace();
     if (!directory.starts_with('/')) {
         throw Error(cat("PODMANHPC_MODULES_DIR is not an absolute path: ", printable(directory)));
     }
     if (!pathExists(directory)) {
         return;
     }
-    const auto opened = openTrustedDirectory(directory, isNodesRoot);
+    const auto opened = openFile(directory, O_PATH | O_DIRECTORY);
     for (auto path = pathOfDescriptor(opened.get()); path.size() > 1;) {
         if (isStore(path)) {
             throw Error(cat("PODMANHPC_MODULES_DIR is inside a store of containers: ", printable(directory)),
                         "Images must not bring modules of their own; set modules_dir");
         }
         path.resize(path.rfind('/'));
+    }
+    if (::geteuid() == 0 && hooks::isInitialUserNamespace()) {
+        PathChecker paths({.alsoTrusted = {}, .stickyParents = true});
+        paths.check(directory);
+        paths.checkTree(directory);
     }
 }
 

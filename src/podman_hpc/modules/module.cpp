@@ -324,6 +324,18 @@ std::vector<std::string> environmentArguments(const std::vector<Module>& modules
     return arguments;
 }
 
+std::string hookLogOf(const std::vector<std::string>& words) {
+    const auto sought = cat(hookLogVariable, "=/");
+    std::string path;
+    for (const auto& word : words) {
+        const auto found = word.find(sought);
+        if (found != std::string::npos && (found == 0 || word.starts_with('-'))) {
+            path = word.substr(found + sought.size() - 1);
+        }
+    }
+    return path;
+}
+
 std::vector<std::string> moduleArguments(const std::vector<Module>& modules,
                                          const std::set<std::string>& flags, const Surroundings& from,
                                          const std::vector<std::string>& words) {
@@ -344,10 +356,16 @@ std::vector<std::string> moduleArguments(const std::vector<Module>& modules,
         }
     }
     std::erase_if(names, [&](const std::string& name) { return !from.variable(name); });
+    const auto pass = [&](std::string_view name, std::string_view value) {
+        arguments.insert(arguments.end(),
+                         {"--annotation", csvField(cat(variableAnnotationPrefix, name, '=', value))});
+    };
     for (const auto& name : names) {
-        arguments.insert(
-            arguments.end(),
-            {"--annotation", csvField(cat(variableAnnotationPrefix, name, '=', *from.variable(name)))});
+        pass(name, *from.variable(name));
+    }
+    if (const auto log = hookLogOf(words); !log.empty()) {
+        names.insert(hookLogVariable);
+        pass(hookLogVariable, log);
     }
     const std::vector<std::string> passed(names.begin(), names.end());
     arguments.insert(arguments.end(), {"--annotation", cat(variablesAnnotation, '=', join(passed, " "))});

@@ -69,6 +69,13 @@ std::vector<std::string> selectionWarnings(const std::vector<Module>& modules,
 inline constexpr std::string_view variablesAnnotation = "podman_hpc.variables";
 inline constexpr std::string_view variableAnnotationPrefix = "podman_hpc.env.";
 
+/// The variable of the container that names the hook's log. The hook takes it from podman-hpc, as it takes
+/// variables in rules.
+inline constexpr const char* hookLogVariable = "LOG_PLUGIN";
+
+/// The absolute path in `-e LOG_PLUGIN=FILE` among options of Podman; "" if there is none.
+std::string hookLogOf(const std::vector<std::string>& words);
+
 /// The first line of the hook's log (LOG_PLUGIN). The hook writes only to files that begin so.
 inline constexpr std::string_view firstLogLine = "input";
 

@@ -31,7 +31,9 @@ class Attack:
         (self.outside / "ld.so.cache").write_text("the host's\n")
         (directory / "source").write_text("from the module\n")
         (directory / "libx.so.1").write_text("no library\n")
-        self.variables = {"PODMANHPC_MODULES_DIR": self.modules, "ENABLE_M": "1"}
+        self.variables = {"ENABLE_M": "1"}
+        # As in the hook file that podman-hpc writes.
+        self.settings = {"PODMANHPC_CALL": "run", "HOOK_TRUST_CONTAINER": "true", "PODMANHPC_MODULES_DIR": self.modules}
         self.annotations = {}
 
     def module(self, **rules):
@@ -39,6 +41,10 @@ class Attack:
 
     def link(self, path, target):
         (self.root / path).symlink_to(target)
+
+    def log(self, path):
+        """As podman-hpc passes `-e LOG_PLUGIN=PATH`."""
+        self.annotations = {"podman_hpc.variables": "LOG_PLUGIN", "podman_hpc.env.LOG_PLUGIN": str(path)}
 
     def snapshot(self):
         return {path: (path.lstat().st_mode, path.lstat().st_size, path.read_bytes() if path.is_file() else None) for path in self.outside.rglob("*")}
@@ -57,7 +63,8 @@ class Attack:
         script = f"mount --bind {self.root} {self.root}; {before}\n{self.program}; status=$?\nfind {self.root} -type f -exec head -vn1 {{}} +; exit $status"
         command = [*user, "unshare", *(["--user", "--map-root-user"] if self.rootless else []), "--mount", "sh", "-c", script]
         result = subprocess.run(command, input=json.dumps(state), capture_output=True, text=True, errors="replace", timeout=SECONDS, cwd="/",
-                                env={"PATH": os.environ["PATH"], "HOOK_LOG": "none", "HOME": str(self.outside), **(environment or {})})
+                                env={"PATH": os.environ["PATH"], "HOOK_LOG": "none", "HOME": str(self.outside),
+                                     **{name: str(value) for name, value in self.settings.items()}, **(environment or {})})
         assert self.snapshot() == unchanged, result.stderr
         return result
 
@@ -164,35 +171,66 @@ def test_modules_of_images_do_not_count(attack, place):
     modules = attack.store / place
     modules.mkdir(parents=True)
     (modules / "m.yaml").write_text(json.dumps({"name": "m", "env": "ENABLE_M", "bind": [f"{attack.outside}:/mnt"]}))
-    attack.variables["PODMANHPC_MODULES_DIR"] = modules
+    attack.settings["PODMANHPC_MODULES_DIR"] = modules
     result = attack.run()
     assert result.returncode == 1 and "is inside a store of containers" in result.stderr
     assert "the host's" not in result.stdout
     link = attack.directory / "link"
     link.symlink_to(modules)
-    attack.variables["PODMANHPC_MODULES_DIR"] = link
+    attack.settings["PODMANHPC_MODULES_DIR"] = link
     assert attack.run().returncode == 1
 
 
-@pytest.mark.parametrize("attack", ["root"], indirect=True)
-def test_root_takes_no_modules_of_users(attack, user):
+def test_the_container_names_no_modules(attack):
+    """Although they belong to the caller: he may have unpacked them beside a Containerfile."""
     attack.module(bind=[f"{attack.outside}:/mnt"])
-    os.chown(attack.modules, user.uid, user.gid)
+    attack.variables["PODMANHPC_MODULES_DIR"] = attack.modules
+    attack.settings["PODMANHPC_MODULES_DIR"] = attack.directory / "none"
+    result = attack.run()
+    assert result.returncode == 0 and "the host's" not in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("settings", [{}, {"PODMANHPC_CALL": "build"}], ids=["without podman-hpc", "build"])
+def test_annotations_of_the_image_are_not_those_of_podman_hpc(attack, settings):
+    """Podman takes over annotations of images, and podman-hpc overrides them only in `run`. Without podman-hpc nothing counts at all."""
+    attack.annotations = {"podman_hpc.hook_tool": "true", "podman_hpc.variables": "HOME SCRATCH LOG_PLUGIN", "podman_hpc.env.HOME": str(attack.outside),
+                          "podman_hpc.env.SCRATCH": str(attack.outside), "podman_hpc.env.LOG_PLUGIN": f"/tmp/sarus-log-{os.getpid()}"}
+    attack.module(bind=["$HOME:/home", "~:/tilde", "${SCRATCH}:/scratch"], copy=[f"{attack.directory}/source:/opt/copied"])
+    attack.settings = {**settings, "PODMANHPC_MODULES_DIR": attack.modules}
+    result = attack.run()
+    assert result.returncode == 0 and "the host's" not in result.stdout, result.stderr
+    assert not pathlib.Path(attack.annotations["podman_hpc.env.LOG_PLUGIN"]).exists()
+    assert ("from the module" in result.stdout.partition("/opt/copied")[2]) == bool(settings)
+
+
+@pytest.mark.parametrize("attack", ["root"], indirect=True)
+@pytest.mark.parametrize("name", [".", "m.yaml", ".."])
+def test_root_takes_no_modules_of_users(attack, user, name):
+    attack.module(bind=[f"{attack.outside}:/mnt"])
+    os.chown(attack.modules / name, user.uid, user.gid)
     result = attack.run()
     assert result.returncode == 1 and "the host's" not in result.stdout
 
 
 @pytest.mark.parametrize("name", ["outside/file", "outside/new", "outside/directory", "outside/link", "outside/none/new", "outside/fifo", "outside/empty"])
 def test_the_log_overwrites_no_file_and_appears_nowhere_unasked(attack, name):
-    """An image can set LOG_PLUGIN. A script in somebody's home would run its text."""
+    """A script in somebody's home would run its text."""
     attack.module()
     (attack.outside / "link").symlink_to("file")
     os.mkfifo(attack.outside / "fifo")
     (attack.outside / "empty").touch()
     os.chmod(attack.outside, 0o755)
-    attack.variables["LOG_PLUGIN"] = attack.directory / name
+    attack.log(attack.directory / name)
     result = attack.run()
     assert result.returncode == 0 and "LOG_PLUGIN" in result.stderr
+
+
+def test_an_image_names_no_log(attack):
+    attack.module()
+    log = pathlib.Path(tempfile.mktemp(prefix="sarus-log-", dir="/tmp"))
+    attack.variables["LOG_PLUGIN"] = log
+    assert attack.run().returncode == 0
+    assert not log.exists()
 
 
 def test_the_log_follows_no_link_in_tmp(attack):
@@ -200,7 +238,7 @@ def test_the_log_follows_no_link_in_tmp(attack):
     log = pathlib.Path(tempfile.mktemp(prefix="sarus-log-", dir="/tmp"))
     try:
         log.symlink_to(attack.outside / "new")
-        attack.variables["LOG_PLUGIN"] = log
+        attack.log(log)
         assert attack.run().returncode == 0
         log.unlink()
         attack.run()
