@@ -104,18 +104,24 @@ void provideConfigHome(const Settings& settings, const std::string& squashDir, c
 
 void requireOwnDirectory(const std::string& path, uid_t uid, mode_t mode) {
     const auto* const hint = "Choose another directory in podman_hpc.yaml or by variables PODMANHPC_...";
-    try {
-        createDirectories(path, mode);
-    } catch (Error& error) {
-        throw error.setHint(hint);
-    }
     bool parentIsPublic = false;
     for (auto end = path.find('/', 1);; end = path.find('/', end + 1)) {
         const auto part = path.substr(0, end);
         struct stat status {};
-        checkErrno(::lstat(part.c_str(), &status), cat("Failed to examine ", printable(part)));
+        // Looks before it makes anything below: a link of another user could lead anywhere.
+        if (::lstat(part.c_str(), &status) != 0) {
+            try {
+                createDirectories(part, mode);
+            } catch (Error& error) {
+                throw error.setHint(hint);
+            }
+            checkErrno(::lstat(part.c_str(), &status), cat("Failed to examine ", printable(part)));
+        }
         if (parentIsPublic && status.st_uid != uid && status.st_uid != 0) {
             throw Error(cat("User ", status.st_uid, " owns ", printable(part)), hint);
+        }
+        if (!isDirectory(part)) {
+            throw Error(cat(printable(part), " is not a directory"), hint);
         }
         parentIsPublic = S_ISDIR(status.st_mode) && (status.st_mode & S_IWOTH) != 0;
         if (end == std::string::npos) {

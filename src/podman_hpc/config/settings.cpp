@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/file_io.hpp"
+#include "base/private_directory.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/config/template_text.hpp"
@@ -58,8 +59,12 @@ std::string defaultMountProgram(const std::string& prefix) {
     return wrapper.empty() ? onPath("fuse-overlayfs") : wrapper;
 }
 
+/// The caller's directory for everything that no setting places elsewhere.
+std::string ownDirectory(const Surroundings& from) {
+    return cat("/tmp/", chooseOwnDirectory("/tmp", cat(from.uid, "_hpc"), from.uid));
+}
+
 std::vector<std::string> builtIn(Key key, const Surroundings& from) {
-    const auto own = cat("/tmp/", from.uid, "_hpc");
     switch (key) {
         case Key::podmanBin:
         case Key::mountProgram:
@@ -73,9 +78,9 @@ std::vector<std::string> builtIn(Key key, const Surroundings& from) {
         case Key::sharedRunCommand:
             return {"sleep", "infinity"};
         case Key::graphRoot:
-            return {cat(own, "/storage")};
+            return {cat(ownDirectory(from), "/storage")};
         case Key::runRoot:
-            return {own};
+            return {ownDirectory(from)};
         case Key::additionalStores:
             return {};
         case Key::hooksDir:
@@ -87,7 +92,7 @@ std::vector<std::string> builtIn(Key key, const Surroundings& from) {
         case Key::ntasksPattern:
             return {"[0-9]+"};
         case Key::configHome:
-            return {cat(own, "/config")};
+            return {cat(ownDirectory(from), "/config")};
         case Key::waitTimeout:
             return {"10"};
         case Key::waitPollInterval:
@@ -286,7 +291,7 @@ std::string squashDirectory(const Surroundings& from, const std::optional<std::s
     if (const auto scratch = from.variable("SCRATCH"); scratch && !scratch->empty()) {
         return cat(*scratch, "/storage");
     }
-    return cat("/tmp/", from.uid, "_hpc/squash");  // /tmp/storage would be one directory for all users
+    return cat(ownDirectory(from), "/squash");  // /tmp/storage would be one directory for all users
 }
 
 }  // namespace sarus::podman_hpc

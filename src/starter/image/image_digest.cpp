@@ -18,11 +18,11 @@
 #include "base/file_lock.hpp"
 #include "base/fsverity.hpp"
 #include "base/hex.hpp"
+#include "base/private_directory.hpp"
 #include "base/text.hpp"
 #include "squashfs/superblock.hpp"
 #include "starter/image/image_mount.hpp"
 #include "starter/image/loop_hints.hpp"
-#include "starter/image/private_directory.hpp"
 
 namespace sarus::starter {
 

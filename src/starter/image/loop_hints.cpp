@@ -14,8 +14,8 @@
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
 #include "base/log.hpp"
+#include "base/private_directory.hpp"
 #include "base/text.hpp"
-#include "starter/image/private_directory.hpp"
 
 namespace sarus::starter {
 

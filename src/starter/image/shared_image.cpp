@@ -26,11 +26,11 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/mounts.hpp"
+#include "base/private_directory.hpp"
 #include "base/process_tree.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "starter/image/loop_hints.hpp"
-#include "starter/image/private_directory.hpp"
 #include "starter/namespaces/user_namespace.hpp"
 
 namespace sarus::starter {

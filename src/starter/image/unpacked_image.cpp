@@ -13,9 +13,9 @@
 #include "base/file_lock.hpp"
 #include "base/log.hpp"
 #include "base/path_in_root.hpp"
+#include "base/private_directory.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
-#include "starter/image/private_directory.hpp"
 
 namespace sarus::starter {
 
@@ -81,7 +81,7 @@ UnpackedImage openUnpackedImage(int imageFd, const std::string& imagePath, const
                                 const std::string& imageBuilderPath, const Credentials& credentials) {
     struct stat image {};
     checkErrno(::fstat(imageFd, &image), cat("Failed to inspect image ", printable(imagePath)));
-    const auto own = makeOwnDirectory(tempDir, credentials.uid(), credentials.ownerUid());
+    const auto own = makeOwnDirectory(tempDir, cat("sarus-", credentials.uid()), credentials.ownerUid());
     const auto shown = cat(own.path, "/unpacked");
     const auto cache = makePrivateDirectory(own.fd.get(), "unpacked", shown, 0700, credentials.ownerUid());
 

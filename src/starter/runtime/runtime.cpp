@@ -21,9 +21,9 @@
 #include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/pipe.hpp"
+#include "base/private_directory.hpp"
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
-#include "starter/image/private_directory.hpp"
 #include "starter/runtime/stream_owners.hpp"
 
 namespace sarus::starter {
@@ -71,7 +71,7 @@ std::optional<OwnDirectory> sessionDirectory(const Credentials& credentials,
 }
 
 OwnDirectory fixedDirectory(const Credentials& credentials, const engine::SiteConfig& config) {
-    return makeOwnDirectory(config.tempDir, credentials.uid(), credentials.ownerUid());
+    return makeOwnDirectory(config.tempDir, cat("sarus-", credentials.uid()), credentials.ownerUid());
 }
 
 constexpr const char* sessionsName = "sessions";

@@ -116,6 +116,18 @@ TEST_F(PodmanFiles, ADirectoryOfSomebodyElseInAPublicOneIsRefused) {
     }
 }
 
+TEST_F(PodmanFiles, NothingIsMadeThroughALinkOfSomebodyElse) {
+    const bool isRoot = ::geteuid() == 0;
+    const auto open = directory / "public";
+    createDirectories(open);
+    createDirectories(directory / "foreign");
+    ASSERT_EQ(::chmod(open.c_str(), 01777), 0);
+    ASSERT_EQ(::symlink((directory / "foreign").c_str(), (open + "/taken").c_str()), 0);
+    ASSERT_TRUE(!isRoot || ::lchown((open + "/taken").c_str(), 61234, 61234) == 0);
+    EXPECT_THROW(requireOwnDirectory(open + "/taken/config", isRoot ? 0 : ::geteuid() + 1), Error);
+    EXPECT_FALSE(pathExists(directory / "foreign/config"));
+}
+
 TEST_F(PodmanFiles, TheUmaskSaysWhoReadsTheSquashStore) {
     const auto modeWith = [&](mode_t mask) {
         const auto store = directory / ("squash-" + std::to_string(mask));

@@ -1,4 +1,4 @@
-#include "starter/image/private_directory.hpp"
+#include "base/private_directory.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
-namespace sarus::starter {
+namespace sarus {
 
 namespace {
 
@@ -109,26 +109,38 @@ UniqueFd makeRootsDirectory(const std::string& path) {
     return makePrivateDirectory(directory.get(), path.substr(last + 1), path, 0700, 0);
 }
 
-OwnDirectory makeOwnDirectory(const std::string& tempDir, uid_t uid, uid_t owner) {
-    const auto parent = openFile(tempDir, O_PATH | O_DIRECTORY);
-    auto name = cat("sarus-", uid);
+namespace {
+
+std::string chooseIn(int parent, const std::string& tempDir, const std::string& name, uid_t owner) {
     struct stat status {};
-    const bool exists = ::fstatat(parent.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-    if (!exists || status.st_uid != owner) {
-        const auto prefix = cat(name, '-');
-        auto other = findOwn(parent.get(), prefix, owner);  // keep using it, even if the name is free again
-        if (other.empty() && exists) {
-            other = cat(prefix, randomLetters());
-            makePrivateDirectory(parent.get(), other, cat(tempDir, '/', other), 0700, owner);
-            if (auto earlier = findOwn(parent.get(), prefix, owner);
-                !earlier.empty()) {  // created by a concurrent start
-                other = std::move(earlier);
-            }
-        }
-        name = other.empty() ? name : other;
+    const bool exists = ::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+    if (exists && status.st_uid == owner) {
+        return name;
     }
-    const auto path = cat(tempDir, '/', name);
-    return {makePrivateDirectory(parent.get(), name, path, 0700, owner), path};
+    const auto prefix = cat(name, '-');
+    auto other = findOwn(parent, prefix, owner);  // keep using it, even if the name is free again
+    if (other.empty() && exists) {
+        other = cat(prefix, randomLetters());
+        makePrivateDirectory(parent, other, cat(tempDir, '/', other), 0700, owner);
+        if (auto earlier = findOwn(parent, prefix, owner);
+            !earlier.empty()) {  // created by a concurrent start
+            other = std::move(earlier);
+        }
+    }
+    return other.empty() ? name : other;
 }
 
-}  // namespace sarus::starter
+}  // namespace
+
+std::string chooseOwnDirectory(const std::string& tempDir, const std::string& name, uid_t owner) {
+    return chooseIn(openFile(tempDir, O_PATH | O_DIRECTORY).get(), tempDir, name, owner);
+}
+
+OwnDirectory makeOwnDirectory(const std::string& tempDir, const std::string& name, uid_t owner) {
+    const auto parent = openFile(tempDir, O_PATH | O_DIRECTORY);
+    const auto chosen = chooseIn(parent.get(), tempDir, name, owner);
+    const auto path = cat(tempDir, '/', chosen);
+    return {makePrivateDirectory(parent.get(), chosen, path, 0700, owner), path};
+}
+
+}  // namespace sarus

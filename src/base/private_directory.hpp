@@ -6,7 +6,7 @@
 
 #include "base/unique_fd.hpp"
 
-namespace sarus::starter {
+namespace sarus {
 
 /// Throws Error, naming the owner and the remedy, unless the open file is a directory of `owner` without any
 /// `forbidden` mode bit. `path`: for messages.
@@ -25,10 +25,13 @@ struct OwnDirectory {
     std::string path;
 };
 
-/// A user's directory below the world-writable `tempDir`: `sarus-<uid>`. If another user has taken that name:
-/// the first of the owner's directories `sarus-<uid>-<letters>`, created if missing. The letters are
-/// unpredictable, and nobody can create a directory for somebody else. `owner`: the uid as this process's
-/// user namespace shows it.
-OwnDirectory makeOwnDirectory(const std::string& tempDir, uid_t uid, uid_t owner);
+/// The name of a user's directory in the world-writable `tempDir`: `name`. If another user has taken it: the
+/// first of the owner's directories `<name>-<letters>`, created if missing. The letters are unpredictable,
+/// and nobody can create a directory for somebody else. `owner`: the uid as this process's user namespace
+/// shows it. Throws Error.
+std::string chooseOwnDirectory(const std::string& tempDir, const std::string& name, uid_t owner);
 
-}  // namespace sarus::starter
+/// The directory of that name, created if missing. Throws Error.
+OwnDirectory makeOwnDirectory(const std::string& tempDir, const std::string& name, uid_t owner);
+
+}  // namespace sarus
