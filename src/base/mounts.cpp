@@ -232,4 +232,18 @@ std::uint64_t mountIdOf(int fd) {
     throw Error(cat("Failed to find the mount of descriptor ", fd));
 }
 
+std::string whyNotByKernel(int imageFd) {
+    const auto table = cat('\n', readFile("/proc/self/mountinfo"));
+    const auto start = table.find(cat('\n', mountIdOf(imageFd), ' '));
+    if (start == std::string::npos) {
+        return "it was opened in another mount namespace";
+    }
+    const auto mounts =
+        parseMountTable(std::string_view(table).substr(start + 1, table.find('\n', start + 1) - start - 1));
+    if (mounts.size() != 1 || mounts.front().type.starts_with("fuse")) {  // "fuse", "fuse.<name>", "fuseblk"
+        return "it is on a FUSE file system";
+    }
+    return "";
+}
+
 }  // namespace sarus

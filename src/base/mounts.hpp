@@ -45,4 +45,10 @@ bool setMountReadOnly(int mountRoot, bool isReadOnly) noexcept;
 /// The mount id of the descriptor (as in /proc/self/mountinfo).
 std::uint64_t mountIdOf(int fd);
 
+/// Why the kernel must not mount the image with privileges, or "". The kernel would read from the filesystem
+/// of the image at times that others choose, and wait for the answer. So it refuses FUSE, whose server may be
+/// anybody's process, and mounts of other mount namespaces, where a user can put a FUSE filesystem below a
+/// harmless-looking one. Call it in the caller's mount namespace.
+std::string whyNotByKernel(int imageFd);
+
 }  // namespace sarus

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/mounts.hpp"
 #include "base/text.hpp"
 #include "squashfs/superblock.hpp"
 
@@ -79,7 +80,8 @@ std::optional<SquashLayer> findSquashLayer(const OverlayRequest& request) {
             constexpr mode_t othersMayWrite = 022;
             found.owner = status.st_uid;
             found.group = status.st_gid;
-            found.isRootsOwn = status.st_uid == 0 && (status.st_mode & othersMayWrite) == 0;
+            found.isRootsOwn = status.st_uid == 0 && (status.st_mode & othersMayWrite) == 0 &&
+                               whyNotByKernel(found.file.get()).empty();
         } catch (Error& error) {
             throw error.setHint(migrateAgain);
         }

@@ -16,7 +16,9 @@ struct SquashLayer {
     UniqueFd file{};
     uid_t owner = 0;
     gid_t group = 0;
-    bool isRootsOwn = false;  ///< only root can change it; in a user namespace, only its root
+    /// Only root can change it, and it is not on FUSE, whose server can claim any owner. In a user namespace:
+    /// its root.
+    bool isRootsOwn = false;
 };
 
 /// The topmost layer with a squash file beside its link (`overlay/l/LINK.squash`). A layer can also be named

@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
-#include "base/mount_table.hpp"
 #include "base/mounts.hpp"
 #include "base/path_checker.hpp"
 #include "base/path_in_root.hpp"
@@ -97,20 +96,6 @@ bool MountedImage::forgetHelper(pid_t pid) noexcept {
 
 int MountedImage::foreignServer() const noexcept {
     return shared ? shared->serverFd() : -1;
-}
-
-std::string whyNotByKernel(int imageFd) {
-    const auto table = cat('\n', readFile("/proc/self/mountinfo"));
-    const auto start = table.find(cat('\n', mountIdOf(imageFd), ' '));
-    if (start == std::string::npos) {
-        return "it was opened in another mount namespace";
-    }
-    const auto mounts =
-        parseMountTable(std::string_view(table).substr(start + 1, table.find('\n', start + 1) - start - 1));
-    if (mounts.size() != 1 || mounts.front().type.starts_with("fuse")) {  // "fuse", "fuse.<name>", "fuseblk"
-        return "it is on a FUSE file system";
-    }
-    return "";
 }
 
 bool isRootOwnedImage(int imageFd) {

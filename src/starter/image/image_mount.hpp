@@ -50,17 +50,11 @@ struct ImageMountRequest {
     /// Where the user's starters find each other's mounts, the starter's alone. Exists; privileged starters
     /// create it. "": share nothing.
     std::string sharingDirectory{};
-    std::string whyNotByKernel{};  ///< the result of whyNotByKernel()
+    std::string whyNotByKernel{};  ///< the result of whyNotByKernel() (base/mounts.hpp)
     /// With privileges: refuse what the kernel may not mount. A server of the user's could serve anything.
     bool onlyByKernel = false;
     std::chrono::seconds patience{30};  ///< maximum wait for a FUSE server
 };
-
-/// Why the kernel must not mount the image with privileges, or "". The kernel would read from the filesystem
-/// of the image at times that others choose, and wait for the answer. So it refuses FUSE, whose server may be
-/// anybody's process, and mounts of other mount namespaces, where a user can put a FUSE filesystem below a
-/// harmless-looking one. Call it in the caller's mount namespace.
-std::string whyNotByKernel(int imageFd);
 
 /// Mounts a squashfs image on a directory. Privileged: by the kernel, through a loop device shared with the
 /// node's other containers of the same file, or through sarus-squashfs, as the policy says. Rootless: through

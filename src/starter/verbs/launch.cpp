@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/mounts.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/plan_report.hpp"

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/log.hpp"
+#include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "node/apparmor.hpp"

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/fsverity.hpp"
+#include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "base/trusted_file.hpp"

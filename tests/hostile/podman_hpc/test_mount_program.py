@@ -129,6 +129,19 @@ def test_the_kernel_mounts_files_of_root(node, options):
     assert result.stdout.startswith("of the image\n") and ":1\n" not in result.stdout, result
 
 
+@pytest.mark.parametrize("node", ["root"], indirect=True)
+def test_the_kernel_mounts_no_file_that_a_server_calls_roots(node):
+    """The store is on FUSE, and the kernel would wait for its server, which may be anybody's process."""
+    outer, fuse = node.directory / "outer.squashfs", node.directory / "fuse"
+    subprocess.run(["mksquashfs", node.directory / "squash", outer, "-quiet", "-no-progress", "-all-root"], check=True, stdout=subprocess.DEVNULL)
+    fuse.mkdir()
+    node.link = fuse / "overlay/l/LINK"
+    script = f"""set -e; squashfuse {outer} {fuse}; {node.call()}; cat one/merged/file
+cat /sys/block/loop*/loop/backing_file | grep -c overlay/l/LINK.squash || true; umount one/merged; umount --lazy {fuse}"""
+    result = node.run(script, SQUASHFUSE_BIN=None)
+    assert (result.returncode, result.stdout) == (0, "of the image\n0\n"), result
+
+
 def loop_devices_of(node):
     return [name for name, file in system.loop_devices().items() if file == str(node.squash)]
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/mounts.hpp"
 #include "starter/image/image_mount.hpp"
 #include "starter/starter_sandbox.hpp"
 
