@@ -101,7 +101,7 @@ private:
 
     bool step(const std::string& component) {
         if (creation != nullptr && creation->permit) {
-            creation->permit(here());
+            creation->permit(here(), component);
         }
         // O_DIRECTORY triggers an automount.
         UniqueFd next(::openat(here(), component.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
@@ -245,6 +245,13 @@ UniqueFd createInRoot(int root, std::string_view path, EntryKind kind, const Cre
 
 std::string descriptorPath(int fd) {
     return cat("/proc/self/fd/", fd);
+}
+
+bool isSameOrBelow(std::string_view path, std::string_view directory) {
+    if (directory == "/") {
+        return true;
+    }
+    return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
 std::string pathOfDescriptor(int fd) {

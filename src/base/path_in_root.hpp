@@ -34,9 +34,9 @@ struct Creation {
     mode_t fileMode = 0644;
     uid_t owner = static_cast<uid_t>(-1);  ///< -1: not changed
     gid_t group = static_cast<gid_t>(-1);
-    /// Called before anything is looked up or created in the directory of the descriptor; throws to refuse.
-    /// May be empty.
-    std::function<void(int parent)> permit{};
+    /// Called before `name` is looked up or created in the directory of the descriptor; throws to refuse. May
+    /// be empty.
+    std::function<void(int parent, const std::string& name)> permit{};
 };
 
 /// Opens `path` (O_PATH) after creating its missing parts: directories on the way, and finally a directory or
@@ -47,6 +47,9 @@ UniqueFd createInRoot(int root, std::string_view path, EntryKind kind, const Cre
 /// The path of an open descriptor as this process sees it (/proc/self/fd). Use it for messages and
 /// comparisons, never to open it again.
 std::string pathOfDescriptor(int fd);
+
+/// Whether a path is `directory` or below it; both without `.`, `..` and empty components.
+bool isSameOrBelow(std::string_view path, std::string_view directory);
 
 /// The path "/proc/self/fd/N", for system calls that take no descriptor.
 std::string descriptorPath(int fd);

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/path_in_root.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -145,7 +146,7 @@ bool isOfTheSystem(std::string_view directory) {
     constexpr std::array<std::string_view, 9> all{"/usr",    "/etc", "/lib",  "/lib32", "/lib64",
                                                   "/libx32", "/bin", "/sbin", "/dev"};
     return std::any_of(all.begin(), all.end(),
-                       [&](std::string_view one) { return engine::isSameOrBelow(directory, one); });
+                       [&](std::string_view one) { return isSameOrBelow(directory, one); });
 }
 
 /// The mounts that the site wants in all containers of people who have such directories. They come first: any

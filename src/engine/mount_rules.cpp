@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "oci/runtime/runtime_devices.hpp"
 
@@ -23,13 +24,6 @@ std::string normalizePath(std::string_view path) {
     return cat("/", join(kept, "/"));
 }
 
-bool isSameOrBelow(std::string_view path, std::string_view directory) {
-    if (directory == "/") {
-        return true;
-    }
-    return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
-}
-
 namespace {
 
 std::string refuse(std::string_view path) {
@@ -44,16 +38,10 @@ std::string refuseBelow(std::string_view prefix) {
 
 std::optional<std::string> whyEnginesOwn(std::string_view destination) {
     const auto path = normalizePath(destination);
-    // The runtime creates device nodes in /dev with root's rights: that must never be a user's directory.
-    if (path == "/" || path == "/dev" || oci::isRuntimeDevice(path)) {
-        return refuse(path);
+    if (const auto kernels = oci::kernelDirectoryOf(path); !kernels.empty()) {
+        return refuseBelow(kernels);
     }
-    for (const std::string_view kernels : {"/proc", "/sys"}) {
-        if (isSameOrBelow(path, kernels)) {
-            return refuseBelow(kernels);
-        }
-    }
-    return std::nullopt;
+    return oci::isReserved(path) ? std::optional(refuse(path)) : std::nullopt;
 }
 
 std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::string_view destination) {

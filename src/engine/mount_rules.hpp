@@ -24,7 +24,4 @@ void checkUserMountDestination(const UserMountRules& rules, std::string_view des
 /// The absolute path without empty, `.` and `..` components ("/" for the root); `..` at the root stays there.
 std::string normalizePath(std::string_view path);
 
-/// Whether `path` is `directory` or below it; both normalised.
-bool isSameOrBelow(std::string_view path, std::string_view directory);
-
 }  // namespace sarus::engine

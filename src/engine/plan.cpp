@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/annotations.hpp"
 #include "engine/cdi.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/mount_rules.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/mount_rules.hpp"
 

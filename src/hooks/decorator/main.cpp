@@ -133,7 +133,7 @@ private:
             editor.copyFile(path, path);
             log.info(cat("Copied ", printable(path), " into the container"));
         } else {
-            editor.bind(path, path, {.readonly = true}, RootEditor::Destination::notTheKernels);
+            editor.bind(path, path, {.readonly = true});
             log.info(cat("Mounted ", printable(path), " in the container"));
         }
     }

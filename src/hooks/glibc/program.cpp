@@ -104,8 +104,7 @@ void replace(const glibc::ReplacementPlan& plan, const LibrarySearch& search, in
     bool isAdded = false;
     for (const auto& replacement : plan.replacements) {
         for (const auto& destination : replacement.destinations) {
-            editor.bind(replacement.hostPath, destination, {.readonly = true, .nodev = true},
-                        RootEditor::Destination::notTheKernels);
+            editor.bind(replacement.hostPath, destination, {.readonly = true, .nodev = true});
             log.info(cat("Mounted ", printable(replacement.hostPath), " on the container's ",
                          printable(destination)));
         }

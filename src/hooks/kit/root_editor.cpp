@@ -1,10 +1,8 @@
 #include "hooks/kit/root_editor.hpp"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +11,8 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/kernel_filesystems.hpp"
+#include "base/mount_table.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/container_view.hpp"
@@ -44,12 +44,6 @@ std::uint64_t ownDevMount(int root, std::uint64_t rootMount) {
     return isOwn ? mountIdOf(dev.get()) : rootMount;
 }
 
-void requireNotTheKernels(int file) {
-    if (isOfKernel(file)) {
-        throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the kernel"), EXDEV);
-    }
-}
-
 void copyContent(int from, int to) {
     constexpr std::size_t atOnce = 1U << 30U;
     ssize_t copied = 0;
@@ -65,10 +59,72 @@ void copyContent(int from, int to) {
 
 RootEditor::RootEditor(int rootFd)
     : root(rootFd),
-      rootStatus(statusOf(rootFd, "the root filesystem")),
       writable(rootFd),
       rootMount(mountIdOf(rootFd)),
-      devMount(ownDevMount(rootFd, rootMount)) {}
+      devMount(ownDevMount(rootFd, rootMount)),
+      rootPath(pathOfDescriptor(rootFd)) {
+    const ContainerView view;  // once, instead of for each
+    for (const std::string_view name : {"/dev", "/proc", "/sys"}) {
+        if (const auto place = findOrThrow(rootFd, std::string(name))) {
+            runtimePlaces.emplace_back(name, pathInside(place.get()));
+        }
+    }
+}
+
+/// Without links.
+std::string RootEditor::pathInside(int place) const {
+    auto path = pathOfDescriptor(place);
+    if (!isSameOrBelow(path, rootPath)) {
+        throw Error::fromErrno(cat(printable(path), " is outside of the root filesystem"), EXDEV);
+    }
+    path.erase(0, rootPath == "/" ? 0 : rootPath.size());
+    return path.empty() ? "/" : path;
+}
+
+/// The path, and what the OCI runtime would call it.
+std::vector<std::string> RootEditor::namesOf(const std::string& path) const {
+    std::vector<std::string> names{path};
+    for (const auto& [name, place] : runtimePlaces) {
+        if (place != name && isSameOrBelow(path, place)) {
+            names.push_back(cat(name, std::string_view(path).substr(place == "/" ? 0 : place.size())));
+        }
+    }
+    return names;
+}
+
+void RootEditor::requireMayCover(int place) const {
+    const auto path = pathInside(place);
+    const auto refuse = [&](std::string_view what, std::string_view whose) {
+        throw Error::fromErrno(
+            cat("nothing may be mounted on ", printable(path), ": ",
+                what == path ? "it" : cat(printable(what), " below it"), " belongs to ", whose),
+            EXDEV);
+    };
+    if (isOfKernel(place)) {
+        refuse(path, "the kernel");
+    }
+    for (const auto& name : namesOf(path)) {
+        const auto& directories = oci::runtimeDirectories;
+        if (oci::isReserved(name) ||
+            std::find(directories.begin(), directories.end(), name) != directories.end()) {
+            refuse(path, "the OCI runtime");
+        }
+    }
+    if (!S_ISDIR(statusOf(place, "the destination").st_mode)) {
+        return;
+    }
+    for (const auto& [name, other] : runtimePlaces) {
+        if (isSameOrBelow(other, path)) {
+            refuse(other, "the OCI runtime");
+        }
+    }
+    const auto above = pathOfDescriptor(place);
+    for (const auto& mount : readMountTable()) {
+        if (isKernelFilesystem(mount.type) && isSameOrBelow(mount.mountPoint, above)) {
+            refuse(mount.mountPoint.substr(rootPath.size()), "the kernel");
+        }
+    }
+}
 
 bool RootEditor::isOnOwnMount(int directory) const {
     const auto mount = mountIdOf(directory);
@@ -83,46 +139,13 @@ void RootEditor::requireOwnMount(int directory) const {
     }
 }
 
-/// Looked up once: after that only this editor changes the container's /dev.
-const std::vector<struct stat>& RootEditor::runtimesEntries() const {
-    if (!entriesOfRuntime) {
-        const ContainerView view;  // once, instead of for each device
-        const auto dev = findOrThrow(root, "/dev");
-        std::vector<struct stat> found;
-        for (const auto name : oci::runtimeDevices) {
-            struct stat status {};
-            if (dev && ::fstatat(dev.get(), std::string(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
-                found.push_back(status);
-            } else if (dev && errno != ENOENT && errno != ENOTDIR) {
-                throwErrno(cat("Failed to look up the container's /dev/", name));
-            }
+/// Runtimes take what has the name of one of their devices for the device, and open it.
+void RootEditor::requireMayCreate(int directory, const std::string& name) const {
+    for (const auto& path : namesOf(pathInside(directory))) {
+        const auto entry = cat(path == "/" ? "" : path, '/', name);
+        if (!oci::kernelDirectoryOf(path).empty() || oci::isRuntimeDevice(entry)) {
+            throw Error::fromErrno(cat(printable(entry), " belongs to the OCI runtime"), EXDEV);
         }
-        entriesOfRuntime = std::move(found);
-    }
-    return *entriesOfRuntime;
-}
-
-void RootEditor::requireNotTheRuntimes(int file, const struct stat& status) const {
-    struct statfs filesystem {};
-    checkErrno(::fstatfs(file, &filesystem), "Failed to examine the destination's filesystem");
-    const auto& entries = runtimesEntries();
-    if (filesystem.f_type == DEVPTS_SUPER_MAGIC ||
-        std::any_of(entries.begin(), entries.end(),
-                    [&](const struct stat& entry) { return isSameFile(status, entry); })) {
-        throw Error::fromErrno(cat(printable(pathOfDescriptor(file)), " belongs to the OCI runtime"), EXDEV);
-    }
-}
-
-void RootEditor::requireNotTheRuntimes(int directory, const std::string& name) const {
-    if (!oci::isRuntimeDevice(cat("/dev/", name))) {
-        return;
-    }
-    const auto dev = findOrThrow(root, "/dev");
-    struct stat devStatus {};
-    struct stat status {};
-    if (dev && ::fstat(dev.get(), &devStatus) == 0 && ::fstat(directory, &status) == 0 &&
-        isSameFile(devStatus, status)) {
-        throw Error::fromErrno(cat("/dev/", printable(name), " belongs to the OCI runtime"), EXDEV);
     }
 }
 
@@ -148,31 +171,23 @@ UniqueFd RootEditor::openDestination(const std::string& destination, bool isDire
         }
         return present;
     }
-    entriesOfRuntime.reset();  // the new entry may be one of them
     // With root's rights, because root owns the directories; never in mounts from elsewhere.
-    const Creation creation{.permit = [this](int parent) { requireOwnMount(parent); }};
+    const Creation creation{.permit = [this](int parent, const auto& name) {
+        requireOwnMount(parent);
+        requireMayCreate(parent, name);
+    }};
     return createInRoot(root, destination, isDirectory ? EntryKind::directory : EntryKind::file, creation);
 }
 
 void RootEditor::bind(const std::string& source, const std::string& destination,
-                      const BindAttributes& attributes, Destination where, UniqueFd present) const {
+                      const BindAttributes& attributes, UniqueFd present) const {
     try {
         const auto from = openFile(source, O_PATH);
         const auto sourceStatus = statusOf(from.get(), "the source");
         const auto to = openDestination(destination, S_ISDIR(sourceStatus.st_mode), std::move(present));
-        if (where == Destination::notTheKernels) {
-            requireNotTheKernels(to.get());
-        }
-        const auto targetStatus = statusOf(to.get(), "the destination");
-        if (isSameFile(targetStatus, rootStatus)) {
-            throw Error("the root directory cannot be a mount destination");
-        }
-        if (!isSameFile(sourceStatus, targetStatus)) {
-            requireNotTheRuntimes(to.get(), targetStatus);
+        if (!isSameFile(sourceStatus, statusOf(to.get(), "the destination"))) {
+            requireMayCover(to.get());
             bindMount(from.get(), to.get(), attributes);
-            if (S_ISDIR(targetStatus.st_mode)) {
-                entriesOfRuntime.reset();  // it may be /dev
-            }
         }
     } catch (Error& error) {
         error.addContext(
@@ -191,12 +206,14 @@ void RootEditor::makeDirectory(const std::string& path) const {
 }
 
 void RootEditor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& path) const {
-    const Creation creation{
-        .directoryMode = 0700, .owner = owner, .group = group, .permit = [this](int parent) {
-            requireOwnMount(parent);
-        }};
+    const Creation creation{.directoryMode = 0700,
+                            .owner = owner,
+                            .group = group,
+                            .permit = [this](int parent, const auto& name) {
+                                requireOwnMount(parent);
+                                requireMayCreate(parent, name);
+                            }};
     try {
-        entriesOfRuntime.reset();
         createInRoot(root, path, EntryKind::directory, creation);
     } catch (Error& error) {
         error.addContext(cat("Failed to make the container's directory ", printable(path)));
@@ -241,7 +258,7 @@ void RootEditor::replaceFile(std::string_view path, std::string_view content, mo
 void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mode,
                               const std::function<void(int)>& fill) const {
     requireOwnMount(directory);
-    requireNotTheRuntimes(directory, name);
+    requireMayCreate(directory, name);
     const auto temporary = cat('.', name, '-', randomLetters());
     try {
         const auto file = openFileAt(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
@@ -256,7 +273,7 @@ void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mod
 }
 
 bool RootEditor::putNewLink(int directory, const std::string& name, const std::string& text) const {
-    requireNotTheRuntimes(directory, name);
+    requireMayCreate(directory, name);
     if (::symlinkat(text.c_str(), directory, name.c_str()) == 0) {
         return true;
     }

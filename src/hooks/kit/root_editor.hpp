@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mounts.hpp"
@@ -21,24 +21,26 @@ namespace sarus::hooks {
 /// Accesses everything by descriptor inside the root. Existing entries may lie on any mount, because mounting
 /// over them changes nothing there. New entries are created only on the root filesystem itself (even if the
 /// runtime has already made it read-only), and on the container's own /dev and tmpfs mounts: other mounts
-/// belong to the host or the user. Never covers or replaces entries that the OCI runtime created in /dev
-/// (oci/runtime_devices.hpp), whatever link leads there: the runtime still has to open some of them with
-/// root's rights.
+/// belong to the host or the user. Never covers, replaces or creates what is the OCI runtime's or the
+/// kernel's (requireMayCover()), whoever named the place and whatever link leads there: the runtime still has
+/// to open some of it with root's rights, and privileged programs trust the rest.
 class RootEditor {
 public:
-    /// Where a mount may go. If the container's user or image influenced the destination, it must not be on a
-    /// kernel filesystem (proc, sysfs, cgroup), which privileged programs trust.
-    enum class Destination { any, notTheKernels };
-
     /// `rootFd` (O_PATH, not owned) is the root directory in this process's mount namespace.
     explicit RootEditor(int rootFd);
 
     /// Mounts `source`, a path of the host whose symbolic links are followed, with everything mounted below
     /// it on `destination`. Creates missing parts of the destination, owned by root. Does nothing if the
     /// destination already is the source. `present`: what findAll() has found at the destination. Throws
-    /// Error.
+    /// Error, also where requireMayCover() does.
     void bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
-              Destination where = Destination::any, UniqueFd present = {}) const;
+              UniqueFd present = {}) const;
+
+    /// Throws Error (errno EXDEV) if nothing may be mounted on this place (O_PATH) in the root: on the root
+    /// itself, /dev, what the OCI runtime makes there (oci/runtime_devices.hpp), /proc, /sys, any filesystem
+    /// of the kernel (base/kernel_filesystems.hpp), and on a directory that has one of these below it. Holds
+    /// before the runtime has mounted anything, too.
+    void requireMayCover(int place) const;
 
     /// What lies at these paths, with the rights of the container's user; empty where nothing does. Spares
     /// many calls of bind() a change of rights for each.
@@ -85,9 +87,9 @@ public:
 private:
     bool isOnOwnMount(int directory) const;
     void requireOwnMount(int directory) const;
-    const std::vector<struct stat>& runtimesEntries() const;
-    void requireNotTheRuntimes(int file, const struct stat& status) const;
-    void requireNotTheRuntimes(int directory, const std::string& name) const;
+    std::string pathInside(int place) const;
+    std::vector<std::string> namesOf(const std::string& path) const;
+    void requireMayCreate(int directory, const std::string& name) const;
     void replaceEntry(int directory, const std::string& name, mode_t mode,
                       const std::function<void(int)>& fill) const;
     bool putNewLink(int directory, const std::string& name, const std::string& text) const;
@@ -95,11 +97,12 @@ private:
     UniqueFd openDestination(const std::string& destination, bool isDirectory, UniqueFd present = {}) const;
 
     int root;
-    struct stat rootStatus;
     WritableRoot writable;
     std::uint64_t rootMount;
     std::uint64_t devMount;
-    mutable std::optional<std::vector<struct stat>> entriesOfRuntime;
+    std::string rootPath;
+    /// Where an image's links lead /dev, /proc and /sys: name and path.
+    std::vector<std::pair<std::string_view, std::string>> runtimePlaces;
 };
 
 }  // namespace sarus::hooks

@@ -1,18 +1,16 @@
 #include "hooks/kit/root_files.hpp"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
 #include "base/file_io.hpp"
+#include "base/kernel_filesystems.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/container_view.hpp"
 #include "hooks/kit/same_file.hpp"
@@ -45,14 +43,9 @@ UniqueFd openOnSameMount(int directory, const char* name) {
 }  // namespace
 
 bool isOfKernel(int fd) {
-    constexpr std::array<long, 11> kinds{PROC_SUPER_MAGIC,    SYSFS_MAGIC,    CGROUP_SUPER_MAGIC,
-                                         CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,  TRACEFS_MAGIC,
-                                         SECURITYFS_MAGIC,    PSTOREFS_MAGIC, BPF_FS_MAGIC,
-                                         BINFMTFS_MAGIC,      SELINUX_MAGIC};
     struct statfs filesystem {};
     // Do not trust a file whose filesystem is unknown.
-    return ::fstatfs(fd, &filesystem) != 0 ||
-           std::find(kinds.begin(), kinds.end(), filesystem.f_type) != kinds.end();
+    return ::fstatfs(fd, &filesystem) != 0 || isKernelFilesystem(filesystem.f_type);
 }
 
 UniqueFd tryFindInRoot(int root, std::string_view path, LastLink lastLink) {

@@ -105,9 +105,7 @@ void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& l
     const RootEditor editor(root);
     for (const auto& mount : plan.requests.mounts) {
         const auto destination = mount.destination(plan.provider);
-        editor.bind(
-            mount.request.source, destination, {.readonly = mount.request.readonly},
-            mount.hasWildcard ? RootEditor::Destination::notTheKernels : RootEditor::Destination::any);
+        editor.bind(mount.request.source, destination, {.readonly = mount.request.readonly});
         log.info(
             cat("Mounted ", printable(mount.request.source), " on the container's ", printable(destination)));
     }

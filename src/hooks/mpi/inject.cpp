@@ -65,7 +65,7 @@ void mountLibrary(const RootEditor& editor, const Injection& injection, const st
     const auto source = printable(injection.library.path);
     try {
         editor.bind(injection.library.path, destination, {.readonly = true, .nodev = true},
-                    RootEditor::Destination::notTheKernels, std::move(present));
+                    std::move(present));
     } catch (const Error& error) {
         if (!isReplacing || !isNotWritable(error)) {
             throw;

@@ -143,8 +143,7 @@ void mountUserDirectories(mps::Settings& settings, HookContext& context, uid_t l
     const auto mount = [&](int source, const std::string& shown, std::string_view variable,
                            std::string_view byDefault) {
         const auto destination = insidePath(context.containerVariable(variable), byDefault);
-        editor.bind(cat("/proc/self/fd/", source), destination, {.noexec = true},
-                    RootEditor::Destination::notTheKernels);
+        editor.bind(cat("/proc/self/fd/", source), destination, {.noexec = true});
         log.info(cat("Mounted ", printable(shown), " on the container's ", printable(destination)));
     };
     mount(directories.pipe.get(), settings.pipeDirectory, mps::pipeVariable, mps::defaultPipeDirectory);

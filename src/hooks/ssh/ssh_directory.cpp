@@ -65,12 +65,24 @@ void raiseOverride() {
     checkErrno(::syscall(SYS_capset, &header, sets.data()), "Failed to set the capabilities");
 }
 
+/// Where a link of the image may lead, and a mount would cover what must not be covered.
+UniqueFd findMountPoint(const RootEditor& editor, int root, const std::string& path) {
+    auto place = findDirectory(root, path);
+    try {
+        editor.requireMayCover(place.get());
+    } catch (Error& error) {
+        error.addContext(cat("Failed to mount on the container's ", printable(path)));
+        throw;
+    }
+    return place;
+}
+
 /// The directory's content, and over it what the hook and the container write, in memory.
 void mountOverlay(const RootEditor& editor, int root, const std::string& path, const ContainerUser& user) {
     constexpr const char* workshop = "/opt/oci-hooks/ssh/overlay";
-    const auto target = findDirectory(root, path);
+    const auto target = findMountPoint(editor, root, path);
     editor.makeDirectory(workshop);
-    mountFilesystem("tmpfs", descriptorPath(findDirectory(root, workshop).get()), "tmpfs",
+    mountFilesystem("tmpfs", descriptorPath(findMountPoint(editor, root, workshop).get()), "tmpfs",
                     MS_NOSUID | MS_NODEV, cat("mode=0700,size=64m,uid=", user.uid, ",gid=", user.gid));
     const auto memory = findDirectory(root, workshop);
     {

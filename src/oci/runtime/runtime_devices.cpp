@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/path_in_root.hpp"
+
 namespace sarus::oci {
 
 bool isRuntimeDevice(std::string_view path) {
@@ -12,6 +14,19 @@ bool isRuntimeDevice(std::string_view path) {
     path.remove_prefix(devices.size());
     const auto name = path.substr(0, path.find('/'));
     return std::find(runtimeDevices.begin(), runtimeDevices.end(), name) != runtimeDevices.end();
+}
+
+std::string_view kernelDirectoryOf(std::string_view path) {
+    for (const std::string_view directory : {"/proc", "/sys"}) {
+        if (isSameOrBelow(path, directory)) {
+            return directory;
+        }
+    }
+    return {};
+}
+
+bool isReserved(std::string_view path) {
+    return path == "/" || path == "/dev" || isRuntimeDevice(path) || !kernelDirectoryOf(path).empty();
 }
 
 }  // namespace sarus::oci

@@ -16,14 +16,24 @@ inline constexpr std::array<std::string_view, 14> runtimeDevices{
     "null", "zero", "full", "random", "urandom", "tty",    "console",
     "ptmx", "pts",  "fd",   "stdin",  "stdout",  "stderr", "core"};
 
-/// Major and minor numbers of the entries that are devices for all programs: null, zero, full, random,
-/// urandom, tty.
+/// Major and minor numbers of the entries that are devices for all programs, the first of `runtimeDevices`:
+/// null, zero, full, random, urandom, tty.
 inline constexpr std::array<std::pair<unsigned, unsigned>, 6> usualDeviceNumbers{
     {{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}}};
 
-/// Whether a path without `.`, `..` and empty components is one of these or lies below one. Excludes the
-/// directories /dev/shm and /dev/mqueue, on which the runtime mounts: that hides their earlier content, which
-/// cannot be taken for a device.
+/// Directories in /dev on which the runtime mounts. That hides their earlier content, which cannot be taken
+/// for a device.
+inline constexpr std::array<std::string_view, 2> runtimeDirectories{"/dev/shm", "/dev/mqueue"};
+
+/// Whether a path without `.`, `..` and empty components is one of `runtimeDevices` or lies below one.
 bool isRuntimeDevice(std::string_view path);
+
+/// The directory of the kernel, /proc or /sys, which such a path is or lies below; "" if there is none.
+std::string_view kernelDirectoryOf(std::string_view path);
+
+/// Whether only the OCI runtime and the kernel decide what is at such a path: the root, /dev, runtime
+/// devices, and everything at or below /proc and /sys. The runtime creates device nodes in /dev with root's
+/// rights: that must never be a user's directory.
+bool isReserved(std::string_view path);
 
 }  // namespace sarus::oci

@@ -108,7 +108,7 @@ void RuleRunner::place(const Placement& placement, bool isBind) {
     }
     log.line(cat("\t\t", isBind ? "bind: " : "copy: ", source, " to ", target));
     if (isBind) {
-        editor.bind(source, target, {}, hooks::RootEditor::Destination::notTheKernels);
+        editor.bind(source, target, {});
     } else {
         copy(source, target);
     }

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/mounts.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/mount_rules.hpp"
 #include "node/selinux.hpp"
@@ -78,7 +79,7 @@ ContainerTree::Source ContainerTree::openSource(const std::string& path, engine:
     }
     auto source = credentials.asUser(open);
     // Mounting it in itself repeatedly would give the container any number of mounts.
-    if (asUserAlone && source.fd && engine::isSameOrBelow(pathOfDescriptor(source.fd.get()), rootPath)) {
+    if (asUserAlone && source.fd && isSameOrBelow(pathOfDescriptor(source.fd.get()), rootPath)) {
         throw Error("the source is a part of the container itself");
     }
     return source;
@@ -102,7 +103,7 @@ UniqueFd ContainerTree::openDestination(const std::string& path, EntryKind kind)
     }
     const Creation creation{.owner = credentials.ownerUid(),
                             .group = credentials.ownerGid(),
-                            .permit = [this](int parent) { requireOwnMount(parent); }};
+                            .permit = [this](int parent, const auto&) { requireOwnMount(parent); }};
     UniqueFd fd = createInRoot(root, path, kind, creation);
     requireOwnMount(fd.get());
     return fd;
@@ -110,7 +111,7 @@ UniqueFd ContainerTree::openDestination(const std::string& path, EntryKind kind)
 
 std::string ContainerTree::pathInside(int resolved) const {
     auto path = pathOfDescriptor(resolved);
-    if (!engine::isSameOrBelow(path, rootPath)) {
+    if (!isSameOrBelow(path, rootPath)) {
         // Cannot happen, but the steps below rely on it.
         throw Error(cat(printable(path), " is outside of the root filesystem"));
     }
@@ -261,7 +262,7 @@ void ContainerTree::createHome(const std::string& path) const {
         }
         const Creation creation{.owner = credentials.ownerUid(),
                                 .group = credentials.ownerGid(),
-                                .permit = [this](int parent) { requireOwnMount(parent); }};
+                                .permit = [this](int parent, const auto&) { requireOwnMount(parent); }};
         createInRoot(root, path, EntryKind::directory, creation);
     } catch (const Error& error) {
         logInfo("Rootfs", cat("The home directory ", printable(path), " is not created: ", error.what()));

@@ -176,10 +176,13 @@ TEST_P(PathInRoot, CreationAsksForPermissionInEveryDirectoryItSearches) {
     run([&](int root) {
         std::vector<std::string> parents;
         Creation creation;
-        creation.permit = [&](int parent) { parents.push_back(pathOfDescriptor(parent)); };
+        creation.permit = [&](int parent, const std::string& name) {
+            parents.push_back(cat(pathOfDescriptor(parent), ": ", name));
+        };
         createInRoot(root, "/a/new/newer", EntryKind::directory, creation);
-        EXPECT_EQ(parents, (std::vector<std::string>{inside(""), inside("/a"), inside("/a/new")}));
-        creation.permit = [](int) { throw Error("no"); };
+        EXPECT_EQ(parents,
+                  (std::vector<std::string>{inside(": a"), inside("/a: new"), inside("/a/new: newer")}));
+        creation.permit = [](int, const std::string&) { throw Error("no"); };
         EXPECT_THROW(createInRoot(root, "/a/other", EntryKind::directory, creation), Error);
         EXPECT_FALSE(pathExists(inside("/a/other")));
         // Whoever is refused does not learn what is there.

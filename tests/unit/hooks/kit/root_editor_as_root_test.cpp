@@ -7,9 +7,12 @@
 
 #include <cerrno>
 
+#include "base/directory.hpp"
 #include "base/isolated_process.hpp"
+#include "base/text.hpp"
 #include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/root_fixture.hpp"
+#include "oci/runtime/runtime_devices.hpp"
 
 namespace sarus::hooks {
 namespace {
@@ -192,6 +195,13 @@ TEST(RootEditorBindAsRoot, WhatTheRuntimeMadeInDevIsNeitherCoveredNorReplaced) {
             EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", destination, {}); }), EXDEV)
                 << destination;
         }
+        createDirectories(place / "dev/shm");
+        createDirectories(place.host / "directory");
+        for (const auto* destination : {"/dev", "/lib", "/dev/shm", "/"}) {
+            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "directory", destination, {}); }), EXDEV)
+                << destination;
+        }
+        EXPECT_FALSE(pathExists(place / "dev/zero")) << "what is refused leaves nothing behind";
         EXPECT_EQ(errnoOf([&] { editor.copyFile(place.host / "file", "/lib/null"); }), EXDEV);
         EXPECT_EQ(errnoOf([&] { editor.link("/lib", {"null"}, "/dev"); }), EXDEV);
         struct stat status {};
@@ -211,7 +221,7 @@ TEST(RootEditorBindAsRoot, KindsMustAgreeAndTheRootItselfIsNoDestination) {
         const RootEditor editor(place.root.get());
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/directory", {}); }), EISDIR);
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host.path(), "/present", {}); }), ENOTDIR);
-        EXPECT_NE(errnoOf([&] { editor.bind(place.host.path(), "/directory/..", {}); }), 0);
+        EXPECT_EQ(errnoOf([&] { editor.bind(place.host.path(), "/directory/..", {}); }), EXDEV);
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "missing", "/new", {}); }), ENOENT);
         EXPECT_FALSE(pathExists(place / "new")) << "a source that is missing leaves nothing behind";
     });
@@ -229,23 +239,83 @@ TEST(RootEditorBindAsRoot, WhatIsThereAlreadyIsNotMountedAgain) {
     });
 }
 
-TEST(RootEditorBindAsRoot, FilesystemsOfTheKernelAreOutOfReachForDestinationsOfTheContainer) {
+TEST(RootEditorBindAsRoot, NoFilesystemOfTheKernelIsCoveredOrGetsEntries) {
     inMountNamespace([] {
         const Place place;
         place.host.write("file", "text");
-        createDirectories(place / "proc");
-        ASSERT_EQ(::mount("proc", (place / "proc").c_str(), "proc", 0, nullptr), 0);
-        ASSERT_EQ(::symlink("/proc/sys/kernel", (place / "innocent").c_str()), 0);
+        createDirectories(place.host / "directory");
+        for (const auto* type : {"proc", "sysfs", "devpts", "mqueue"}) {
+            createDirectories(place / cat("deep/", type));
+            ASSERT_EQ(::mount(type, (place / cat("deep/", type)).c_str(), type, 0, nullptr), 0) << type;
+        }
+        ASSERT_EQ(::symlink("/deep/proc/sys/kernel", (place / "innocent").c_str()), 0);
+        ASSERT_EQ(::symlink("/", (place / "up").c_str()), 0);
         const RootEditor editor(place.root.get());
-        constexpr auto limited = RootEditor::Destination::notTheKernels;
-        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/proc/self/attr/exec", {}, limited); }),
-                  EXDEV);
-        EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/innocent/hostname", {}, limited); }),
-                  EXDEV);
-        editor.bind(place.host / "file", "/opt/file", {}, limited);
+        const auto before = readFile("/proc/self/mountinfo");
+        for (const auto* destination : {"/deep/proc/version", "/innocent/hostname", "/deep/proc/new",
+                                        "/deep/mqueue/new", "/deep/devpts/ptmx"}) {
+            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", destination, {}); }), EXDEV)
+                << destination;
+        }
+        for (const auto* destination :
+             {"/deep/proc", "/deep/sysfs", "/deep/devpts", "/deep/mqueue", "/deep/proc/sys", "/innocent",
+              "/deep", "/deep/../up/deep", "/", "/up", "/deep/mqueue/new"}) {
+            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "directory", destination, {}); }), EXDEV)
+                << destination;
+        }
+        EXPECT_EQ(errnoOf([&] { editor.link("/deep/mqueue", {"link"}, "/up"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.replaceFile("/deep/mqueue/file", "text", 0644); }), EXDEV);
+        EXPECT_EQ(readFile("/proc/self/mountinfo"), before);
+        editor.bind(place.host / "file", "/opt/file", {});
         EXPECT_EQ(readFile(place / "opt/file"), "text");
-        editor.bind(place.host / "file", "/proc/version", {});
-        EXPECT_EQ(readFile(place / "proc/version"), "text") << "an administrator may";
+    });
+}
+
+/// As for hooks in front of the OCI runtime, which then mounts there and makes the devices.
+TEST(RootEditorBindAsRoot, PlacesOfTheRuntimeAreFreeBeforeItStarts) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("file", "text");
+        createDirectories(place.host / "directory");
+        for (const auto* directory : {"dev", "proc", "elsewhere/kernel", "usr"}) {
+            createDirectories(place / directory);
+        }
+        mountTmpfs(place / "dev");
+        ASSERT_EQ(::symlink("elsewhere/kernel", (place / "sys").c_str()), 0);
+        ASSERT_EQ(::symlink("/dev", (place / "lib").c_str()), 0);
+        ASSERT_EQ(::symlink("../proc", (place / "usr/lib").c_str()), 0);
+        const RootEditor editor(place.root.get());
+        const auto before = readFile("/proc/self/mountinfo");
+        for (const auto* destination :
+             {"/", "/dev", "/lib", "/dev/pts", "/lib/pts", "/dev/shm", "/lib/mqueue", "/proc", "/proc/sys",
+              "/usr/lib", "/usr/lib/self", "/sys", "/sys/fs/cgroup", "/elsewhere/kernel", "/elsewhere"}) {
+            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "directory", destination, {}); }), EXDEV)
+                << destination;
+        }
+        for (const auto* destination : {"/dev/null", "/lib/zero", "/dev/core", "/dev/fd/0", "/dev/pts/ptmx",
+                                        "/proc/x", "/usr/lib/x", "/sys/x", "/elsewhere/kernel/x"}) {
+            EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", destination, {}); }), EXDEV)
+                << destination;
+            EXPECT_EQ(errnoOf([&] { editor.copyFile(place.host / "file", destination); }), EXDEV)
+                << destination;
+        }
+        EXPECT_EQ(errnoOf([&] { editor.link("/lib", {"tty"}, "/usr"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.link("/usr/lib", {"x"}, "/usr"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.replaceLink("/dev/stdin", "/usr"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.makeDirectory("/proc/sys"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.makeDirectoryOf(1, 1, "/dev/pts/x"); }), EXDEV);
+        EXPECT_EQ(readFile("/proc/self/mountinfo"), before);
+        for (const auto name : oci::runtimeDevices) {
+            EXPECT_FALSE(pathExists(place / cat("dev/", name))) << name;
+        }
+        for (const auto* directory : {"proc", "elsewhere/kernel"}) {
+            Directory entries(place / directory);
+            const char* const name = entries.next();
+            EXPECT_EQ(name, nullptr) << directory << '/' << name;
+        }
+        editor.bind(place.host / "file", "/dev/kgni0", {});
+        editor.bind(place.host / "file", "/lib/infiniband/uverbs0", {});
+        EXPECT_EQ(readFile(place / "dev/infiniband/uverbs0"), "text");
     });
 }
 
@@ -280,8 +350,8 @@ TEST(RootEditorBindAsRoot, DestinationsMayBeFoundTogether) {
         ASSERT_EQ(found.size(), 2U);
         EXPECT_TRUE(found[0]);
         EXPECT_FALSE(found[1]);
-        editor.bind(place.host / "one", "/a", {}, RootEditor::Destination::any, std::move(found[0]));
-        editor.bind(place.host / "two", "/new/b", {}, RootEditor::Destination::any, std::move(found[1]));
+        editor.bind(place.host / "one", "/a", {}, std::move(found[0]));
+        editor.bind(place.host / "two", "/new/b", {}, std::move(found[1]));
         EXPECT_EQ(readFile(place / "a", 100), "host 1");
         EXPECT_EQ(readFile(place / "new/b", 100), "host 2");
     });
