@@ -4,13 +4,14 @@
 
 /// The protocol between the starter and its program sarus-hook, which runs in front of each hook. It is
 /// called as
-///   sarus-hook MODE INDEX TIMEOUT LOG|DESCRIPTION PROGRAM [ARGUMENT...]
-/// INDEX: of the hook in the plan. TIMEOUT: seconds, 0 for no limit. LOG: the FIFO to the starter; the hook's
-/// standard output goes to the FIFO with `outputSuffix`.
+///   sarus-hook MODE INDEX ROOT|TIMEOUT LOG|DESCRIPTION PROGRAM [ARGUMENT...]
+/// INDEX: of the hook in the plan. ROOT: the container's root directory where hooks work in it, whose /dev
+/// they must leave alone; 0 for none. TIMEOUT, for the other modes: seconds, 0 for no limit. LOG: the FIFO to
+/// the starter; the hook's standard output goes to the FIFO with `outputSuffix`.
 namespace sarus::hook_contracts::wrapper {
 
-inline constexpr const char* become = "exec";   ///< reports to LOG that the hook begins, and becomes it
-inline constexpr const char* asChild = "fork";  ///< like `become`, but the hook is a child
+inline constexpr const char* alone = "run";     ///< reports to LOG that the hook begins, and runs it
+inline constexpr const char* asChild = "fork";  ///< the same inside crun's process of the container
 /// Like `asChild` for several hooks in turn, until one fails. Behind LOG each has its INDEX, the number of
 /// its words (WORDS), PROGRAM and ARGUMENTs; its variables begin with "INDEX:".
 inline constexpr const char* inTurn = "in-turn";

@@ -205,7 +205,7 @@ def test_wrapper_changes_nothing_that_a_hook_can_see(installed, tmp_path, size):
     script = 'echo "$0 $* $(pwd) $(env | sort | tr "\\n" " ") $(ls -C /proc/self/fd) $(wc -c | tr -d " ")"; exit 7'
     os.mkfifo(tmp_path / "log")
     log = os.open(tmp_path / "log", os.O_RDWR | os.O_NONBLOCK)
-    result = subprocess.run([installed / "libexec" / "sarus-hook", "exec", "3", "0", tmp_path / "log", "/bin/sh", "name", "-c", script, "zero", "a b"],
+    result = subprocess.run([installed / "libexec" / "sarus-hook", "run", "3", "0", tmp_path / "log", "/bin/sh", "name", "-c", script, "zero", "a b"],
                             input=state, capture_output=True, env={"ONLY": "this"}, cwd=tmp_path, timeout=20)
     assert result.returncode == 7, result.stderr
     # sh adds PWD; ls has the directory that it reads open

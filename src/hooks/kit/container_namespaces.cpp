@@ -57,6 +57,20 @@ bool enterNamespace(pid_t pid, NamespaceKind kind) {
     return true;
 }
 
+UniqueFd topOfContainer(pid_t pid) {
+    auto own = openFile("/", O_PATH | O_DIRECTORY);
+    if (!isInOtherNamespace(pid, NamespaceKind::mount)) {
+        return own;
+    }
+    auto theirs = openFile(cat("/proc/", pid, "/root"), O_PATH | O_DIRECTORY);
+    if (!isSameFile(statusOf(own.get(), "/"), statusOf(theirs.get(), "the container's /"))) {
+        throw Error("The container has its own root directory already",
+                    "Hooks that change the root filesystem support the stages prestart, createRuntime and "
+                    "createContainer");
+    }
+    return theirs;
+}
+
 bool isInitialUserNamespace() {
     const auto map = splitWords(readFile("/proc/self/uid_map", 1U << 16U));
     return map == std::vector<std::string>{"0", "0", "4294967295"};

@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include "base/unique_fd.hpp"
+
 namespace sarus::hooks {
 
 /// Namespaces of a container that a hook may need to enter.
@@ -20,6 +22,10 @@ bool enterNamespace(pid_t pid, NamespaceKind kind);
 
 /// Whether enterNamespace() would change the namespace.
 bool isInOtherNamespace(pid_t pid, NamespaceKind kind);
+
+/// `/` of the container's mount namespace (O_PATH), which this process need not enter. It must still be the
+/// host's: if the container has its own, the user decides where a path leads. Throws Error.
+UniqueFd topOfContainer(pid_t pid);
 
 /// Whether /proc shows this process's own pid namespace. It does not if a runtime has put the hook into the
 /// container's new pid namespace while the host's /proc is still visible. Throws Error if /proc is missing.

@@ -39,22 +39,6 @@ std::string podmanBundle(const oci::ContainerState& state) {
     return cat(driver, "-containers/", state.id, "/userdata");
 }
 
-/// `/` of the container's mount namespace, opened before anybody enters it. It must still be the host's: if
-/// the container has its own, the user decides where a path leads.
-UniqueFd topOfContainer(pid_t pid) {
-    auto own = openFile("/", O_PATH | O_DIRECTORY);
-    if (!isInOtherNamespace(pid, NamespaceKind::mount)) {
-        return own;
-    }
-    auto theirs = openFile(cat("/proc/", pid, "/root"), O_PATH | O_DIRECTORY);
-    if (!isSameFile(statusOf(own.get(), "/"), statusOf(theirs.get(), "the container's /"))) {
-        throw Error("The container has its own root directory already",
-                    "Hooks that change the root filesystem support the stages prestart, createRuntime and "
-                    "createContainer");
-    }
-    return theirs;
-}
-
 }  // namespace
 
 HookContext::HookContext() = default;

@@ -1,16 +1,18 @@
-// sarus-hook exec|fork|mark|wait INDEX TIMEOUT LOG [PROGRAM [ARGUMENT...]]
-// sarus-hook in-turn|early 0 0 LOG INDEX WORDS PROGRAM [ARGUMENT...] [INDEX WORDS PROGRAM [ARGUMENT...]]...
+// sarus-hook run|fork INDEX ROOT LOG PROGRAM [ARGUMENT...]
+// sarus-hook mark|wait INDEX TIMEOUT LOG [PROGRAM [ARGUMENT...]]
+// sarus-hook in-turn|early 0 ROOT LOG [INDEX WORDS PROGRAM [ARGUMENT...]]...
 // sarus-hook inside INDEX TIMEOUT DESCRIPTION PROGRAM [ARGUMENT...]
 // sarus-hook devices INDEX TIMEOUT CGROUP RULES
 //
 // Runs in front of each hook that an OCI runtime starts. It reads the container's state to the end, because
 // the runtimes fail with a broken pipe if a hook ignores it. The first argument selects what it does:
-// - exec: reports to the starter, through the FIFO LOG, which hook of the plan is about to run, and becomes
-//   it. Process, environment, directory, timeout and exit status are the hook's own.
-// - fork: like exec, but the hook is a child: for crun's createContainer hooks (see endParent()).
+// - run: reports to the starter, through the FIFO LOG, which hook of the plan is about to run, and runs it.
+//   Environment, directory and exit status are the hook's own. Fails if the hook has changed the container's
+//   /dev below ROOT (hooks/kit/dev_guard.hpp), unless ROOT is 0 or this process is not the node's root.
+// - fork: the same for crun's createContainer hooks (see endParent()).
 // - in-turn: like fork, for several hooks, each with its variables only ("INDEX:NAME=VALUE"). Stops at the
 //   first that fails. Spares the OCI runtime a process for each.
-// fork and in-turn do not start the programs of the hooks that are linked in (linked_hook.hpp).
+// These three do not start the programs of the hooks that are linked in (linked_hook.hpp).
 // - early: like in-turn, for linked hooks in front of the OCI runtime. The starter, which runs them itself,
 //   watches the time, so they need no child.
 // - mark: runs no hook; reports that all hooks on the host that precede the command have run.
@@ -42,8 +44,12 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "hook_contracts/callers_settings.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
+#include "hooks/kit/container_namespaces.hpp"
+#include "hooks/kit/dev_guard.hpp"
 #include "starter/hook/linked_hook.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -152,6 +158,15 @@ void keepState() {
     }
     ::lseek(file, 0, SEEK_SET);
     becomeInput(file);
+}
+
+std::string stateText() {
+    if (!isInFile) {
+        return {buffer, stateSize};
+    }
+    auto text = sarus::readAll(STDIN_FILENO, largestState, "the container's state");
+    ::lseek(STDIN_FILENO, 0, SEEK_SET);
+    return text;
 }
 
 /// Lets the next hook read the state, too.
@@ -298,6 +313,30 @@ void endParent(pid_t parent, const sigset_t& blocked) {
     }
 }
 
+/// What hooks must not change; empty where there is nothing to lose.
+using Guard = std::optional<hooks::DevGuard>;
+
+/// `isInside`: whether this process is in the container's mount namespace, or that is not there yet.
+Guard guardDev(const char* root, bool isInside) {
+    if (*root != '/' || ::geteuid() != 0 || !hooks::isInitialUserNamespace()) {
+        return {};
+    }
+    return hooks::DevGuard(root, isInside ? std::string() : stateText());
+}
+
+/// `status` of the hook PROGRAM, or a failure if it has changed what it must not.
+int checked(const Guard& guard, const char* program, int status) {
+    try {
+        if (guard && status == 0) {
+            guard->check();
+        }
+        return status;
+    } catch (const sarus::Error& error) {
+        ::dprintf(STDERR_FILENO, "sarus-hook: after %s: %s\n", program, error.what());
+        return W_EXITCODE(1, 0);
+    }
+}
+
 /// One of several hooks that run in turn.
 struct Turn {
     const char* index = nullptr;
@@ -337,7 +376,7 @@ std::vector<char*> variablesOf(const char* index, char** all) {
 }
 
 /// The wait status of the first hook that fails; 0 if none does.
-int runInTurn(int log, std::vector<Turn> turns, bool isWatched) {
+int runInTurn(int log, std::vector<Turn> turns, const Guard& guard, bool isWatched) {
     char** const all = environ;
     std::vector<char*> own;
     const auto begin = [&](const Turn& turn) {
@@ -359,6 +398,7 @@ int runInTurn(int log, std::vector<Turn> turns, bool isWatched) {
             for (auto turn = some.begin(); status == 0 && turn != some.end(); ++turn) {
                 begin(*turn);
                 status = hooks::runHook(wordsOf(argumentsOf(turn->command.data())), *turn->linked);
+                status = checked(guard, turn->command[0], status) == 0 ? 0 : std::max(status, 1);
             }
             return status;
         };
@@ -372,7 +412,7 @@ int runInTurn(int log, std::vector<Turn> turns, bool isWatched) {
             turn = other;
         } else {
             begin(*turn);
-            status = run(0, turn->command.data());
+            status = checked(guard, turn->command[0], run(0, turn->command.data()));
             ++turn;
         }
     }
@@ -424,10 +464,10 @@ int makeDeviceRules(const char* cgroup, const char* rules) {
 int main(int argc, char** argv) {
     const auto is = [&](const char* how) { return argc > 5 && ::strcmp(argv[1], how) == 0; };
     const bool mark = argc == 5 && ::strcmp(argv[1], wrapper::mark) == 0;
-    if (!mark && !is(wrapper::become) && !is(wrapper::asChild) && !is(wrapper::wait) &&
-        !is(wrapper::inTurn) && !is(wrapper::early) && !is(wrapper::inside) && !is(wrapper::devices)) {
+    if (!mark && !is(wrapper::alone) && !is(wrapper::asChild) && !is(wrapper::wait) && !is(wrapper::inTurn) &&
+        !is(wrapper::early) && !is(wrapper::inside) && !is(wrapper::devices)) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-hook exec|fork|in-turn|early|mark|wait|inside|devices INDEX TIMEOUT "
+                  "usage: sarus-hook run|fork|in-turn|early|mark|wait|inside|devices INDEX ROOT|TIMEOUT "
                   "LOG|DESCRIPTION|CGROUP "
                   "[PROGRAM|RULES "
                   "[ARGUMENT...]]\n");
@@ -456,16 +496,19 @@ int main(int argc, char** argv) {
     if (!several) {
         tell(log, wrapper::begins, argv[2], 0);
     }
-    if (several || is(wrapper::asChild)) {
-        const int status =
-            several ? runInTurn(log, parseTurns({argv + 5, argv + argc}), early) : runHook(argv + 5);
-        if (status != 0 && !early) {
-            endParent(parent, blocked);
-        }
-        ::_exit(shellStatus(status));  // spares the destructors of the linked hooks' libraries
+    if (mark) {
+        return 0;
     }
-    if (!mark) {
-        execute(argv + 5);
+    int status = W_EXITCODE(1, 0);
+    try {
+        const auto guard = guardDev(argv[3], !is(wrapper::alone));
+        status = several ? runInTurn(log, parseTurns({argv + 5, argv + argc}), guard, early)
+                         : checked(guard, argv[5], runHook(argv + 5));
+    } catch (const sarus::Error& error) {
+        ::dprintf(STDERR_FILENO, "sarus-hook: %s\n", error.what());
     }
-    return 0;
+    if (status != 0 && !early && !is(wrapper::alone)) {
+        endParent(parent, blocked);
+    }
+    ::_exit(shellStatus(status));  // spares the destructors of the linked hooks' libraries
 }

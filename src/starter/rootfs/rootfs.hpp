@@ -49,6 +49,7 @@ public:
     const std::string& bundleDir() const noexcept { return bundle; }
     /// `root.path` of config.json, relative to bundleDir().
     const std::string& rootFolder() const noexcept { return folder; }
+    std::string rootPath() const { return bundle + '/' + folder; }
     /// The root directory of the container (O_PATH).
     int rootFd() const noexcept { return root.get(); }
     /// One rule for each device of the plan, in its order.

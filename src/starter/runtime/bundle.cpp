@@ -215,7 +215,8 @@ std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
     if (hasHooksInside(request.plan)) {
         bringHelper(request.hookWrapper, hookWrapperInside, request);
     }
-    config.hooks = wrapHooks(request.plan, request.early, request.hookWrapper, request.runtime.kind);
+    config.hooks = wrapHooks(request.plan, request.early, {request.hookWrapper, request.rootfs.rootPath()},
+                             request.runtime.kind);
     const std::string rulesPath = cat(request.rootfs.bundleDir(), "/device-rules");
     if (request.runcDevices) {
         addDeviceHook(config, request, rulesPath);

@@ -142,7 +142,7 @@ bool hasHooksInside(const engine::ContainerPlan& plan) {
 namespace {
 
 /// `index`: position of the hook in the plan.
-oci::RuntimeHook wrap(const engine::ContainerPlan& plan, std::size_t index, const std::string& program,
+oci::RuntimeHook wrap(const engine::ContainerPlan& plan, std::size_t index, const HookWrapper& by,
                       engine::OciRuntime runtime) {
     const auto& planned = plan.hooks[index];
     auto hook = planned.hook;
@@ -152,15 +152,17 @@ oci::RuntimeHook wrap(const engine::ContainerPlan& plan, std::size_t index, cons
     const auto* const mode = late     ? wrapper::wait
                              : inside ? wrapper::inside
                              : child  ? wrapper::asChild
-                                      : wrapper::become;
+                                      : wrapper::alone;
     std::vector<std::string> arguments{"sarus-hook",
                                        mode,
                                        cat(index),
-                                       cat(late ? hook.timeout.value_or(0) : 0),
+                                       late     ? cat(hook.timeout.value_or(0))
+                                       : inside ? "0"
+                                                : by.root,
                                        inside ? describe(planned) : plan.hookOutput,
                                        hook.path};
     arguments.insert(arguments.end(), hook.args.begin(), hook.args.end());
-    hook.path = inside ? hookWrapperInside : program;
+    hook.path = inside ? hookWrapperInside : by.program;
     hook.args = std::move(arguments);
     if (late) {
         hook.timeout.reset();
@@ -177,8 +179,10 @@ bool mayShareProcess(const oci::RuntimeHook& hook) {
 /// One call of sarus-hook for several hooks that wrap() has made.
 oci::RuntimeHook joinHooks(std::span<const oci::RuntimeHook> hooks, const char* mode) {
     const auto& first = hooks.front();
-    oci::RuntimeHook all{
-        .path = first.path, .args = {"sarus-hook", mode, "0", "0", first.args[4]}, .env = {}, .timeout = {}};
+    oci::RuntimeHook all{.path = first.path,
+                         .args = {"sarus-hook", mode, "0", first.args[3], first.args[4]},
+                         .env = {},
+                         .timeout = {}};
     for (const auto& hook : hooks) {
         const auto& index = hook.args[2];
         all.args.insert(all.args.end(), {index, cat(hook.args.size() - 5)});
@@ -226,7 +230,7 @@ UniqueFd makeState(const engine::ContainerPlan& plan, const std::string& bundleD
 }  // namespace
 
 RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& done,
-                       const std::string& program, engine::OciRuntime runtime) {
+                       const HookWrapper& by, engine::OciRuntime runtime) {
     const auto isDone = [&](std::size_t index) {
         return std::find(done.begin(), done.end(), index) != done.end();
     };
@@ -235,7 +239,7 @@ RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::vector<std:
         std::vector<oci::RuntimeHook> hooks;
         for (std::size_t index = 0; index < plan.hooks.size(); ++index) {
             if (plan.hooks[index].stage == stage && stage != oci::precreateStage && !isDone(index)) {
-                hooks.push_back(wrap(plan, index, program, runtime));
+                hooks.push_back(wrap(plan, index, by, runtime));
             }
         }
         if (!hooks.empty()) {
@@ -248,7 +252,7 @@ RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::vector<std:
         last != stages.rend()) {  // a runtime may not report the stage of a failed hook
         const std::vector<std::string> arguments{"sarus-hook", wrapper::mark, cat(plan.hooks.size()), "0",
                                                  plan.hookOutput};
-        last->second.push_back({.path = program, .args = arguments, .env = {}, .timeout = {}});
+        last->second.push_back({.path = by.program, .args = arguments, .env = {}, .timeout = {}});
     }
     return stages;
 }
@@ -270,10 +274,10 @@ std::vector<std::size_t> findEarlyHooks(const engine::ContainerPlan& plan) {
 }
 
 void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& early,
-                   const std::string& program, const std::string& bundleDir, HookLog& log) {
+                   const HookWrapper& by, const std::string& bundleDir, HookLog& log) {
     std::vector<oci::RuntimeHook> hooks;
     for (const auto index : early) {
-        hooks.push_back(wrap(plan, index, program, engine::OciRuntime::crun));
+        hooks.push_back(wrap(plan, index, by, engine::OciRuntime::crun));
     }
     const auto all = joinHooks(hooks, wrapper::early);
     const auto state = makeState(plan, bundleDir);

@@ -59,11 +59,16 @@ bool hasHooksInside(const engine::ContainerPlan& plan);
 /// As in config.json: the stages in the order in which they happen, each with its hooks in file order.
 using RuntimeHooks = decltype(oci::RuntimeConfig::hooks);
 
-/// The hooks of the plan for the OCI runtime, each started through sarus-hook (`wrapper`: its path on the
-/// host). Neighbours become one entry where crun would only start them one after another. Leaves out those at
-/// the positions `done`.
+/// sarus-hook on the host, and the container's root directory there.
+struct HookWrapper {
+    std::string program;
+    std::string root;
+};
+
+/// The hooks of the plan for the OCI runtime, each started through sarus-hook. Neighbours become one entry
+/// where crun would only start them one after another. Leaves out those at the positions `done`.
 RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& done,
-                       const std::string& wrapper, engine::OciRuntime runtime);
+                       const HookWrapper& by, engine::OciRuntime runtime);
 
 /// The hooks of the plan that the starter runs itself, in front of the OCI runtime: those that sarus-hook
 /// contains (starter/linked/linked_hooks.hpp) and that no other hook precedes. This spares a fork of the
@@ -75,7 +80,7 @@ class HookLog;
 /// Runs them through sarus-hook, which ends with the starter; forwards their output to `log`. The bundle has
 /// config.json already. Throws Error with the hook's name if one fails or takes too long.
 void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& early,
-                   const std::string& wrapper, const std::string& bundleDir, HookLog& log);
+                   const HookWrapper& by, const std::string& bundleDir, HookLog& log);
 
 /// Waits for a hook's process and calls `read` when there may be something to read from `outputs` (-1: at its
 /// end). False if it has not ended in time.

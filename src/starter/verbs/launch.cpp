@@ -285,7 +285,8 @@ void Launch::runEarly() {
         hookLog.emplace(rootfs->bundleDir(), plan);
     }
     if (!earlyHooks.empty()) {
-        runEarlyHooks(plan, earlyHooks, program("sarus-hook"), rootfs->bundleDir(), *hookLog);
+        runEarlyHooks(plan, earlyHooks, {program("sarus-hook"), rootfs->rootPath()}, rootfs->bundleDir(),
+                      *hookLog);
         session.timer.done("Running hooks in front of the OCI runtime");
     }
 }

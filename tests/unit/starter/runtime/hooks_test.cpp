@@ -145,18 +145,19 @@ TEST(WrapHooks, EachIsStartedByTheWrapperWithItsPositionInThePlan) {
     auto plan = planOf({planned("0", "poststop", {"a"}), planned("1", "createRuntime", {"b"}),
                         planned("2", "precreate", {"c"}), planned("3", "createRuntime", {"d"})});
     plan.hookOutput = "/log";
-    const auto hooks = wrapHooks(plan, {}, "/libexec/sarus-hook", engine::OciRuntime::crun);
+    const auto hooks = wrapHooks(plan, {}, {"/libexec/sarus-hook", "/root"}, engine::OciRuntime::crun);
     ASSERT_EQ(hooks.size(), 2U) << "those of the stage precreate are the starter's";
     EXPECT_EQ(hooks[0].first, "createRuntime");
     EXPECT_EQ(hooks[1].first, "poststop");
     ASSERT_EQ(hooks[0].second.size(), 2U);
     const auto& first = hooks[0].second[0];
     EXPECT_EQ(first.path, "/libexec/sarus-hook");
-    EXPECT_THAT(first.args, ElementsAre("sarus-hook", "exec", "1", "0", "/log", "/bin/sh", "sh", "-c", "b"));
+    EXPECT_THAT(first.args,
+                ElementsAre("sarus-hook", "run", "1", "/root", "/log", "/bin/sh", "sh", "-c", "b"));
     EXPECT_THAT(first.env, ElementsAre("ONLY=this"));
     EXPECT_EQ(first.timeout, 1U);
     EXPECT_THAT(hooks[0].second[1].args,
-                ElementsAre("sarus-hook", "exec", "3", "0", "/log", "/bin/sh", "sh", "-c", "d"));
+                ElementsAre("sarus-hook", "run", "3", "/root", "/log", "/bin/sh", "sh", "-c", "d"));
     const auto& last = hooks[1].second[0];
     EXPECT_THAT(last.args, ElementsAre("sarus-hook", "wait", "0", "1", "/log", "/bin/sh", "sh", "-c", "a"));
     EXPECT_EQ(last.timeout, std::nullopt) << "the wrapper watches the time";
@@ -166,10 +167,10 @@ TEST(WrapHooks, CrunsOfCreateContainerAreChildrenOfTheWrapper) {
     auto plan = planOf({planned("0", "createContainer", {"a"})});
     plan.hookOutput = "/log";
     for (const auto& [runtime, how] :
-         {std::pair(engine::OciRuntime::crun, "fork"), std::pair(engine::OciRuntime::runc, "exec")}) {
-        const auto hooks = wrapHooks(plan, {}, "/w", runtime);
+         {std::pair(engine::OciRuntime::crun, "fork"), std::pair(engine::OciRuntime::runc, "run")}) {
+        const auto hooks = wrapHooks(plan, {}, {"/w", "/root"}, runtime);
         EXPECT_THAT(hooks[0].second[0].args,
-                    ElementsAre("sarus-hook", how, "0", "0", "/log", "/bin/sh", "sh", "-c", "a"));
+                    ElementsAre("sarus-hook", how, "0", "/root", "/log", "/bin/sh", "sh", "-c", "a"));
     }
 }
 
@@ -181,7 +182,7 @@ TEST(WrapHooks, NeighboursOfCreateContainerWithoutTimeoutShareTheWrapperForCrun)
     for (const std::size_t index : {0U, 1U, 2U, 4U}) {
         plan.hooks[index].hook.timeout.reset();
     }
-    const auto crun = wrapHooks(plan, {}, "/w", engine::OciRuntime::crun);
+    const auto crun = wrapHooks(plan, {}, {"/w", "/root"}, engine::OciRuntime::crun);
     ASSERT_EQ(crun.size(), 2U);
     const auto& hooks = crun[1].second;
     ASSERT_EQ(hooks.size(), 3U);
@@ -189,24 +190,24 @@ TEST(WrapHooks, NeighboursOfCreateContainerWithoutTimeoutShareTheWrapperForCrun)
         return std::to_string(1 + plan.hooks[index].hook.args.size());
     };
     EXPECT_THAT(hooks[0].args,
-                ElementsAre("sarus-hook", "in-turn", "0", "0", "/log", "0", words(0), "/bin/sh", "sh", "-c",
-                            "a", "2", words(2), "/bin/sh", "sh", "-c", "c", "d"));
+                ElementsAre("sarus-hook", "in-turn", "0", "/root", "/log", "0", words(0), "/bin/sh", "sh",
+                            "-c", "a", "2", words(2), "/bin/sh", "sh", "-c", "c", "d"));
     EXPECT_THAT(hooks[0].env, ElementsAre("0:ONLY=this", "2:ONLY=this"));
     EXPECT_EQ(hooks[0].timeout, std::nullopt);
     EXPECT_EQ(hooks[1].args[1], "fork") << "has a timeout, which crun watches";
     EXPECT_EQ(hooks[1].timeout, 1U);
     EXPECT_THAT(hooks[2].args,
-                ElementsAre("sarus-hook", "fork", "4", "0", "/log", "/bin/sh", "sh", "-c", "f"));
-    EXPECT_EQ(wrapHooks(plan, {}, "/w", engine::OciRuntime::runc)[1].second.size(), 4U);
+                ElementsAre("sarus-hook", "fork", "4", "/root", "/log", "/bin/sh", "sh", "-c", "f"));
+    EXPECT_EQ(wrapHooks(plan, {}, {"/w", "/root"}, engine::OciRuntime::runc)[1].second.size(), 4U);
     plan.hooks[2].hook.env.clear();
-    EXPECT_EQ(wrapHooks(plan, {}, "/w", engine::OciRuntime::crun)[1].second.size(), 4U)
+    EXPECT_EQ(wrapHooks(plan, {}, {"/w", "/root"}, engine::OciRuntime::crun)[1].second.size(), 4U)
         << "crun gives its own environment to a hook without one";
 }
 
 TEST(WrapHooks, ThoseInsideOfTheContainerHaveTheWrapperThereBehindAMark) {
     auto plan = planOf({planned("0", "startContainer", {"a"}), planned("1", "prestart", {"b"}),
                         planned("2", "poststart", {"c"})});
-    const auto hooks = wrapHooks(plan, {}, "/w", engine::OciRuntime::crun);
+    const auto hooks = wrapHooks(plan, {}, {"/w", "/root"}, engine::OciRuntime::crun);
     ASSERT_EQ(hooks.size(), 3U);
     ASSERT_EQ(hooks[0].second.size(), 2U);
     EXPECT_THAT(hooks[0].second[1].args, ElementsAre("sarus-hook", "mark", "3", "0", ""));
@@ -216,8 +217,8 @@ TEST(WrapHooks, ThoseInsideOfTheContainerHaveTheWrapperThereBehindAMark) {
                 ElementsAre("sarus-hook", "inside", "0", "0", "'0' (/bin/sh, startContainer)", "/bin/sh",
                             "sh", "-c", "a"));
     ASSERT_EQ(hooks[2].second.size(), 1U);
-    const auto inside =
-        wrapHooks(planOf({planned("0", "startContainer", {"a"})}), {}, "/w", engine::OciRuntime::crun);
+    const auto inside = wrapHooks(planOf({planned("0", "startContainer", {"a"})}), {}, {"/w", "/root"},
+                                  engine::OciRuntime::crun);
     ASSERT_EQ(inside.size(), 1U);
     EXPECT_EQ(inside[0].second.size(), 1U);
 }
