@@ -3,6 +3,8 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -34,31 +36,12 @@ constexpr std::uint32_t ownArchitecture = AUDIT_ARCH_PPC64LE;
 
 // What the C++ library, malloc and the server's loop use; a test reads every kind of file under it.
 constexpr std::array allowed{
-    __NR_read,
-    __NR_pread64,
-    __NR_write,
-    __NR_writev,
-    __NR_futex,
-    __NR_brk,
-    __NR_mmap,
-    __NR_munmap,
-    __NR_mremap,
-    __NR_mprotect,
-    __NR_madvise,
-    __NR_rt_sigreturn,
-    __NR_rt_sigprocmask,
-    __NR_sched_yield,
-    __NR_clock_gettime,
-    __NR_getpid,
-    __NR_gettid,
-    __NR_tgkill,
-    __NR_exit,
-    __NR_exit_group,
-    __NR_getrandom,
-    __NR_restart_syscall,
-    __NR_rt_sigtimedwait,
-    __NR_close,
-    __NR_fadvise64,
+    __NR_read,          __NR_pread64,      __NR_write,           __NR_writev,
+    __NR_futex,         __NR_brk,          __NR_munmap,          __NR_mremap,
+    __NR_madvise,       __NR_rt_sigreturn, __NR_rt_sigprocmask,  __NR_sched_yield,
+    __NR_clock_gettime, __NR_getpid,       __NR_gettid,          __NR_exit,
+    __NR_exit_group,    __NR_getrandom,    __NR_restart_syscall, __NR_rt_sigtimedwait,
+    __NR_close,         __NR_fadvise64,
 };
 
 /// Sanitizers need terabytes of address space, pipes and further system calls.
@@ -80,6 +63,19 @@ constexpr sock_filter end() {
     return BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 }
 
+/// Allows the system call if the bits `mask` of its argument, counted from 0, are `wanted`. All architectures
+/// of this list are little-endian, and the upper half of such an argument has no meaning.
+void allowIf(std::vector<sock_filter>& program, long number, std::size_t argument, std::uint32_t mask,
+             std::uint32_t wanted) {
+    constexpr std::uint8_t rest = 5;
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, rest));
+    program.push_back(load(offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t)));
+    program.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wanted, 0, 1));
+    program.push_back(allow());
+    program.push_back(end());
+}
+
 }  // namespace
 
 void confine(bool mayUnmount) {
@@ -96,8 +92,11 @@ void confine(bool mayUnmount) {
     for (const auto number : allowed) {
         add(number);
     }
+    for (const auto number : {__NR_mmap, __NR_mprotect}) {
+        allowIf(program, number, 2, PROT_EXEC, 0);
+    }
     if (mayUnmount) {
-        add(__NR_umount2);
+        allowIf(program, __NR_umount2, 1, ~0U, MNT_DETACH);
     }
     // The C library's malloc looks into /proc/sys and goes on without.
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 1));
