@@ -1,7 +1,7 @@
 #include "hooks/mps/control.hpp"
 
 #include <fcntl.h>
-#include <sys/socket.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -115,20 +115,33 @@ std::string Control::startDaemon() const {
     return text.empty() ? cat("exit status ", status->shellStatus()) : firstLine(text);
 }
 
-OneAtATime::OneAtATime(uid_t uid, Control::Clock::time_point deadline)
-    : socket(checkErrno(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "Failed to create a socket")) {
+OneAtATime::OneAtATime(uid_t uid, Control::Clock::time_point deadline, const HookLogger& log) {
+    constexpr std::chrono::seconds patience{1};  // for whoever takes no connection
     const AbstractAddress address(cat("sarus-mps-", uid));
-    while (::bind(socket.get(), address.get(), address.size()) != 0 && errno == EADDRINUSE &&
-           Control::Clock::now() < deadline) {
-        std::this_thread::sleep_for(pollInterval);
+    auto end = std::min(Control::Clock::now() + patience, deadline);
+    while (!(socket = listenAt(address))) {
+        const auto contact = contactAt(address);
+        if (contact.with == Contact::With::own) {
+            pollfd itsEnd{contact.socket.get(), POLLIN, 0};
+            ::poll(&itsEnd, 1, static_cast<int>(timeUntil(deadline).count()));
+            end = std::min(Control::Clock::now() + patience, deadline);
+        }
+        if (contact.with == Contact::With::foreign || Control::Clock::now() >= end) {
+            log.info("Starting CUDA MPS without waiting for a turn: another process has its address");
+            return;
+        }
+        if (contact.with == Contact::With::nobody) {
+            std::this_thread::sleep_for(pollInterval);
+        }
     }
 }
 
-void ensureServer(const Control& control, uid_t uid, uid_t localUid, Control::Clock::time_point deadline) {
+void ensureServer(const Control& control, uid_t uid, uid_t localUid, Control::Clock::time_point deadline,
+                  const HookLogger& log) {
     if (hasServer(control, localUid)) {
         return;
     }
-    const OneAtATime turn(uid, deadline);
+    const OneAtATime turn(uid, deadline, log);
     if (hasServer(control, localUid)) {
         return;
     }

@@ -9,6 +9,7 @@
 
 #include "base/subprocess.hpp"
 #include "base/unique_fd.hpp"
+#include "hooks/kit/hook_logger.hpp"
 
 namespace sarus::hooks::mps {
 
@@ -46,10 +47,10 @@ private:
 
 /// Keeps others of this user from starting the daemon or a server at the same time: an address in the node's
 /// abstract namespace (unix(7)), which leaves nothing behind. Whoever does not get it by the deadline goes on
-/// without.
+/// without, and so does at once who finds another user there.
 class OneAtATime {
 public:
-    OneAtATime(uid_t uid, Control::Clock::time_point deadline);
+    OneAtATime(uid_t uid, Control::Clock::time_point deadline, const HookLogger& log);
 
 private:
     UniqueFd socket;
@@ -57,6 +58,7 @@ private:
 
 /// Makes sure that a server of `uid` has registered: starts the daemon and the server where there is none, in
 /// two rounds at most. `localUid`: the same user as this user namespace knows him. Throws Error.
-void ensureServer(const Control& control, uid_t uid, uid_t localUid, Control::Clock::time_point deadline);
+void ensureServer(const Control& control, uid_t uid, uid_t localUid, Control::Clock::time_point deadline,
+                  const HookLogger& log);
 
 }  // namespace sarus::hooks::mps

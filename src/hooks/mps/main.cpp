@@ -106,7 +106,7 @@ void ensureServer(const mps::Settings& settings, uid_t localUid, const HookLogge
     const auto deadline = Control::Clock::now() + settings.timeout;
     const auto uid = nodeUid(localUid);
     mps::ensureServer(Control(findControl(settings), settings.environment(), deadline), uid, localUid,
-                      deadline);
+                      deadline, log);
     log.info(cat("CUDA MPS has a server for uid ", uid));
 }
 

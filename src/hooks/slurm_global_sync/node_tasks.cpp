@@ -12,7 +12,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/abstract_address.hpp"
 
 namespace sarus::hooks::slurm_global_sync {
 
@@ -23,11 +22,6 @@ constexpr std::string_view welcomeMessage = "welcome ";  // and the rank of the 
 constexpr std::string_view completeMessage = "complete";
 constexpr std::string_view failedMessage = "failed ";
 constexpr std::string_view departedMessage = "departed";
-
-UniqueFd makeSocket() {
-    return UniqueFd(
-        checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), "Failed to create a socket"));
-}
 
 /// Whoever has died in between does not need it.
 void send(int socket, std::string_view message) {
@@ -41,12 +35,6 @@ std::string receiveMessage(int socket) {
     return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
-bool isOwn(int socket) {
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
-}
-
 int millisecondsUntil(Clock::time_point end) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     return static_cast<int>(std::clamp<decltype(left)>(left, 0, INT_MAX));
@@ -55,21 +43,13 @@ int millisecondsUntil(Clock::time_point end) {
 }  // namespace
 
 std::optional<NodeLeader> NodeLeader::lead(const std::string& name) {
-    const AbstractAddress address(name);
-    auto socket = makeSocket();
-    if (::bind(socket.get(), address.get(), address.size()) != 0) {
-        if (errno == EADDRINUSE) {
-            return std::nullopt;
-        }
-        throwErrno("Failed to take the address of the step's tasks on this node");
-    }
-    checkErrno(::listen(socket.get(), SOMAXCONN), "Failed to wait for the step's tasks on this node");
-    return NodeLeader(std::move(socket));
+    auto socket = listenAt(AbstractAddress(name));
+    return socket ? std::optional(NodeLeader(std::move(socket))) : std::nullopt;
 }
 
 void NodeLeader::accept() {
     UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket && isOwn(socket.get())) {
+    if (socket && isOwnPeer(socket.get())) {
         connections.push_back({std::move(socket)});
     }
 }
@@ -144,17 +124,13 @@ std::vector<Rank> NodeLeader::waitUntilDeparted(Clock::time_point deadline) {
     return killed;
 }
 
-NodeFollower::Answer NodeFollower::join(const std::string& name, Rank rank) {
-    const AbstractAddress address(name);
-    socket = makeSocket();
-    if (::connect(socket.get(), address.get(), address.size()) != 0) {
-        return Answer::nobody;
+Contact::With NodeFollower::join(const std::string& name, Rank rank) {
+    auto contact = contactAt(AbstractAddress(name));
+    if (contact.with == Contact::With::own) {
+        socket = std::move(contact.socket);
+        send(socket.get(), cat(rank));
     }
-    if (!isOwn(socket.get())) {
-        return Answer::foreign;
-    }
-    send(socket.get(), cat(rank));
-    return Answer::joined;
+    return contact.with;
 }
 
 NodeFollower::Message NodeFollower::receive(Clock::time_point deadline) {

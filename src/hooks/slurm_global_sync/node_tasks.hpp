@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "hooks/kit/abstract_address.hpp"
 #include "hooks/slurm_global_sync/barrier.hpp"
 
 namespace sarus::hooks::slurm_global_sync {
@@ -54,9 +55,8 @@ private:
 /// The side of the other tasks.
 class NodeFollower {
 public:
-    enum class Answer { joined, nobody, foreign };
-    /// `foreign`: another user has the address.
-    Answer join(const std::string& address, Rank rank);
+    /// Tells the leader that the task `rank` is there, if the leader is this user's. Never waits.
+    Contact::With join(const std::string& address, Rank rank);
 
     enum class Message { welcome, complete, failed, none };
     /// `none`: the leader has died. Throws Error after the deadline.

@@ -30,21 +30,26 @@ public:
 
     void run() {
         const auto address = cat("sarus-slurm-sync-", ::geteuid(), '-', task.step.name, "-node-", task.node);
+        auto untilAlone = Clock::now() + patience;
         while (true) {
             if (auto leader = NodeLeader::lead(address)) {
                 return lead(*leader);
             }
             NodeFollower follower;
             const auto answer = follower.join(address, task.rank);
-            if (answer == NodeFollower::Answer::foreign) {
+            // Everybody can take the address, and can also do so without ever taking a connection.
+            if (answer == Contact::With::foreign ||
+                (answer == Contact::With::nobody && Clock::now() >= untilAlone)) {
+                log.info("Another user's process has the address of the step's tasks on this node");
                 auto leader = NodeLeader::alone();
                 return lead(leader);
             }
-            if (answer == NodeFollower::Answer::joined) {
+            if (answer == Contact::With::own) {
                 if (follow(follower)) {
                     return;
                 }
                 deadLeader = follower.leader();
+                untilAlone = Clock::now() + patience;
             }
             if (Clock::now() >= deadline + patience) {
                 throw Error("The tasks of the step on this node have found no leader in time");

@@ -19,6 +19,25 @@ listener.listen(8)
 print("ready", flush=True)
 time.sleep(600)
 """
+SQUAT_WITHOUT_QUEUE = """
+import os, socket, sys, time
+os.setuid(61235)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("\\0" + sys.argv[1])
+clients = []
+if sys.argv[2] == "full":
+    listener.listen(0)
+    try:
+        while True:
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            client.setblocking(False)
+            client.connect("\\0" + sys.argv[1])
+            clients.append(client)
+    except BlockingIOError:
+        pass
+print("ready", flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -121,6 +140,20 @@ def test_other_user_on_the_address_of_the_node_changes_nothing(hook):
         assert first.poll() is None and second.poll() is None
         assert results([first, second, hook.start(2, 3, node=1)]) == [(0, "")] * 3
         squatter.kill()
+
+
+@pytest.mark.asroot
+@pytest.mark.parametrize("queue", ["full", "never opened"])
+def test_other_user_who_takes_no_connection_stops_nobody(hook, queue):
+    """A blocking connect would wait as long as he likes, whatever the timeout is."""
+    address = f"sarus-slurm-sync-{os.getuid()}-{STEP}-node-0"
+    command = [sys.executable, "-c", SQUAT_WITHOUT_QUEUE, address, queue]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as squatter:
+        assert squatter.stdout.readline() == "ready\n"
+        try:
+            assert results([hook.start(rank, 2) for rank in range(2)], timeout=120) == [(0, "")] * 2
+        finally:
+            squatter.kill()
 
 
 @pytest.mark.parametrize("message", [b"", b"x" * 4000, b"0", b"-1", b"9" * 20], ids=["empty", "long", "rank", "negative", "large"])

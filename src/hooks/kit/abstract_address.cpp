@@ -1,0 +1,50 @@
+#include "hooks/kit/abstract_address.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+
+namespace sarus::hooks {
+
+namespace {
+
+UniqueFd makeSocket(int flags) {
+    return UniqueFd(
+        checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), "Failed to create a socket"));
+}
+
+}  // namespace
+
+UniqueFd listenAt(const AbstractAddress& address) {
+    auto socket = makeSocket(0);
+    if (::bind(socket.get(), address.get(), address.size()) != 0) {
+        if (errno == EADDRINUSE) {
+            return {};
+        }
+        throwErrno("Failed to take an address on this node");
+    }
+    checkErrno(::listen(socket.get(), SOMAXCONN), "Failed to listen at an address on this node");
+    return socket;
+}
+
+bool isOwnPeer(int socket) noexcept {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+Contact contactAt(const AbstractAddress& address) {
+    // Without SOCK_NONBLOCK, whoever lets his queue fill up could keep this process as long as he likes.
+    auto socket = makeSocket(SOCK_NONBLOCK);
+    if (::connect(socket.get(), address.get(), address.size()) != 0) {
+        return {};
+    }
+    if (!isOwnPeer(socket.get())) {
+        return {Contact::With::foreign};
+    }
+    return {Contact::With::own, std::move(socket)};
+}
+
+}  // namespace sarus::hooks
