@@ -23,10 +23,7 @@ constexpr std::size_t maxFiles = 1000;
 
 std::vector<std::string> listFiles(int directory, const std::string& path,
                                    std::initializer_list<std::string_view> suffixes) {
-    auto entries = Directory::of(directory);
-    if (!entries) {
-        throwErrno(cat("Failed to list ", printable(path)));
-    }
+    auto entries = Directory::of(directory, path);
     std::vector<std::string> files;
     while (const char* entry = entries.next()) {
         const std::string_view name = entry;
@@ -37,9 +34,6 @@ std::vector<std::string> listFiles(int directory, const std::string& path,
         if (files.size() > maxFiles) {
             throw Error(cat("There are more than ", maxFiles, " configuration files in ", printable(path)));
         }
-    }
-    if (errno != 0) {
-        throwErrno(cat("Failed to list ", printable(path)));
     }
     std::sort(files.begin(), files.end());
     return files;

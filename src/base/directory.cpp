@@ -5,26 +5,65 @@
 
 #include <cerrno>
 #include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace sarus {
 
-Directory::Directory(UniqueFd fd) noexcept : stream(fd ? ::fdopendir(fd.get()) : nullptr) {
-    if (stream) {
-        fd.release();  // the stream owns it now
+namespace {
+
+constexpr int openFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+/// An empty descriptor if nothing is there and that is no error.
+UniqueFd openDirectory(int parent, const char* name, int flags, const std::string& shown, Missing missing) {
+    UniqueFd fd(::openat(parent, name, openFlags | flags));
+    const bool isThere = errno != ENOENT && errno != ENOTDIR && errno != ESRCH;  // the last of a process
+    if (!fd && (isThere || missing == Missing::isError)) {
+        throwErrno(cat("Failed to list ", printable(shown)));
+    }
+    return fd;
+}
+
+}  // namespace
+
+Directory::Directory(const std::string& path, Missing missing)
+    : Directory(path, openDirectory(AT_FDCWD, path.c_str(), 0, path, missing)) {}
+
+Directory::Directory(int parent, const char* name, const std::string& path, Missing missing)
+    : Directory(path, openDirectory(parent, name, O_NOFOLLOW, path, missing)) {}
+
+Directory::Directory(UniqueFd fd, std::string path) : Directory(std::move(path), std::move(fd)) {
+    if (!stream) {
+        throw Error::fromErrno(cat("Failed to list ", printable(shown)), EBADF);
     }
 }
 
-Directory Directory::of(int fd) noexcept {
-    return Directory(UniqueFd(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+Directory::Directory(std::string path, UniqueFd fd)
+    : shown(std::move(path)), stream(fd ? ::fdopendir(fd.get()) : nullptr) {
+    if (stream) {
+        fd.release();  // the stream owns it now
+    } else if (fd) {
+        fail();
+    }
 }
 
-const char* Directory::next() noexcept {
+Directory Directory::of(int fd, std::string path) {
+    auto own = openDirectory(fd, ".", 0, path, Missing::isError);
+    return Directory(std::move(own), std::move(path));
+}
+
+const char* Directory::next() {
     errno = 0;
     while ((entry = stream ? ::readdir(stream.get()) : nullptr) != nullptr) {
         const std::string_view name = entry->d_name;
         if (name != "." && name != "..") {
             return entry->d_name;
         }
+    }
+    if (errno != 0) {
+        fail();
     }
     return nullptr;
 }
@@ -34,6 +73,10 @@ bool Directory::isAtDirectory() const noexcept {
     return entry->d_type == DT_DIR ||
            (entry->d_type == DT_UNKNOWN &&
             ::fstatat(fd(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode));
+}
+
+void Directory::fail() const {
+    throwErrno(cat("Failed to list ", printable(shown)));
 }
 
 }  // namespace sarus

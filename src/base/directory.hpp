@@ -9,28 +9,38 @@
 
 namespace sarus {
 
-/// The entries of a directory, without "." and "..", unordered. A directory that could not be opened has
-/// none; errno holds the reason.
+/// What it means if there is no directory: an error, or that there are no entries.
+enum class Missing { isError, isEmpty };
+
+/// The entries of a directory, without "." and "..", unordered. Whatever prevents them from being listed
+/// throws Error "Failed to list <path>: ...", so that no failure looks like the end. Only to a caller that
+/// says Missing::isEmpty, a name without a directory (ENOENT, ENOTDIR, or a process that has ended) has no
+/// entries.
 class Directory {
 public:
-    explicit Directory(const std::string& path) noexcept : stream(::opendir(path.c_str())) {}
-    /// Takes an open directory; an empty descriptor leaves errno unchanged.
-    explicit Directory(UniqueFd fd) noexcept;
+    Directory(const std::string& path, Missing missing);
+    /// The directory `name` of an open one, which is not reached through a link. `path`: for messages.
+    Directory(int parent, const char* name, const std::string& path, Missing missing);
+    /// Takes a directory that is open for reading. `path`: for messages.
+    Directory(UniqueFd fd, std::string path);
     /// Reads the open directory `fd` independently; the caller keeps `fd`.
-    static Directory of(int fd) noexcept;
+    static Directory of(int fd, std::string path);
 
-    explicit operator bool() const noexcept { return stream != nullptr; }
-    int fd() const noexcept { return ::dirfd(stream.get()); }
-    /// The next name, valid until the next call. nullptr at the end and on failure; errno is 0 only at the
-    /// end.
-    const char* next() noexcept;
+    /// -1 if there is no directory.
+    int fd() const noexcept { return stream ? ::dirfd(stream.get()) : -1; }
+    /// The next name, valid until the next call; nullptr only at the end. Throws Error.
+    const char* next();
     /// Whether the last name is that of a directory; false if that cannot be known.
     bool isAtDirectory() const noexcept;
 
 private:
+    Directory(std::string path, UniqueFd fd);
+    [[noreturn]] void fail() const;
+
     struct Close {
         void operator()(DIR* directory) const noexcept { ::closedir(directory); }
     };
+    std::string shown;
     std::unique_ptr<DIR, Close> stream;
     const dirent* entry = nullptr;
 };

@@ -186,10 +186,7 @@ void removeEntry(int parent, const char* name, const std::string& shown) {
     if (!fd) {
         throwErrno(cat("Failed to remove ", printable(shown)));
     }
-    auto entries = Directory::of(fd.get());
-    if (!entries) {
-        throwErrno(cat("Failed to list ", printable(shown)));
-    }
+    auto entries = Directory::of(fd.get(), shown);
     while (const char* entry = entries.next()) {
         removeEntry(fd.get(), entry, cat(shown, '/', entry));
     }

@@ -199,10 +199,7 @@ void PathChecker::checkBelow(Entry& directory, int depth) {
         throw Error(
             cat("The directories below \"", printable(shown), "\" are nested too deeply to be checked"));
     }
-    auto entries = Directory::of(directory.fd.get());
-    if (!entries) {
-        throwErrno(cat("Failed to list ", printable(shown)));
-    }
+    auto entries = Directory::of(directory.fd.get(), shown);
     while (const char* name = entries.next()) {
         checkChild(directory, name, depth);
     }

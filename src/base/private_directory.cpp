@@ -74,9 +74,12 @@ UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::st
 namespace {
 
 /// The first directory in `parent` whose name begins with `prefix` and that only the owner can use, or "".
-std::string findOwn(int parent, const std::string& prefix, uid_t owner) {
-    auto entries = Directory::of(parent);
+std::string findOwn(int parent, const std::string& path, const std::string& prefix, uid_t owner) {
     std::string first;
+    if (::faccessat(parent, ".", R_OK, AT_EACCESS) != 0 && errno == EACCES) {
+        return first;  // a directory where users cannot see each other's names
+    }
+    auto entries = Directory::of(parent, path);
     while (const char* entry = entries.next()) {
         const std::string_view name = entry;
         struct stat status {};
@@ -118,11 +121,11 @@ std::string chooseIn(int parent, const std::string& tempDir, const std::string& 
         return name;
     }
     const auto prefix = cat(name, '-');
-    auto other = findOwn(parent, prefix, owner);  // keep using it, even if the name is free again
+    auto other = findOwn(parent, tempDir, prefix, owner);  // keep using it, even if the name is free again
     if (other.empty() && exists) {
         other = cat(prefix, randomLetters());
         makePrivateDirectory(parent, other, cat(tempDir, '/', other), 0700, owner);
-        if (auto earlier = findOwn(parent, prefix, owner);
+        if (auto earlier = findOwn(parent, tempDir, prefix, owner);
             !earlier.empty()) {  // created by a concurrent start
             other = std::move(earlier);
         }

@@ -50,7 +50,10 @@ UniqueFd openProcess(pid_t number) {
 
 std::vector<pid_t> childNumbers(int process) {
     std::vector<pid_t> numbers;
-    Directory tasks(UniqueFd(::openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+    if (process < 0) {
+        return numbers;  // it has ended
+    }
+    Directory tasks(process, "task", "the threads of a process", Missing::isEmpty);
     while (const char* thread = tasks.next()) {
         for (const auto& word : splitWords(readProcFile(tasks.fd(), cat(thread, "/children")))) {
             if (const auto number = parseNumber(word); number && *number <= INT_MAX) {

@@ -127,7 +127,7 @@ std::optional<LoopDevice> findLoopDevice(int imageFd) {
     struct stat image {};
     checkErrno(::fstat(imageFd, &image), "Failed to examine the image");
     const auto file = pathOfDescriptor(imageFd);
-    Directory blockDevices("/sys/block");
+    Directory blockDevices("/sys/block", Missing::isEmpty);
     while (const char* name = blockDevices.next()) {
         constexpr std::string_view kind = "loop";
         const auto number = parseNumber(std::string_view(name).starts_with(kind) ? name + kind.size() : "");

@@ -17,13 +17,7 @@ namespace {
 
 /// The names in a directory, sorted; none if it does not exist.
 std::vector<std::string> listNames(const std::string& directory) {
-    Directory entries(directory);
-    if (!entries) {
-        if (errno != ENOENT && errno != ENOTDIR) {
-            throwErrno(cat("Failed to list ", printable(directory)));
-        }
-        return {};
-    }
+    Directory entries(directory, Missing::isEmpty);
     std::vector<std::string> names;
     while (const char* name = entries.next()) {
         if (name[0] != '.') {

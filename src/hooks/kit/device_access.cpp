@@ -49,8 +49,8 @@ std::optional<std::pair<dev_t, ino_t>> mountNamespaceOf(pid_t pid) {
 bool hasNoStrangers(std::string_view cgroups) {
     const auto cgroup = deviceCgroupOf(cgroups);
     const auto expected = mountNamespaceOf(0);
-    Directory processes("/proc");
-    if (!processes || !expected) {
+    Directory processes("/proc", Missing::isError);
+    if (!expected) {
         return false;
     }
     while (const char* name = processes.next()) {

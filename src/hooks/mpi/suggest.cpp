@@ -44,8 +44,8 @@ void addOnce(std::vector<std::string>& list, const std::string& element) {
 
 std::vector<std::string> sortedEntries(const std::string& path) {
     std::vector<std::string> names;
-    Directory directory(path);
-    while (const char* name = directory ? directory.next() : nullptr) {
+    Directory directory(path, Missing::isEmpty);
+    while (const char* name = directory.next()) {
         names.emplace_back(name);
     }
     std::sort(names.begin(), names.end());

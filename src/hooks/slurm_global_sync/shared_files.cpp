@@ -127,20 +127,10 @@ std::optional<SharedFiles::Status> DiskFiles::status(const std::string& path) {
 }
 
 std::vector<std::string> DiskFiles::list(const std::string& path) {
-    UniqueFd opened(::openat(directory.get(), path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!opened) {
-        if (errno == ENOENT) {
-            return {};
-        }
-        throwErrno(cat("Failed to open ", shown(path)));
-    }
-    Directory entries(std::move(opened));
+    Directory entries(directory.get(), path.c_str(), shown(path), Missing::isEmpty);
     std::vector<std::string> names;
     while (const char* entry = entries.next()) {
         names.emplace_back(entry);
-    }
-    if (errno != 0) {
-        throwErrno(cat("Failed to list ", shown(path)));
     }
     return names;
 }

@@ -67,14 +67,18 @@ std::optional<Listener> listenerOf(std::uint16_t port, uid_t own) {
 
 std::optional<pid_t> processOfSocket(std::uint64_t inode) {
     const auto wanted = cat("socket:[", inode, ']');
-    Directory processes("/proc");
+    Directory processes("/proc", Missing::isError);
     while (const char* name = processes.next()) {
         const auto pid = parseNumber(name);
         if (!pid || *pid > INT_MAX) {
             continue;
         }
-        Directory descriptors(cat("/proc/", *pid, "/fd"));
-        while (const char* descriptor = descriptors ? descriptors.next() : nullptr) {
+        const auto path = cat("/proc/", *pid, "/fd");
+        if (::faccessat(AT_FDCWD, path.c_str(), R_OK | X_OK, AT_EACCESS) != 0) {
+            continue;  // of another user, or gone
+        }
+        Directory descriptors(path, Missing::isEmpty);
+        while (const char* descriptor = descriptors.next()) {
             std::array<char, 64> target{};
             const auto size = ::readlinkat(descriptors.fd(), descriptor, target.data(), target.size());
             if (size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == wanted) {

@@ -75,9 +75,9 @@ std::optional<LocalCopy> findIn(int directory, const std::string& path, const St
     return copy;
 }
 
-void removePartialCopies(int directory, const StoreInfo& info) {
+void removePartialCopies(int directory, const std::string& path, const StoreInfo& info) {
     const auto beginning = cat(nameOf(info), partialMark);
-    auto entries = Directory::of(directory);
+    auto entries = Directory::of(directory, path);
     while (const char* name = entries.next()) {
         if (std::string_view(name).starts_with(beginning)) {
             ::unlinkat(directory, name, 0);
@@ -88,9 +88,8 @@ void removePartialCopies(int directory, const StoreInfo& info) {
 /// What changes while a copy is written.
 std::string progressOf(const std::string& path) {
     std::string text;
-    UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    Directory entries(std::move(directory));
-    while (const char* name = entries ? entries.next() : nullptr) {
+    Directory entries(AT_FDCWD, path.c_str(), path, Missing::isEmpty);
+    while (const char* name = entries.next()) {
         struct stat status {};
         if (::fstatat(entries.fd(), name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
             text += cat(name, ' ', static_cast<std::uint64_t>(status.st_blocks), ' ',
@@ -144,7 +143,7 @@ bool prepareForCopy(const std::string& directory, const StoreInfo& info) {
     if (findIn(opened.get(), directory, info)) {
         return false;
     }
-    removePartialCopies(opened.get(), info);
+    removePartialCopies(opened.get(), directory, info);
     const auto available = availableSpace(descriptorPath(opened.get()));
     if (available && *available < info.squashfsSize) {
         throw Error(cat("Not enough space in ", printable(directory), ": the image has ",
@@ -178,7 +177,7 @@ void completeCopy(const std::string& directory, const StoreInfo& info, const std
 void abandonCopy(const std::string& directory, const StoreInfo& info) {
     const auto opened = openDirectory(directory);
     checkErrno(opened.get(), cat("Failed to open ", printable(directory)));
-    removePartialCopies(opened.get(), info);
+    removePartialCopies(opened.get(), directory, info);
     openFileAt(opened.get(), partialName(info, std::string(abandoned)), O_WRONLY | O_CREAT | O_NOFOLLOW,
                0600);
 }

@@ -24,11 +24,11 @@ constexpr std::string_view workPrefix = "sarus-import-";
 constexpr std::time_t oneDay = std::time_t{24} * 3600;
 constexpr std::time_t oneWeek = 7 * oneDay;
 
-/// The suffixes S for which `directory` has an entry prefix + S + ending; empty if it cannot be listed.
+/// The suffixes S for which `directory` has an entry prefix + S + ending.
 std::vector<std::string> suffixesIn(const std::string& directory, std::string_view prefix,
                                     std::string_view ending) {
     std::vector<std::string> suffixes;
-    Directory entries(directory);
+    Directory entries(directory, Missing::isEmpty);
     while (const char* entry = entries.next()) {
         std::string_view name = entry;
         if (name.size() > prefix.size() + ending.size() && name.starts_with(prefix) &&
@@ -192,7 +192,7 @@ void removeWorkDirectory(const RepositoryPaths& paths, const std::string& suffix
 }
 
 void removeOldDamagedIndices(const RepositoryPaths& paths) {
-    Directory entries(paths.root);
+    Directory entries(paths.root, Missing::isEmpty);
     while (const char* entry = entries.next()) {
         const auto path = cat(paths.root, '/', entry);
         struct stat status {};
@@ -209,11 +209,15 @@ void removeOldDamagedIndices(const RepositoryPaths& paths) {
 void removeAbandonedImports(const RepositoryPaths& paths, const std::string& tempDir) {
     const auto removeIfAbandoned = [&](const std::string& directory, std::string_view prefix,
                                        std::string_view ending) {
-        for (const auto& suffix : suffixesIn(directory, prefix, ending)) {
-            const auto path = cat(directory, '/', prefix, suffix, ending);
-            if (isAbandonedPath(paths, suffix, path)) {
-                removeQuietly(path);
+        try {
+            for (const auto& suffix : suffixesIn(directory, prefix, ending)) {
+                const auto path = cat(directory, '/', prefix, suffix, ending);
+                if (isAbandonedPath(paths, suffix, path)) {
+                    removeQuietly(path);
+                }
             }
+        } catch (const Error& error) {
+            logInfo("ImageStore", error.what());  // users may be unable to list the temporary directory
         }
     };
     for (const auto& suffix : deadImports(paths)) {

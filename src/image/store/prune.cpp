@@ -114,7 +114,7 @@ std::uint64_t pruneUnpackedImages(const std::string& tempDir, bool dryRun) {
     const auto& cache = *directory;
     constexpr std::string_view ending = ".lock";
     std::uint64_t count = 0;
-    Directory entries(cache);
+    Directory entries(cache, Missing::isEmpty);
     while (const char* entry = entries.next()) {
         const std::string name = entry;
         if (!name.ends_with(ending)) {

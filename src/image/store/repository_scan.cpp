@@ -24,19 +24,10 @@ struct Entry {
 };
 
 std::vector<Entry> listDirectory(const std::string& path) {
-    Directory directory(path);
-    if (!directory) {
-        if (errno == ENOENT) {
-            return {};
-        }
-        throwErrno(cat("Failed to list ", printable(path)));
-    }
+    Directory directory(path, Missing::isEmpty);
     std::vector<Entry> entries;
     while (const char* name = directory.next()) {
         entries.push_back({name, directory.isAtDirectory()});
-    }
-    if (errno != 0) {  // an unseen file would count as lost
-        throwErrno(cat("Failed to list ", printable(path)));
     }
     return entries;
 }

@@ -34,7 +34,7 @@ std::optional<StoredImage> findDraft(const std::string& metadataPath, std::uint6
                                      const std::string& identity) {
     const auto slash = metadataPath.find_last_of('/');
     const auto prefix = cat(metadataPath.substr(slash + 1), '-');
-    Directory directory(metadataPath.substr(0, slash));
+    Directory directory(metadataPath.substr(0, slash), Missing::isEmpty);
     while (const char* entry = directory.next()) {
         const std::string_view name = entry;
         if (!name.starts_with(prefix) || !isSuffix(name.substr(prefix.size()))) {

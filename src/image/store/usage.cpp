@@ -28,7 +28,7 @@ std::time_t modificationTime(const std::string& path) {
 }
 
 /// The disk space of a directory tree. Follows no links, and counts nothing that it may not read.
-std::uint64_t treeSpace(Directory entries, int depth) {
+std::uint64_t treeSpace(Directory entries, const std::string& path, int depth) {
     constexpr int deepest = 256;
     std::uint64_t bytes = 0;
     while (const char* name = entries.next()) {
@@ -38,9 +38,10 @@ std::uint64_t treeSpace(Directory entries, int depth) {
         }
         bytes += diskSpace(status);
         if (S_ISDIR(status.st_mode) && depth < deepest) {
-            bytes += treeSpace(Directory(UniqueFd(::openat(entries.fd(), name,
-                                                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC))),
-                               depth + 1);
+            const auto below = cat(path, '/', name);
+            if (::faccessat(entries.fd(), name, R_OK | X_OK, AT_EACCESS) == 0) {
+                bytes += treeSpace(Directory(entries.fd(), name, below, Missing::isEmpty), below, depth + 1);
+            }
         }
     }
     return bytes;
@@ -84,17 +85,13 @@ std::vector<ImageUsage> imageUsage(const RepositoryPaths& paths, const std::vect
 
 std::vector<BlobUsage> blobUsage(const RepositoryPaths& paths) {
     std::vector<BlobUsage> all;
-    Directory algorithms(paths.blobs());
+    Directory algorithms(paths.blobs(), Missing::isEmpty);
     while (const char* algorithm = algorithms.next()) {
         if (!algorithms.isAtDirectory()) {
             continue;
         }
         const auto path = cat(paths.blobs(), '/', algorithm);
-        Directory entries(
-            UniqueFd(::openat(algorithms.fd(), algorithm, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
-        if (!entries) {
-            throwErrno(cat("Failed to list ", printable(path)));
-        }
+        Directory entries(algorithms.fd(), algorithm, path, Missing::isEmpty);
         while (const char* name = entries.next()) {
             struct stat status {};
             if (::fstatat(entries.fd(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -112,11 +109,12 @@ UnpackedUsage unpackedUsage(const std::string& tempDir) {
         return {};
     }
     UnpackedUsage usage;
-    Directory entries(*cache);
+    Directory entries(*cache, Missing::isEmpty);
     while (const char* name = entries.next()) {
         if (entries.isAtDirectory()) {
             ++usage.copies;
-            usage.bytes += treeSpace(Directory(cat(*cache, '/', name)), 0);
+            const auto path = cat(*cache, '/', name);
+            usage.bytes += treeSpace(Directory(path, Missing::isEmpty), path, 0);
         }
     }
     return usage;

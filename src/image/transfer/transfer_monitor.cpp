@@ -20,10 +20,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The sizes of the regular files in a directory; empty if it cannot be read.
+/// The sizes of the regular files in a directory.
 std::map<std::string, std::uint64_t> fileSizes(const std::string& directory) {
     std::map<std::string, std::uint64_t> sizes;
-    Directory entries(directory);
+    Directory entries(directory, Missing::isEmpty);
     while (const char* name = entries.next()) {
         struct stat status {};
         if (::fstatat(entries.fd(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)) {
@@ -37,7 +37,7 @@ std::map<std::string, std::uint64_t> fileSizes(const std::string& directory) {
 /// if there is none.
 std::string credentialHelperOf(pid_t program) try {
     const auto tasks = cat("/proc/", program, "/task");
-    Directory threads(tasks);
+    Directory threads(tasks, Missing::isEmpty);
     while (const char* thread = threads.next()) {
         const UniqueFd children(::open(cat(tasks, '/', thread, "/children").c_str(), O_RDONLY | O_CLOEXEC));
         for (const auto& child : children ? splitWords(readAll(children.get(), 1U << 16U, "/proc"))

@@ -34,8 +34,7 @@ std::string builderProgram(const Surroundings& from) {
 }
 
 bool isEmpty(const std::string& directory) {
-    Directory entries(directory);
-    return entries && entries.next() == nullptr;
+    return Directory(directory, Missing::isError).next() == nullptr;
 }
 
 /// Whether all layers lie unpacked in the store.

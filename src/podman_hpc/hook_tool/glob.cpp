@@ -19,12 +19,8 @@ bool exists(const std::string& path) {
 
 std::vector<std::string> matchingNames(const std::string& directory, const std::string& pattern) {
     std::vector<std::string> names;
-    Directory entries(directory.empty() ? "/" : directory);
-    while (entries) {
-        const char* name = entries.next();
-        if (name == nullptr) {
-            break;
-        }
+    Directory entries(directory.empty() ? "/" : directory, Missing::isEmpty);
+    while (const char* name = entries.next()) {
         if (::fnmatch(pattern.c_str(), name, FNM_PERIOD) == 0) {
             names.emplace_back(name);
         }

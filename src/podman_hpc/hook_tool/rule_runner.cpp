@@ -39,10 +39,7 @@ std::string linkText(const std::string& link) {
 
 std::vector<std::string> namesIn(const std::string& directory) {
     std::vector<std::string> names;
-    Directory entries(directory);
-    if (!entries) {
-        throwErrno(cat("Failed to open ", printable(directory)));
-    }
+    Directory entries(directory, Missing::isError);
     while (const char* name = entries.next()) {
         names.emplace_back(name);
     }

@@ -110,8 +110,7 @@ private:
 };
 
 bool isEmpty(const std::string& path) {
-    Directory directory(path);
-    return directory && directory.next() == nullptr && errno == 0;
+    return Directory(path, Missing::isError).next() == nullptr;
 }
 
 /// Mounts the kernel's overlay. False if it cannot do what is asked here; `why` says why.

@@ -175,7 +175,7 @@ UniqueFd MeetingPlace::join(const std::string& identity, const std::string& hell
         return answer && answer->text == "accept";
     };
     std::set<std::string> taken;
-    auto names = Directory::of(directory.get());
+    auto names = Directory::of(directory.get(), directoryPath);
     while (const char* name = names.next()) {
         if (std::string_view(name) != identity && !std::string_view(name).starts_with(identity + '_')) {
             continue;

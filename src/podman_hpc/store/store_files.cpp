@@ -165,11 +165,8 @@ void provideImageFiles(const ChangeLock& lock, const StorePaths& local, const st
     const auto from = cat(local.images(), '/', id);
     const auto to = cat(lock.store().images(), '/', id);
     createDirectories(to);
-    Directory entries(from);
-    if (!entries) {
-        throwErrno(cat("Failed to open ", printable(from)));
-    }
-    for (const char* name = entries.next(); name != nullptr; name = entries.next()) {
+    Directory entries(from, Missing::isError);
+    while (const char* name = entries.next()) {
         copyFile(lock, cat(from, '/', name), cat(to, '/', name));
     }
 }

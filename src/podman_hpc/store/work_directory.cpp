@@ -26,8 +26,8 @@ UniqueFd openDirectory(const std::string& path) {
 
 void removeAbandoned(const std::string& parent) {
     std::vector<std::string> names;
-    Directory entries(parent);
-    for (const char* name = entries ? entries.next() : nullptr; name != nullptr; name = entries.next()) {
+    Directory entries(parent, Missing::isError);
+    while (const char* name = entries.next()) {
         if (std::string_view(name).starts_with(workPrefix)) {
             names.push_back(cat(parent, '/', name));
         }

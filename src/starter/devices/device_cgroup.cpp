@@ -12,6 +12,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "node/cgroups.hpp"
 #include "oci/runtime/runtime_devices.hpp"
@@ -110,13 +111,15 @@ bool isLeafName(std::string_view name) {
 }
 
 /// Removes leaves with a free lock: their starter and janitor were killed.
-void sweep(int parent) {
-    auto entries = Directory::of(parent);  // a failed sweep must not stop this start
+void sweep(int parent) try {
+    auto entries = Directory::of(parent, "the cgroup of devices");
     while (const char* name = entries.next()) {
         if (isLeafName(name)) {
             removeUnusedCgroup(parent, name, 1);
         }
     }
+} catch (const Error& error) {
+    logDebug("Runtime", error.what());  // a failed sweep must not stop this start
 }
 
 }  // namespace

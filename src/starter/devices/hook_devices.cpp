@@ -39,7 +39,7 @@ std::vector<oci::RuntimeDeviceRule> findDeviceRules(const std::vector<hook_contr
             continue;
         }
         addRule(status, device.access, rules);
-        Directory directory(device.path);  // no entries if it is not a directory
+        Directory directory(device.path, Missing::isEmpty);  // most are files
         while (const char* name = directory.next()) {
             if (::fstatat(directory.fd(), name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
                 addRule(status, device.access, rules);

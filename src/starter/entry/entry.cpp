@@ -131,10 +131,7 @@ void unblockSignals() {
 }
 
 std::vector<int> openDescriptors() {
-    Directory directory("/proc/self/fd");
-    if (!directory) {
-        throwErrno("Failed to list the open descriptors in /proc/self/fd");
-    }
+    Directory directory("/proc/self/fd", Missing::isError);
     std::vector<int> descriptors;
     while (const char* name = directory.next()) {
         const auto number = parseNumber(name);

@@ -80,7 +80,7 @@ UniqueFd openCache() {
 void emptyIfFull(int cache) {
     constexpr std::size_t many = 256;
     std::vector<std::string> found;
-    auto entries = Directory::of(cache);
+    auto entries = Directory::of(cache, cacheDirectory);
     while (const char* entry = entries.next()) {
         found.emplace_back(entry);
     }

@@ -119,10 +119,10 @@ void LoopHints::record(const LoopBinding& device, const struct stat& image) cons
 
 /// Removes outdated hints once there are many. The rest are as many as the node has images in use. `own`: the
 /// device just bound; all other hints for it are outdated.
-void LoopHints::sweepOthers(unsigned own) const {
+void LoopHints::sweepOthers(unsigned own) const try {
     constexpr std::size_t many = 64;
     std::vector<std::string> found;
-    auto entries = Directory::of(registry.get());
+    auto entries = Directory::of(registry.get(), "the hints of loop devices");
     while (const char* entry = entries.next()) {
         found.emplace_back(entry);
     }
@@ -138,6 +138,8 @@ void LoopHints::sweepOthers(unsigned own) const {
             ::unlinkat(registry.get(), entry.c_str(), 0);
         }
     }
+} catch (const Error& error) {
+    logDebug(subsystem, error.what());  // the next start tries again
 }
 
 }  // namespace sarus::starter

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
+#include "base/log.hpp"
 #include "base/path_in_root.hpp"
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
@@ -156,7 +157,7 @@ void HolderFile::remove() const noexcept {
 }
 
 void sweepHolderFiles(const std::string& directory) {
-    Directory entries(directory);
+    Directory entries(directory, Missing::isEmpty);
     const auto oldest = ::time(nullptr) - sweepSeconds;
     while (const char* name = entries.next()) {
         const auto path = cat(directory, '/', name);
@@ -168,10 +169,10 @@ void sweepHolderFiles(const std::string& directory) {
     }
 }
 
-void sweepUnheldFiles(const std::string& directory) {
+void sweepUnheldFiles(const std::string& directory) try {
     constexpr std::size_t many = 64;
     std::vector<std::string> paths;
-    Directory entries(directory);
+    Directory entries(directory, Missing::isEmpty);
     while (const char* name = entries.next()) {
         paths.push_back(cat(directory, '/', name));
     }
@@ -186,6 +187,8 @@ void sweepUnheldFiles(const std::string& directory) {
             });
         });
     }
+} catch (const Error& error) {
+    logDebug("Runtime", error.what());  // the next start tries again
 }
 
 }  // namespace sarus::starter

@@ -95,8 +95,7 @@ void noteSession(const Credentials& credentials, const engine::SiteConfig& confi
 
 /// The session directories that still exist. Removes links to others.
 std::vector<std::string> notedSessions(const Credentials& credentials, const OwnDirectory& fixed) {
-    Directory list(
-        UniqueFd(::openat(fixed.fd.get(), sessionsName, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
+    Directory list(fixed.fd.get(), sessionsName, cat(fixed.path, '/', sessionsName), Missing::isEmpty);
     std::vector<std::string> paths;
     while (const char* name = list.next()) {
         std::string target(PATH_MAX, '\0');
@@ -292,13 +291,15 @@ StateDirectories prepareStateDirectories(const Credentials& credentials, const e
     return {.runtimeRoot = path, .bundleDir = config.ociBundleDir};
 }
 
-void removeEmptyRuntimeRoots() noexcept {
-    Directory entries(privilegedBase);
+void removeEmptyRuntimeRoots() noexcept try {
+    Directory entries(privilegedBase, Missing::isEmpty);
     while (const char* name = entries.next()) {
         if (parseNumber(name)) {  // the other one holds the hints of loop devices
             ::unlinkat(entries.fd(), name, AT_REMOVEDIR);
         }
     }
+} catch (const std::exception& error) {
+    logDebug("Runtime", error.what());  // only empty directories stay; the next container tries again
 }
 
 std::string prepareNamespacesDirectory(const Credentials& credentials, const engine::SiteConfig& config,
@@ -350,11 +351,10 @@ std::vector<std::string> findRuntimeRoots(const Credentials& credentials, const 
 
 std::vector<std::string> findAllRuntimeRoots(const Credentials& credentials) {
     std::vector<std::string> roots;
-    UniqueFd base(::open(privilegedBase, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!credentials.privileged() || credentials.uid() != 0 || !base) {
+    if (!credentials.privileged() || credentials.uid() != 0) {
         return roots;
     }
-    Directory list(std::move(base));
+    Directory list(AT_FDCWD, privilegedBase, privilegedBase, Missing::isEmpty);
     while (const char* name = list.next()) {
         if (parseNumber(name)) {
             roots.push_back(cat(privilegedBase, '/', name));

@@ -181,7 +181,7 @@ std::string_view jsonOf(std::string_view text) {
 /// The names with a record or a runtime's state.
 std::set<std::string> knownNames(const std::string& runtimeRoot) {
     std::set<std::string> names;
-    Directory entries(runtimeRoot);
+    Directory entries(runtimeRoot, Missing::isEmpty);
     while (const char* entry = entries.next()) {
         const std::string_view name = entry;
         struct stat status {};

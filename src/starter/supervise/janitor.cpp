@@ -75,7 +75,11 @@ void endContainer(const Process& runtime, bool graceful) {
     for (int waited = 0; waited < forceMilliseconds; waited += pollMilliseconds) {
         // Children forked during the kill stay below the stopped runtime, where they are found.
         runtime.signal(SIGSTOP);
-        killDescendants(runtime, 50);
+        try {
+            killDescendants(runtime, 50);
+        } catch (const Error&) {
+            // Not all of them could be found: the next round tries again.
+        }
         runtime.signal(SIGCONT);  // repeatedly: it may be about to start the command
         if (endsWithin(runtime, pollMilliseconds)) {
             return;
@@ -96,7 +100,11 @@ bool receive(int control, void* message, std::size_t size) {
     const auto slash = remains.stateDirectory.rfind('/');
     const auto runtimeRoot = remains.stateDirectory.substr(0, slash);
     if (!runtimeRoot.empty()) {
-        sweepDeadContainers(runtimeRoot);  // nobody waits for this here
+        try {
+            sweepDeadContainers(runtimeRoot);  // nobody waits for this here
+        } catch (const Error&) {
+            // The next container tries again.
+        }
     }
     Process runtime(0);
     int end = 0;

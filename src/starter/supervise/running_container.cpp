@@ -83,10 +83,7 @@ bool isPayload(std::string_view status, uid_t user) {
 }
 
 void copyStateFiles(const std::string& from, const std::string& to, const std::string& except) {
-    Directory entries(from);
-    if (!entries) {
-        throwErrno(cat("Failed to read the state directory ", printable(from)));
-    }
+    Directory entries(from, Missing::isError);
     while (const char* name = entries.next()) {
         struct stat status {};
         if (name == except || ::fstatat(entries.fd(), name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||

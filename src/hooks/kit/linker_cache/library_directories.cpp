@@ -167,7 +167,11 @@ private:
     void appendMatches(const std::string& directory, const std::string& pattern,
                        std::vector<std::string>& out) {
         examined.push_back(directory.empty() ? "/" : directory);
-        Directory entries(tryOpenDirectoryInRoot(root, examined.back()));
+        auto opened = tryOpenDirectoryInRoot(root, examined.back());
+        if (!opened) {
+            return;
+        }
+        Directory entries(std::move(opened), examined.back());
         while (const char* entry = entries.next()) {
             countExamined();
             if (::fnmatch(pattern.c_str(), entry, FNM_PERIOD) == 0) {

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "hooks/kit/container_view.hpp"
 #include "hooks/kit/elf.hpp"
@@ -110,13 +111,17 @@ void LibraryReader::add(LibraryFolder& folder) {
     // Not readdir(3): short reads let the threads begin early.
     alignas(dirent64) std::array<char, 4096> buffer;
     ssize_t size = 0;
-    while (list && (size = ::getdents64(list.get(), buffer.data(), buffer.size())) > 0) {
+    if (!list && errno == EACCES) {
+        return;  // what the container's user cannot read is missing
+    }
+    while ((size = ::getdents64(list.get(), buffer.data(), buffer.size())) > 0) {
         for (std::size_t offset = 0; offset < static_cast<std::size_t>(size);) {
             const auto* entry = reinterpret_cast<const dirent64*>(buffer.data() + offset);
             offset += entry->d_reclen;
             addEntry(folder, entry->d_name, entry->d_type);
         }
     }
+    checkErrno(size, cat("Failed to list ", printable(folder.path)));
 }
 
 void LibraryReader::addEntry(LibraryFolder& folder, const char* name, unsigned char type) {

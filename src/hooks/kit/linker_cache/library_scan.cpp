@@ -48,9 +48,9 @@ struct Place {
 };
 
 /// The names in a directory, without hidden ones.
-std::vector<std::string> listNames(int directory) {
+std::vector<std::string> listNames(int directory, const std::string& path) {
     std::vector<std::string> names;
-    auto entries = Directory::of(directory);
+    auto entries = Directory::of(directory, path);
     while (const char* name = entries.next()) {
         if (name[0] != '.') {
             names.emplace_back(name);
@@ -78,7 +78,7 @@ public:
             list && !isOfKernel(list.get())) {
             const auto path = cat(directory.path, "/glibc-hwcaps");
             result.examined.push_back(path);
-            for (const auto& name : listNames(list.get())) {
+            for (const auto& name : listNames(list.get(), path)) {
                 if (UniqueFd fd(::openat(list.get(), name.c_str(), flags)); fd && !isOfKernel(fd.get())) {
                     const int number = fd.get();
                     add({{cat(path, '/', name), number}, name, std::move(fd)});

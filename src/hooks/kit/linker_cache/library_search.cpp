@@ -23,7 +23,7 @@ constexpr std::size_t maxUserDirectories = 100;
 std::vector<std::string> listNames(const LibraryDirectory& directory,
                                    const std::function<bool(std::string_view)>& isWanted) {
     std::vector<std::string> names;
-    auto entries = Directory::of(directory.fd.get());
+    auto entries = Directory::of(directory.fd.get(), directory.path);
     while (const char* name = entries.next()) {
         if (isWanted(name)) {
             names.emplace_back(name);

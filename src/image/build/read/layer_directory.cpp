@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t chunkSize = 1U << 20U;
 constexpr std::size_t largestAttribute = 64U << 10U;
+constexpr std::size_t mostOpen = 64;  ///< directories
 constexpr std::string_view whiteoutPrefix = ".wh.";
 constexpr std::string_view opaqueMark = ".wh..wh..opq";
 
@@ -107,6 +108,12 @@ void overrideStat(const std::string& text, TarEntry& entry) {
     }
 }
 
+std::pair<dev_t, ino_t> identityOf(int fd, std::string_view doing) {
+    struct stat status {};
+    checkErrno(::fstat(fd, &status), doing);
+    return {status.st_dev, status.st_ino};
+}
+
 std::string readLink(int directory, const std::string& name) {
     std::string target(4096, '\0');
     const auto length = ::readlinkat(directory, name.c_str(), target.data(), target.size());
@@ -119,21 +126,47 @@ std::string readLink(int directory, const std::string& name) {
 
 LayerDirectory::LayerDirectory(const std::string& path, std::atomic<std::uint64_t>& bytesRead)
     : counter(bytesRead), layer(path) {
-    levels.push_back({UniqueFd(), "", {"."}});
-    levels.back().directory = openFile(path, O_RDONLY | O_DIRECTORY);
+    levels.push_back({openFile(path, O_RDONLY | O_DIRECTORY), {}, "", {"."}});
 }
 
-void LayerDirectory::enter(UniqueFd directory, std::string path) {
-    Level level{std::move(directory), std::move(path), {}};
-    auto listing = Directory::of(level.directory.get());
-    for (const char* name = listing.next(); name != nullptr; name = listing.next()) {
-        level.names.emplace_back(name);
-    }
-    if (errno != 0) {
-        throwErrno(cat("Failed to list ", printable(cat(layer, '/', level.path))));
+std::string LayerDirectory::shown(const std::string& path) const {
+    return printable(cat(layer, '/', path));
+}
+
+void LayerDirectory::enter(const std::string& name, std::string path) {
+    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    const auto opening = cat("Failed to open ", shown(path));
+    const int parent = levels.back().directory.get();
+    Level level{
+        UniqueFd(checkErrno(::openat(parent, name.c_str(), flags), opening)), {}, std::move(path), {}};
+    level.identity = identityOf(level.directory.get(), opening);
+    // The same open directory: to open "." would need one permission more.
+    UniqueFd listed(checkErrno(::fcntl(level.directory.get(), F_DUPFD_CLOEXEC, 3), opening));
+    Directory listing(std::move(listed), cat(layer, '/', level.path));
+    while (const char* entry = listing.next()) {
+        level.names.emplace_back(entry);
     }
     std::sort(level.names.begin(), level.names.end(), std::greater<>());
+    if (levels.size() > mostOpen) {
+        levels[levels.size() - mostOpen].directory.reset();
+    }
     levels.push_back(std::move(level));
+}
+
+/// Returns to the directory above. One that was closed meanwhile is where ".." leads.
+void LayerDirectory::leave() {
+    const auto left = std::move(levels.back());
+    levels.pop_back();
+    if (levels.empty() || levels.back().directory) {
+        return;
+    }
+    auto& level = levels.back();
+    const auto opening = cat("Failed to open ", shown(level.path));
+    level.directory.reset(
+        checkErrno(::openat(left.directory.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), opening));
+    if (identityOf(level.directory.get(), opening) != level.identity) {
+        throw Error(cat("The directory ", shown(level.path), " was moved while it was read"));
+    }
 }
 
 bool LayerDirectory::next(TarEntry& entry) {
@@ -145,7 +178,7 @@ bool LayerDirectory::next(TarEntry& entry) {
             return true;
         }
         while (!levels.empty() && levels.back().names.empty()) {
-            levels.pop_back();
+            leave();
         }
         if (levels.empty()) {
             return false;
@@ -196,7 +229,7 @@ bool LayerDirectory::describe(const std::string& name, TarEntry& entry) {
     entry.path = isRoot ? "." : levels.back().path + name;
     struct stat status {};
     checkErrno(::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW),
-               cat("Failed to examine ", printable(cat(layer, '/', entry.path))));
+               cat("Failed to examine ", shown(entry.path)));
     if (S_ISSOCK(status.st_mode)) {
         return false;
     }
@@ -236,7 +269,7 @@ bool LayerDirectory::describe(const std::string& name, TarEntry& entry) {
         if (opaque != nullptr && *opaque == "y") {
             markOpaque(path);
         }
-        enter(openFileAt(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path);
+        enter(name, path);
         return true;
     }
     if (status.st_nlink > 1) {

@@ -21,8 +21,9 @@ inline constexpr int unreadableLayerStatus = 3;
 /// a layer's archive would. All forms of whiteouts and opaque directories are understood: devices 0:0, files
 /// `.wh.NAME`, and attributes of the kernel's overlay and of fuse-overlayfs. An attribute `override_stat`
 /// replaces owner, mode and type. Owners are those of this process's user namespace. Never follows symbolic
-/// links. Leaves sockets out, which no archive can hold. Throws Error; with unreadableLayerStatus for files
-/// whose content or name is in another layer (overlay's redirect and metacopy).
+/// links, and keeps few directories open, however deep the tree is. Leaves sockets out, which no archive can
+/// hold. Throws Error; with unreadableLayerStatus for files whose content or name is in another layer
+/// (overlay's redirect and metacopy).
 class LayerDirectory final : public MemberSource {
 public:
     /// Counts the bytes read in `bytesRead`.
@@ -34,13 +35,16 @@ public:
 
 private:
     struct Level {
-        UniqueFd directory;
+        UniqueFd directory;  ///< closed if many levels are below
+        std::pair<dev_t, ino_t> identity;
         std::string path;                ///< below the layer, with a slash at the end; "" for the layer
         std::vector<std::string> names;  ///< still to come, in reverse order
     };
     using Attributes = std::map<std::string, std::string, std::less<>>;
 
-    void enter(UniqueFd directory, std::string path);
+    void enter(const std::string& name, std::string path);
+    void leave();
+    std::string shown(const std::string& path) const;
     bool describe(const std::string& name, TarEntry& entry);
     void examine(const struct stat& status, TarEntry& entry) const;
     void markOpaque(const std::string& path);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -10,7 +11,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <exception>
+#include <functional>
+
 #include "base/error.hpp"
+#include "base/failing_listing.hpp"
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
@@ -174,6 +179,75 @@ TEST_F(LayerDirectoryFiles, SocketsAreLeftOut) {
     path.copy(address.sun_path, sizeof address.sun_path - 1);
     ASSERT_EQ(::bind(socket, reinterpret_cast<struct sockaddr*>(&address), sizeof address), 0);
     EXPECT_THAT(names(), ElementsAre("."));
+}
+
+TEST_F(LayerDirectoryFiles, NoDirectoryIsEmptyBecauseItCannotBeRead) {
+    createDirectories(layer / "a/b/c");
+    write("a/b/c/file", "content");
+    for (const int entriesRead :
+         {0, 1, 3, 5, 7, 9, 11}) {  // "." and ".." are two in each of four directories
+        const test::FailingListing failing(EIO, entriesRead);
+        EXPECT_THAT([&] { members(); }, testing::ThrowsMessage<Error>(testing::HasSubstr(layer.path())))
+            << entriesRead;
+    }
+    EXPECT_EQ(names().size(), 5U);
+}
+
+TEST_F(LayerDirectoryFiles, DirectoryThatCannotBeOpenedIsAnErrorWithItsPath) {
+    createDirectories(layer / "closed");
+    write("closed/file", "content");
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const auto expectError = [&](const std::string& reason, const std::function<void()>& work) {
+        EXPECT_THAT(work, testing::ThrowsMessage<Error>(
+                              testing::AllOf(testing::HasSubstr(layer.path()), testing::HasSubstr(reason))));
+    };
+    const auto lowest = openFile("/dev/null", O_RDONLY).get();
+    for (int more = 1; more < 4; ++more) {
+        const rlimit few{.rlim_cur = static_cast<rlim_t>(lowest + more), .rlim_max = before.rlim_max};
+        std::exception_ptr thrown;
+        ::setrlimit(RLIMIT_NOFILE, &few);
+        try {
+            members();
+        } catch (...) {
+            thrown = std::current_exception();
+        }
+        ::setrlimit(RLIMIT_NOFILE, &before);  // also the sanitizers need descriptors
+        expectError("Too many open files", [&] { std::rethrow_exception(thrown); });
+    }
+    for (const mode_t mode : {0000U, 0200U, 0600U}) {
+        if (::geteuid() != 0) {  // root may open every directory
+            ::chmod((layer / "closed").c_str(), mode);
+            expectError("/closed/", [&] { members(); });
+            expectError("Permission denied", [&] { members(); });
+        }
+    }
+    ::chmod((layer / "closed").c_str(), 0700);
+}
+
+TEST_F(LayerDirectoryFiles, TreeMayBeDeeperThanThereAreDescriptors) {
+    constexpr int depth = 1100;
+    int directory = ::open(layer.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int level = 0; level < depth; ++level) {
+        ASSERT_EQ(::mkdirat(directory, "d", 0755), 0);
+        ASSERT_EQ(::mkdirat(directory, "z", 0755), 0);  // read after the way back
+        const int below = ::openat(directory, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ::close(directory);
+        directory = below;
+    }
+    ::close(directory);
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit few{.rlim_cur = 256, .rlim_max = before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    const auto found = names();
+    const rlimit many{.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &many);
+    removeTree(layer / "d");
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    ASSERT_EQ(found.size(), 1U + 2 * depth);
+    EXPECT_EQ(found[depth].size(), 2U * depth - 1);
+    EXPECT_EQ(found.back(), "z");
 }
 
 }  // namespace
