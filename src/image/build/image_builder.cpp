@@ -16,6 +16,7 @@
 #include "image/build/hash/hash_pool.hpp"
 #include "image/build/merge/layer_merger.hpp"
 #include "image/build/read/layer_directory.hpp"
+#include "image/build/read/layer_promise.hpp"
 #include "image/build/read/tar_reader.hpp"
 #include "image/build/reuse.hpp"
 
@@ -105,11 +106,57 @@ void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& 
     }
 }
 
-void readDirectories(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
-    for (std::size_t layer = request.directories.size(); layer-- > 0;) {
-        LayerDirectory members(request.directories[layer], counters.blobBytes);
-        merger.readLayer(static_cast<std::uint32_t>(layer), members);
+/// A layer's directory, beside what its archive had.
+class CheckedDirectory final : public MemberSource {
+public:
+    CheckedDirectory(const std::string& path, const std::string& promisePath, ReadCounters& counters)
+        : members(path, counters.blobBytes) {
+        try {
+            if (!promisePath.empty()) {
+                promise.emplace(promisePath);
+            }
+        } catch (const Error& error) {
+            damage = error.what();
+        }
     }
+
+    bool next(TarEntry& entry) override {
+        const bool isThere = members.next(entry);
+        if (isThere && promise) {
+            promise->keep(entry);
+        }
+        return isThere;
+    }
+    void readContent(const std::function<void(std::span<const unsigned char>)>& sink) override {
+        members.readContent(sink);
+    }
+    ChunkPtr chunk() const override { return members.chunk(); }
+    /// What is known to be missing, or why nothing is known; "" if the promise is kept.
+    std::string problem() const {
+        const auto broken = promise ? promise->broken() : std::nullopt;
+        return broken ? cat("it does not have '", printable(*broken), "' as the layer does") : damage;
+    }
+
+private:
+    LayerDirectory members;
+    std::optional<LayerPromise> promise;
+    std::string damage;
+};
+
+/// False if a directory has not all that its layer's archive had.
+bool readDirectories(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
+    bool isComplete = true;
+    for (std::size_t layer = request.directories.size(); layer-- > 0;) {
+        const auto& path = request.directories[layer];
+        CheckedDirectory members(path, request.promises.empty() ? "" : request.promises[layer], counters);
+        merger.readLayer(static_cast<std::uint32_t>(layer), members);
+        if (const auto problem = members.problem(); !problem.empty()) {
+            printNote(request.progress, cat("WARNING: ", printable(path), " may not be complete: ", problem,
+                                            ". Pull the image again if you miss something"));
+            isComplete = false;
+        }
+    }
+    return isComplete;
 }
 
 void readMissing(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
@@ -182,13 +229,13 @@ BuildResult buildImage(const BuildRequest& request) {
                        static_cast<std::uint32_t>(request.layers.size() + request.directories.size()),
                        request.limits.entries, request.limits.unpackedBytes);
     readLayers(request, merger, counters, hashes);
-    readDirectories(request, merger, counters);
+    const bool isComplete = readDirectories(request, merger, counters);
     readMissing(request, merger, counters);
     writer.contents().finish();
     // A user with one id has unpacked the directories without their owners.
     const bool ownersAreKnown = request.directories.empty() || !request.owner;
     writer.writeTree(merger.tree(), merger.xattrSets(), forcedOwner(request.owner, request.squashfs),
-                     ownersAreKnown ? layersId : "");
+                     ownersAreKnown && isComplete ? layersId : "");
     result.squashfsSize = writer.size();
     result.squashfsDigest = writer.identify();
     result.entries = writer.entryCount();

@@ -26,6 +26,9 @@ struct BuildRequest {
     /// size of their files if it is known.
     std::vector<std::string> directories{};
     std::uint64_t directoryBytes = 0;
+    /// What the archive of each of the directories had (LayerPromise); "" where that is unknown. Other
+    /// programs can use the result only if all of it was read.
+    std::vector<std::string> promises{};
     std::string outputPath;  ///< replaced if it exists; removed if the conversion fails
     int output = -1;         ///< instead of a path: an empty file, open for reading and writing
     std::string layersId{};  ///< of the directories, if it is known (image/store/conversions.hpp)

@@ -53,6 +53,7 @@ constexpr const char* usage =
     "         DIRECTORY: an unpacked layer of Podman's overlay store, lowest first; OUTPUT '-': standard "
     "input, an empty file\n"
     "         --expected-size BYTES       of all layers, for the progress\n"
+    "         --tar-split FILE            for each directory: what its layer had, or \"\"\n"
     "         --diff-id DIGEST            of each layer's archive, in their order\n"
     "       sarus-image-builder decompress < FILE > OTHER_FILE     (gzip, zstd)\n"
     "       sarus-image-builder unpack IMAGE.squashfs DIRECTORY";
@@ -253,11 +254,13 @@ void buildFromDirectories(Arguments& arguments) {
             request.directoryBytes = number("--expected-size", value);
         } else if (arguments.option("--diff-id", value)) {
             diffIds.push_back(value);
+        } else if (arguments.option("--tar-split", value)) {
+            request.promises.push_back(value);
         } else if (!buildOption(arguments, request, progressStyle)) {
             words.push_back(arguments.take());
         }
     }
-    if (words.size() < 2) {
+    if (words.size() < 2 || (!request.promises.empty() && request.promises.size() != words.size() - 1)) {
         throw Error("The image builder's arguments are wrong", usage);
     }
     request.progress.style = parseProgressStyle(progressStyle, request.progress.fd);

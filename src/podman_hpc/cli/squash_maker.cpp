@@ -84,8 +84,10 @@ bool buildFromLayers(const SquashOrder& order, const Call& call, const Settings&
         arguments.insert(arguments.end(), {"--owner", "0:0"});
     }
     for (const auto& layer : order.layers.layers) {
+        const auto tarSplit = order.local.tarSplit(layer.id);
         arguments.insert(arguments.end(),
-                         {"--diff-id", layer.diffId, cat(order.local.layer(layer.id), "/diff")});
+                         {"--diff-id", layer.diffId, "--tar-split", pathExists(tarSplit) ? tarSplit : "",
+                          cat(order.local.layer(layer.id), "/diff")});
     }
     const auto status = run(arguments, order.output);
     if (!status.ok() && status.code != unreadableLayerStatus) {

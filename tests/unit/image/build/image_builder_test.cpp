@@ -15,7 +15,9 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/temporary_directory.hpp"
 #include "image/build/layer_fixture.hpp"
+#include "image/store/conversions.hpp"
 #include "image/store/file_digest.hpp"
 #include "squashfs/identity.hpp"
 
@@ -71,6 +73,29 @@ TEST(ImageBuilder, TheBytesDoNotDependOnTheNumberOfThreads) {
         expected = expected.empty() ? result.squashfsDigest : expected;
         EXPECT_EQ(result.squashfsDigest, expected) << workers;
     }
+}
+
+TEST(ImageBuilder, OnlyACompleteDirectoryStandsForItsLayers) {
+    const sarus::test::TemporaryDirectory scratch;
+    createDirectories(scratch / "layer");
+    replaceFile(scratch / "layer/one", "1", 0644);
+    BuildRequest request;
+    request.directories = {scratch / "layer"};
+    request.layersId = layersIdOf({"sha256:" + std::string(64, 'a')});
+    request.outputPath = scratch / "out";
+    request.progress.style = ProgressStyle::none;
+    const auto idWith = [&](const std::string& lines) {
+        replaceFile(scratch / "tar-split.gz", test::gzip(lines), 0644);
+        request.promises = {scratch / "tar-split.gz"};
+        return buildImage(request).layersId;
+    };
+    const std::string one = R"({"type":1,"name":"one","size":1,"position":1})"
+                            "\n";
+    EXPECT_EQ(idWith(one), request.layersId);
+    EXPECT_EQ(idWith(one + R"({"type":1,"name":"other","size":1,"position":2})"
+                           "\n"),
+              "");
+    EXPECT_EQ(idWith("damaged"), "");
 }
 
 TEST(ImageBuilder, TheBytesDoNotDependOnTheLayersCompression) {
