@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/error.hpp"
+#include "base/failing_listing.hpp"
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
@@ -63,6 +65,15 @@ TEST_F(Glob, APathWithoutPatternIsItself) {
 TEST_F(Glob, PatternsAreRecognised) {
     EXPECT_TRUE(isPattern("a*") && isPattern("a?") && isPattern("[a]"));
     EXPECT_FALSE(isPattern("/a/b.so"));
+}
+
+TEST_F(Glob, DirectoryThatCannotBeReadIsAnError) {
+    for (const int after : {0, 3}) {
+        const test::FailingListing failing(EIO, after);
+        EXPECT_THROW(expandGlob(at("*")), Error);
+    }
+    EXPECT_THAT(found("a1/*"), IsEmpty());  // a file
+    EXPECT_THAT(found("missing/*"), IsEmpty());
 }
 
 }  // namespace

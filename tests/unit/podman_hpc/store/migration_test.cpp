@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/failing_listing.hpp"
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
@@ -102,6 +104,16 @@ TEST_F(MigrationStores, AFailureLeavesNothingVisible) {
     EXPECT_THAT(readLists(store).layers, IsEmpty());
     EXPECT_FALSE(pathExists(squash('X')));
     EXPECT_EQ(add('a'), MigrationResult::migrated);
+}
+
+TEST_F(MigrationStores, FilesThatCannotBeListedAreAFailure) {
+    for (const int after : {0, 1}) {
+        const sarus::test::FailingListing failing(EIO, after);
+        EXPECT_THROW(add('a'), Error);
+    }
+    EXPECT_THAT(readLists(store).images, IsEmpty());
+    EXPECT_EQ(add('a'), MigrationResult::migrated);
+    EXPECT_EQ(readFile(cat(store.images(), '/', idOf('a'), "/manifest")), "{}");
 }
 
 TEST_F(MigrationStores, ANameBelongsToOneImage) {
