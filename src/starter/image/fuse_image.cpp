@@ -112,7 +112,8 @@ bool confirm(SharedImage& shared, const ImageMountRequest& request) {
 }  // namespace
 
 FuseImage mountThroughFuse(const ImageMountRequest& request, const Credentials& credentials) {
-    const auto superblock = squashfs::readSquashfsSuperblock(request.imageFd, request.imagePath);
+    const auto superblock = credentials.asUser(
+        [&] { return squashfs::readSquashfsSuperblock(request.imageFd, request.imagePath); });
     auto shared = SharedImage::open(request, superblock.file, credentials);
     if (shared && shared->join(request.target)) {
         if (confirm(*shared, request)) {

@@ -118,7 +118,8 @@ bool isRootOwnedImage(int imageFd) {
 }
 
 MountedImage mountImage(const ImageMountRequest& request, const Credentials& credentials) {
-    checkImageDescriptor(request.imageFd, request.imagePath);
+    // On the user's own FUSE mount, only a process that is the user completely may ask about the file.
+    credentials.asUser([&] { checkImageDescriptor(request.imageFd, request.imagePath); });
     if (credentials.privileged() && kernelMayMount(request)) {
         mountThroughLoopDevice(request.imageFd, request.imagePath, request.target, {.label = request.label});
         logMount(request, "mounted by the kernel, from a loop device");

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -19,6 +20,7 @@
 #include "base/subprocess.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "starter/entry/credentials.hpp"
 
 namespace sarus::test {
@@ -120,6 +122,20 @@ inline void allowFuse(const StarterSandbox& sandbox) {
     ASSERT_EQ(::mknod(node.c_str(), S_IFCHR | 0666, ::makedev(10, 229)), 0);
     ASSERT_EQ(::chmod(node.c_str(), 0666), 0);
     ASSERT_EQ(::mount(node.c_str(), "/dev/fuse", nullptr, MS_BIND, nullptr), 0);
+}
+
+/// Mounts a squashfs file through sarus-squashfs (`server`) as the user's own FUSE filesystem, without
+/// allow_root: even root gets EACCES there.
+inline void mountFuseForTheUserAlone(const std::string& server, const std::string& image,
+                                     const std::string& target) {
+    const auto file = openFile(image, O_RDONLY);
+    const UniqueFd fuse(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    const auto options = cat("fd=", fuse.get(), ",rootmode=40000,user_id=", userId, ",group_id=", groupId);
+    ASSERT_EQ(::mount("test", target.c_str(), "fuse", MS_NOSUID, options.c_str()), 0);
+    start({.path = server,
+           .args = {"sarus-squashfs", cat("/dev/fd/", file.get()), cat("/dev/fd/", fuse.get())},
+           .keepFds = {file.get(), fuse.get()}})
+        .release();  // dies with this process
 }
 
 }  // namespace sarus::test

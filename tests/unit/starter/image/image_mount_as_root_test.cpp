@@ -184,6 +184,25 @@ TEST_F(ImageMount, WhatTheKernelMustNotMountIsServedThroughFuse) {
     });
 }
 
+TEST_F(ImageMount, AnImageOnTheUsersOwnFuseMountIsServed) {
+    replaceFile(sandbox / "tree/inner", readFile(image), 0644);
+    const auto outer = sandbox.makeImage("outer.squashfs");
+    createDirectories(sandbox / "fuse");
+    asStarter(Caller::setUserId, [&](Credentials& credentials) {
+        mountFuseForTheUserAlone(server, outer, sandbox / "fuse");
+        const auto fd = credentials.asUser([&] { return openFile(sandbox / "fuse/inner", O_RDONLY); });
+        struct stat status {};
+        ASSERT_EQ(::fstat(fd.get(), &status), -1);
+        ASSERT_EQ(errno, EACCES);
+        auto wanted = request(fd.get());
+        wanted.whyNotByKernel = whyNotByKernel(fd.get());
+        EXPECT_EQ(wanted.whyNotByKernel, "it is on a FUSE file system");
+        const auto mounted = mountImage(wanted, credentials);
+        EXPECT_EQ(filesystemType(), FUSE_SUPER_MAGIC);
+        expectMountedSafely();
+    });
+}
+
 TEST_F(ImageMount, ThePrivilegedStarterRunsTheServerAsTheUser) {
     asStarter(Caller::setUserId, [&](Credentials& credentials) {
         const auto fd = openFile(image, O_RDONLY);

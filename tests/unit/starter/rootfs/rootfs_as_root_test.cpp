@@ -91,21 +91,6 @@ protected:
     std::function<void()> prepareNode = [this] { allowFuse(sandbox); };
     std::optional<std::string> otherBundle;
 
-    /// A FUSE filesystem without allow_root: even root gets EACCES there.
-    void mountFuseForTheUserAlone(const std::string& target) const {
-        const auto image = openFile(sandbox.makeImage("fuse.squashfs"), O_RDONLY);
-        UniqueFd fuse(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
-        ASSERT_EQ(
-            ::mount(
-                "test", target.c_str(), "fuse", MS_NOSUID,
-                cat("fd=", fuse.get(), ",rootmode=40000,user_id=", userId, ",group_id=", groupId).c_str()),
-            0);
-        start({.path = server,
-               .args = {"sarus-squashfs", cat("/dev/fd/", image.get()), cat("/dev/fd/", fuse.get())},
-               .keepFds = {image.get(), fuse.get()}})
-            .release();  // dies with this process
-    }
-
     std::string in(const std::string& path) const { return root + path; }
 
     struct stat statusOf(const std::string& path) const {
@@ -349,7 +334,7 @@ TEST_P(SetUserIdCallerTest, SiteMountsAreReachedAsRootOrElseAsTheUser) {
     addMount(sandbox / "fuseHome", "/fuse/site", false, engine::MountOrigin::site);
     addMount(sandbox / "fuseHome", "/fuse/user");
     inMountNamespace([&] {
-        mountFuseForTheUserAlone(sandbox / "fuseHome");
+        mountFuseForTheUserAlone(server, sandbox.makeImage("fuse.squashfs"), sandbox / "fuseHome");
         build([&](const Rootfs&, Credentials& credentials) {
             EXPECT_EQ(readFile(in("/site/file")), "site");
             EXPECT_EQ(::open(in("/fuse/site/usr/hello").c_str(), O_RDONLY), -1)
