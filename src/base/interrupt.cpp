@@ -51,6 +51,10 @@ InterruptScope::~InterruptScope() {
     }
 }
 
+bool isInterrupted() noexcept {
+    return arrivedSignal != 0;
+}
+
 void throwIfInterrupted() {
     if (const int signal = arrivedSignal; signal != 0) {
         throw Error(cat("Interrupted by signal ", signal, " (", ::strsignal(signal), ")"))

@@ -15,6 +15,9 @@ public:
     InterruptScope& operator=(const InterruptScope&) = delete;
 };
 
+/// Whether a signal has arrived within the current InterruptScope.
+bool isInterrupted() noexcept;
+
 /// Throws Error (exit status 128 + signal) if a signal has arrived within the current InterruptScope.
 void throwIfInterrupted();
 

@@ -153,6 +153,49 @@ def test_a_credential_helper_that_hangs_is_named_and_ended(impatient, faulty, us
     assert not [command for _, uid, command in system.processes() if uid == user.uid and "sleep 4242" in command]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_a_pull_whose_credential_helper_ignores_it(any_engine, faulty, user, temp_dir, number):
+    helper = user.home / "bin/docker-credential-deaf"
+    helper.parent.mkdir()
+    helper.write_text("#!/bin/sh\ntrap '' INT TERM HUP\nsleep 4243\n")
+    helper.chmod(0o755)
+    file = user.home / ".docker/config.json"
+    file.parent.mkdir()
+
+    def helpers():
+        return [command for _, uid, command in system.processes() if uid == user.uid and "sleep 4243" in command]
+
+    try:
+        file.write_text(json.dumps({"credHelpers": {faulty.host: "deaf"}}))
+        process = any_engine.start("pull", faulty.reference, env={"PATH": f"{helper.parent}:{system.PATH}"})
+        assert system.eventually(helpers, 60)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert process.returncode == 128 + number
+        assert system.eventually(lambda: not helpers())
+    finally:
+        file.unlink()
+        file.parent.rmdir()
+        helper.unlink()
+        helper.parent.rmdir()
+    assert leftovers(user, temp_dir) == []
+
+
+def test_credentials_that_others_can_change_are_warned_about(any_engine, faulty, user):
+    """They can name a program there, which then runs as the user."""
+    file = user.home / ".docker/config.json"
+    file.parent.mkdir()
+    try:
+        file.write_text(json.dumps({"credHelpers": {"registry.example": "none"}}))
+        file.chmod(0o666)
+        os.chown(file, user.uid, user.gid)
+        result = any_engine.sarus("pull", faulty.reference)
+    finally:
+        file.unlink()
+        file.parent.rmdir()
+    assert f'Other users can change the credentials in "{file}". Look at them, and run: chmod 600 {file}' in result.stderr
+
+
 def test_credentials_that_others_can_read_are_warned_about(any_engine, faulty, user):
     file = user.home / ".docker/config.json"
     file.parent.mkdir()

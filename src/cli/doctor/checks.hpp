@@ -44,10 +44,6 @@ std::vector<Finding> checkTemporaryDirectory(const Patient& patient);
 std::vector<Finding> checkDownloads(const Patient& patient);
 std::vector<Finding> checkSlurm(const Patient& patient);
 
-/// Root may have directories of a user in HOME (some sudo) and XDG_RUNTIME_DIR (su). Their files name
-/// programs that skopeo starts, the credential helpers. Without the variables, skopeo takes root's own.
-void forgetForeignHome();
-
 /// Whether the registries of registries.conf, their mirrors, and these ones answer.
 std::vector<Finding> checkRegistries(const Patient& patient, const std::vector<std::string>& further);
 

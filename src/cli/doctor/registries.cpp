@@ -1,4 +1,3 @@
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "cli/doctor/registry_names.hpp"
 #include "doctor/examination.hpp"
 #include "doctor/node_checks.hpp"
+#include "image/transfer/login.hpp"
 #include "image/transfer/skopeo.hpp"
 
 namespace sarus::cli {
@@ -133,17 +133,8 @@ std::vector<std::string> registriesIn(std::string_view text) {
     return names;
 }
 
-void forgetForeignHome() {
-    for (const auto* const name : {"HOME", "XDG_RUNTIME_DIR"}) {
-        struct stat status {};
-        if (::geteuid() == 0 && (::stat(variable(name).c_str(), &status) != 0 || status.st_uid != 0)) {
-            ::unsetenv(name);
-        }
-    }
-}
-
 std::vector<Finding> checkRegistries(const Patient& patient, const std::vector<std::string>& further) {
-    forgetForeignHome();
+    image::forgetForeignHome();
     std::set<std::string> names(further.begin(), further.end());
     for (const auto& file : configurationFiles()) {
         if (pathExists(file)) {

@@ -9,6 +9,7 @@
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/runtime_version.hpp"
 #include "image/transfer/file_policy.hpp"
+#include "image/transfer/login.hpp"
 
 namespace sarus::cli {
 
@@ -68,7 +69,7 @@ std::vector<Finding> checkDownloads(const Patient& patient) {
     if (patient.config.skopeoPath.empty()) {
         return {};
     }
-    forgetForeignHome();
+    image::forgetForeignHome();
     std::string output;
     std::vector<Finding> all{askVersion(
         "skopeo", patient.config.skopeoPath,

@@ -303,11 +303,12 @@ void copyAndStore(const Pull& pull, const PullRequest& request,
 
 void pullImage(Repository& repository, const ImportSettings& settings, const PullRequest& request) {
     const InterruptScope interruptible;
+    forgetForeignHome();
     checkTemporaryDirectory(settings.tempDir);
     const auto credentials = obtainCredentials(request.login, STDIN_FILENO, STDOUT_FILENO);
     const Pull pull(repository, settings);
     if (!request.fromContainersStorage) {
-        warnAboutReadableCredentials();
+        warnAboutUnsafeCredentials();
     }
     printPullHeader(pull, request.reference);
     std::optional<AuthenticationFile> authentication;

@@ -19,6 +19,7 @@
 #include "image/import/space.hpp"
 #include "image/import/store_image.hpp"
 #include "image/transfer/file_policy.hpp"
+#include "image/transfer/login.hpp"
 
 namespace sarus::image {
 
@@ -223,6 +224,7 @@ void loadImage(Repository& repository, const ImportSettings& settings, const Loa
         throw Error(cat("Invalid source format '", printable(request.sourceFormat), "'"),
                     "Supported formats: docker-archive, oci-archive, oci, sif");
     }
+    forgetForeignHome();
     openRequested(request);  // refuse unusable files before creating anything
     const InterruptScope interruptible;
     const Import import(repository, settings);

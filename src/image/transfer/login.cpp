@@ -163,13 +163,35 @@ std::vector<std::string> credentialFiles() {
 
 }  // namespace
 
-void warnAboutReadableCredentials() {
+void forgetForeignHome() {
+    for (const auto* const name : {"HOME", "XDG_RUNTIME_DIR"}) {
+        const char* value = ::getenv(name);
+        struct stat status {};
+        if (::geteuid() != 0 || value == nullptr || (::stat(value, &status) == 0 && status.st_uid == 0)) {
+            continue;
+        }
+        logWarn("ImageManager", cat("Root does not use the ", name, " \"", printable(value),
+                                    "\", which is not root's: files there name programs to run"));
+        ::unsetenv(name);
+    }
+}
+
+void warnAboutUnsafeCredentials() {
     constexpr std::size_t limit = 1U << 20U;
     for (const auto& path : credentialFiles()) {
         const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
         struct stat status {};
         if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-            (status.st_mode & (S_IRGRP | S_IROTH)) == 0 || static_cast<std::size_t>(status.st_size) > limit) {
+            static_cast<std::size_t>(status.st_size) > limit) {
+            continue;
+        }
+        // It also names the programs that are run to get credentials.
+        if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+            logWarn("ImageManager", cat("Other users can change the credentials in \"", printable(path),
+                                        "\". Look at them, and run: chmod 600 ", printable(path)));
+            continue;
+        }
+        if ((status.st_mode & (S_IRGRP | S_IROTH)) == 0) {
             continue;
         }
         // A file with only credential helpers contains no secret.

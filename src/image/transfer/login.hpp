@@ -31,9 +31,14 @@ std::optional<LoginData> obtainCredentials(const LoginOptions& options, int inpu
 /// The text of a containers-auth.json(5) file that is valid for one repository.
 std::string authenticationFileText(const ImageReference& reference, const LoginData& credentials);
 
-/// Warns about each of the user's credential files (containers-auth.json(5)) that contains logins and is
-/// readable by other users.
-void warnAboutReadableCredentials();
+/// Makes root forget a HOME (some sudo) and an XDG_RUNTIME_DIR (su) that are not root's, with a warning.
+/// Files there name programs that skopeo starts, the credential helpers. Without the variables, skopeo takes
+/// root's.
+void forgetForeignHome();
+
+/// Warns about each of the user's credential files (containers-auth.json(5)) that other users can change, or
+/// that contains logins and that they can read.
+void warnAboutUnsafeCredentials();
 
 /// The authentication file of one pull: only its owner can read it, and the destructor removes it.
 class AuthenticationFile {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "base/error.hpp"
@@ -28,6 +29,27 @@ void checkProgram(const std::string& path, std::string_view package) {
 }
 
 constexpr std::size_t outputLimit = 8U << 20U;
+
+/// Ends a program that a signal has not ended in time. Its own processes, such as credential helpers, may
+/// ignore signals, and keep its output open.
+class Impatience {
+public:
+    void look() {
+        constexpr std::chrono::seconds grace{1};
+        if (!isInterrupted()) {
+            return;
+        }
+        const auto now = Clock::now();
+        if (now - since.value_or(now) >= grace) {
+            throwIfInterrupted();  // the program is killed, with its process group
+        }
+        since = since.value_or(now);
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    std::optional<Clock::time_point> since;
+};
 
 /// While it lives, "/" is the working directory. skopeo starts a credential helper whose name has slashes
 /// from below its working directory, and when root runs it both the name and the directory may be a user's.
@@ -78,10 +100,16 @@ ToolResult runTool(const Command& command, ToolStreams streams, std::string_view
             }
             keepError(piece);
         };
-        const auto tick =
-            watch ? std::optional<Tick>({watch->interval, [&] { watch->look(child.pid()); }}) : std::nullopt;
+        constexpr std::chrono::milliseconds interval{200};
+        Impatience impatience;
+        const auto look = [&] {
+            impatience.look();
+            if (watch) {
+                watch->look(child.pid());
+            }
+        };
         readToEnd({{out.reader.get(), appendTo(result.out, outputLimit)}, {err.reader.get(), takeError}}, {},
-                  tick);
+                  Tick{watch ? watch->interval : interval, look});
         result.status = child.wait();
     }
     throwIfInterrupted();

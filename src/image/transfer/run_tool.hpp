@@ -29,8 +29,9 @@ struct ToolWatch {
 Child startTool(Command command, std::string_view package);
 
 /// Runs a program to its end with the caller's environment, in a process group that ends with it. At log
-/// level debug its standard error is shown while it runs. Signals within an InterruptScope end it; then the
-/// function throws as throwIfInterrupted() does. `package`: as for startTool().
+/// level debug its standard error is shown while it runs. Signals within an InterruptScope end it, and a
+/// second later all that is left of its process group; then the function throws as throwIfInterrupted() does.
+/// `package`: as for startTool().
 ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package,
                    const std::optional<ToolWatch>& watch = std::nullopt);
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from helpers import system
 
 pytestmark = pytest.mark.asroot
 
@@ -23,4 +24,21 @@ def test_no_program_starts_that_a_user_names(root_engine, user, tmp_path, variab
         user.own(path)
     result = root_engine.sarus(*command, env={variable: str(directory)}, cwd=directory)
     assert "localhost:1" in result.stdout + result.stderr and result.returncode != 0, result
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("variable, file", [("HOME", ".docker/config.json"), ("XDG_RUNTIME_DIR", "containers/auth.json")])
+def test_no_helper_of_a_users_environment_starts(root_engine, user, tmp_path, variable, file):
+    """With the user's PATH, a plain name is enough."""
+    directory = user.home / f"helper-{variable}"
+    for path in (directory, (directory / file).parent):
+        path.mkdir()
+    helper = directory / "docker-credential-mine"
+    helper.write_text(f"#!/bin/sh\n: > {tmp_path}/sprung\n")
+    helper.chmod(0o755)
+    (directory / file).write_text(json.dumps({"credHelpers": {"localhost:1": "mine"}}))
+    for path in (directory, *directory.rglob("*")):
+        user.own(path)
+    result = root_engine.sarus("pull", "localhost:1/image", env={variable: str(directory), "PATH": f"{directory}:{system.PATH}"})
+    assert result.returncode != 0 and f'Root does not use the {variable} "{directory}", which is not root\'s' in result.stderr, result
     assert not (tmp_path / "sprung").exists()

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <set>
 
@@ -159,6 +160,22 @@ FoundManifest findManifest(const SourceFiles& files, const ImageSelection& selec
     throw Error("The image index is nested too deeply");
 }
 
+/// Types of layers whose manifest says where else they are (OCI image specification, "layer.md",
+/// non-distributable layers; Docker's "foreign" ones).
+bool isForeign(std::string_view mediaType) {
+    return mediaType.find("nondistributable") != std::string_view::npos ||
+           mediaType.find(".foreign.") != std::string_view::npos;
+}
+
+bool isStored(const SourceFiles& files, const std::string& name) {
+    try {
+        files.open(name);
+        return true;
+    } catch (const Error& error) {
+        return error.errnum() != ENOENT;  // reading it will report anything else
+    }
+}
+
 std::vector<Layer> describeLayers(const std::shared_ptr<const SourceFiles>& files,
                                   const std::vector<oci::Descriptor>& layers, const Json& config) {
     const auto uncompressed = diffIds(config, layers.size());
@@ -169,6 +186,12 @@ std::vector<Layer> describeLayers(const std::shared_ptr<const SourceFiles>& file
             throw Error(
                 cat("Layer ", digest.text(), " has the unsupported type '", printable(mediaType), "'"),
                 "Only container images can be converted, not other artifacts or encrypted images");
+        }
+        if (isForeign(mediaType) && !isStored(*files, blobName(digest))) {
+            throw Error(cat("Layer ", digest.text(), " is not among the files of the image (type '",
+                            printable(mediaType), "')"),
+                        "Registries do not store foreign and non-distributable layers, and Sarus does not "
+                        "get them from elsewhere");
         }
         result.push_back({files, blobName(digest), digest, size, uncompressed[i]});
     }

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <termios.h>
+#include <unistd.h>
 
 #include <array>
 
 #include "base/base64.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "image/scratch.hpp"
 
 namespace sarus::image {
@@ -138,6 +140,45 @@ TEST(Base64, matchesTheStandardsExamples) {
     EXPECT_EQ(encodeBase64("foo"), "Zm9v");
     EXPECT_EQ(encodeBase64("foobar"), "Zm9vYmFy");
     EXPECT_EQ(encodeBase64("\xff\xfe\xfd"), "//79");
+}
+
+TEST(CredentialFiles, thatOthersCanChangeOrReadAreWarnedAbout) {
+    const test::Scratch scratch;
+    const auto warningFor = [&](const std::string& text, mode_t mode) {
+        const auto file = scratch.write("auth.json", text);
+        ::chmod(file.c_str(), mode);
+        ::setenv("REGISTRY_AUTH_FILE", file.c_str(), 1);
+        testing::internal::CaptureStderr();
+        warnAboutUnsafeCredentials();
+        ::unsetenv("REGISTRY_AUTH_FILE");
+        return testing::internal::GetCapturedStderr();
+    };
+    const std::string login = R"({"auths":{"r":{"auth":"eA=="}}})";
+    const std::string helper = R"({"credHelpers":{"r":"program"}})";
+    EXPECT_NE(warningFor(helper, 0602).find("Other users can change the credentials in"), std::string::npos);
+    EXPECT_NE(warningFor(login, 0620).find("Other users can change the credentials in"), std::string::npos);
+    EXPECT_NE(warningFor(login, 0640).find("Other users can read the credentials in"), std::string::npos);
+    EXPECT_EQ(warningFor(helper, 0644), "");
+    EXPECT_EQ(warningFor(login, 0600), "");
+}
+
+TEST(ForeignHome, isForgottenByRootAlone) {
+    const test::Scratch scratch;
+    const std::string before = ::getenv("HOME") != nullptr ? ::getenv("HOME") : "/";
+    const auto home = scratch.path("");
+    testing::internal::CaptureStderr();
+    const auto isForgotten = [&](uid_t owner) {
+        ::setenv("HOME", home.c_str(), 1);
+        EXPECT_TRUE(::geteuid() != 0 || ::chown(home.c_str(), owner, 0) == 0);
+        forgetForeignHome();
+        return ::getenv("HOME") == nullptr;
+    };
+    const bool isRoot = ::geteuid() == 0;
+    EXPECT_EQ(isForgotten(61234), isRoot);
+    EXPECT_FALSE(isForgotten(0));
+    const auto warning = cat("Root does not use the HOME \"", home, "\", which is not root's");
+    EXPECT_EQ(testing::internal::GetCapturedStderr().find(warning) != std::string::npos, isRoot);
+    ::setenv("HOME", before.c_str(), 1);
 }
 
 TEST(AuthenticationFile, isGoodForTheRepositoryOnly) {

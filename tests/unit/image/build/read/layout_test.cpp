@@ -199,6 +199,12 @@ TEST_F(MultiPlatform, LayerTypes) {
         layout.writeIndex(layout.addManifest(config, LayoutWriter::descriptor(type, layer, 1)));
         EXPECT_EQ(problem({.source = layout.path()}), "no error") << type;
     }
+    const std::string foreign = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
+    const auto absent = "sha256:" + std::string(64, 'a');
+    layout.writeIndex(layout.addManifest(config, LayoutWriter::descriptor(foreign, absent, 1)));
+    EXPECT_THAT(problem({.source = layout.path()}),
+                testing::StartsWith(
+                    cat("Layer ", absent, " is not among the files of the image (type '", foreign, "') | ")));
     for (const std::string type : {"", "text/plain", "application/vnd.oci.image.layer.v1.tar+gzip+encrypted",
                                    "application/vnd.cncf.helm.chart.content.v1.tar+gzip"}) {
         layout.writeIndex(layout.addManifest(config, LayoutWriter::descriptor(type, layer, 1)));
