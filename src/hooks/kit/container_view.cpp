@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/capabilities.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -19,6 +20,7 @@ namespace {
 struct Viewer {
     ContainerUser user;
     std::vector<gid_t> ownGroups;
+    CapabilitySets ownCapabilities;
 };
 
 std::optional<Viewer>& viewer() {
@@ -33,16 +35,17 @@ bool setGroups(const std::vector<gid_t>& groups, const std::vector<gid_t>& curre
     return groups == current || ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
 }
 
-/// They return the previous id, and do not report success.
-uid_t setFileSystemUser(uid_t uid) {
-    return static_cast<uid_t>(::syscall(SYS_setfsuid, uid));
+constexpr uid_t unchanged = static_cast<uid_t>(-1);
+
+// The kernel sets the file-system id together with the effective one.
+
+bool setEffectiveUser(uid_t uid) {
+    return ::syscall(SYS_setresuid, unchanged, uid, unchanged) == 0;
 }
 
-gid_t setFileSystemGroup(gid_t gid) {
-    return static_cast<gid_t>(::syscall(SYS_setfsgid, gid));
+bool setEffectiveGroup(gid_t gid) {
+    return ::syscall(SYS_setresgid, unchanged, gid, unchanged) == 0;
 }
-
-constexpr uid_t noId = static_cast<uid_t>(-1);  ///< invalid id: changes nothing
 
 /// Spares the question in most inner scopes. A thread that was started inside one has to ask.
 thread_local bool holdsView = false;
@@ -54,7 +57,7 @@ ContainerViewer::ContainerViewer(ContainerUser user) {
         static_cast<std::size_t>(checkErrno(::getgroups(0, nullptr), "Failed to read the groups")));
     groups.resize(static_cast<std::size_t>(checkErrno(
         ::getgroups(static_cast<int>(groups.size()), groups.data()), "Failed to read the groups")));
-    viewer() = Viewer{std::move(user), std::move(groups)};
+    viewer() = Viewer{std::move(user), std::move(groups), getCapabilities()};
 }
 
 ContainerViewer::~ContainerViewer() {
@@ -62,26 +65,25 @@ ContainerViewer::~ContainerViewer() {
 }
 
 ContainerView::ContainerView() {
-    if (holdsView || !viewer() || viewer()->user.uid == 0) {
+    if (holdsView || !viewer() || viewer()->user.uid == 0 || ::geteuid() == viewer()->user.uid) {
         return;
     }
-    const auto& user = viewer()->user;
-    uid = setFileSystemUser(noId);
-    if (uid == user.uid) {
-        return;
-    }
-    if (!setGroups(user.groups, viewer()->ownGroups)) {
+    const auto& [user, ownGroups, ownCapabilities] = *viewer();
+    uid = ::geteuid();
+    gid = ::getegid();
+    if (!setGroups(user.groups, ownGroups)) {
         throwErrno("Failed to take the groups of the container's user");
     }
     isOuter = true;
     ::prctl(PR_GET_PDEATHSIG, &parentDeathSignal, 0, 0, 0);
-    gid = setFileSystemGroup(user.gid);
-    // Last: it disables the capabilities that ignore permissions.
-    setFileSystemUser(user.uid);
-    if (setFileSystemUser(noId) != user.uid || setFileSystemGroup(noId) != user.gid) {
+    try {
+        if (!setEffectiveGroup(user.gid) || !setEffectiveUser(user.uid)) {
+            throwErrno(cat("Failed to take the ids of the container's user ", user.uid, ':', user.gid));
+        }
+        setCapabilities({.effective = 0, .permitted = ownCapabilities.permitted});
+    } catch (const Error&) {
         restore();
-        throw Error(
-            cat("Failed to take the file-system ids of the container's user ", user.uid, ':', user.gid));
+        throw;
     }
     ::prctl(PR_SET_PDEATHSIG, parentDeathSignal, 0, 0, 0);  // every change of these ids clears it
     holdsView = true;
@@ -96,10 +98,15 @@ ContainerView::~ContainerView() {
 void ContainerView::restore() const noexcept {
     const int error = errno;
     holdsView = false;
-    setFileSystemUser(uid);
-    setFileSystemGroup(gid);
-    if (setFileSystemUser(noId) != uid || setFileSystemGroup(noId) != gid ||
-        !setGroups(viewer()->ownGroups, viewer()->user.groups)) {
+    try {
+        if (!setEffectiveUser(uid)) {
+            throwErrno("setresuid");
+        }
+        setCapabilities(viewer()->ownCapabilities);
+        if (!setEffectiveGroup(gid) || !setGroups(viewer()->ownGroups, viewer()->user.groups)) {
+            throwErrno("setresgid");
+        }
+    } catch (const Error&) {
         printError("hook: failed to return to its own rights");
         ::_exit(1);
     }

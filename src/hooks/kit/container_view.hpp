@@ -18,11 +18,13 @@ public:
     ~ContainerViewer();
 };
 
-/// Scope in which this thread looks up and opens files with the filesystem ids and groups of the container's
-/// user, and without the capabilities that ignore permissions: paths named by the image or user then reveal
-/// no more than the user may see. Has no effect without a ContainerViewer, or inside another such scope.
-/// Affects only this thread and those that it starts. Throws Error; ends the process if the rights cannot be
-/// restored.
+/// Scope in which this thread has the effective and file-system ids and the groups of the container's user,
+/// and no capability in force: whatever a path of the image or the user leads to, the kernel asks the user's
+/// rights. That includes sysctls, for which the effective id counts, and other processes below /proc, for
+/// which CAP_SYS_PTRACE does. The real and the saved id stay root's: the user can neither signal nor trace
+/// this process, and the end of the scope returns to them. Has no effect without a ContainerViewer, or inside
+/// another such scope. Affects only this thread and those that it starts. Throws Error; ends the process if
+/// the rights cannot be restored.
 class ContainerView {
 public:
     ContainerView();

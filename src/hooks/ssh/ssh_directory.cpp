@@ -4,13 +4,12 @@
 #include <linux/capability.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 
+#include "base/capabilities.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/mounts.hpp"
@@ -55,14 +54,12 @@ void makeSshDirectory(const RootEditor& editor, int root, const std::string& pat
     }
 }
 
-/// An overlay keeps the rights of who mounts it, and needs this one for its own directory "work", which has
-/// no permissions. Files of a file server are still accessed as the user.
-void raiseOverride() {
-    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
-    checkErrno(::syscall(SYS_capget, &header, sets.data()), "Failed to read the capabilities");
-    sets[0].effective |= sets[0].permitted & (1U << CAP_DAC_OVERRIDE);
-    checkErrno(::syscall(SYS_capset, &header, sets.data()), "Failed to set the capabilities");
+/// An overlay keeps the rights of who mounts it, and needs CAP_DAC_OVERRIDE for its own directory "work",
+/// which has no permissions. Files of a file server are still accessed as the user.
+void raiseRightsToMountOverlay() {
+    auto sets = getCapabilities();
+    sets.effective |= sets.permitted & (1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_SYS_ADMIN);
+    setCapabilities(sets);
 }
 
 /// Where a link of the image may lead, and a mount would cover what must not be covered.
@@ -98,7 +95,7 @@ void mountOverlay(const RootEditor& editor, int root, const std::string& path, c
     checkErrno(::fchdir(memory.get()), "Failed to prepare an overlay");
     try {
         const ContainerView view;
-        raiseOverride();
+        raiseRightsToMountOverlay();
         mountFilesystem(
             "overlay", "merged", "overlay", MS_NOSUID | MS_NODEV,
             cat("lowerdir=lower,upperdir=upper,workdir=work", isInitialUserNamespace() ? "" : ",userxattr"));

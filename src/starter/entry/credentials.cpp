@@ -3,12 +3,12 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 
+#include "base/capabilities.hpp"
 #include "base/error.hpp"
 #include "base/line_writer.hpp"
 #include "base/log.hpp"
@@ -18,36 +18,12 @@ namespace sarus::starter {
 
 namespace {
 
-/// The two 64-bit sets used here, in the layout of capget(2) and capset(2).
-struct Capabilities {
-    std::uint64_t effective = 0;
-    std::uint64_t permitted = 0;
-};
-
 std::uint64_t maskOf(const std::vector<int>& capabilities) {
     std::uint64_t mask = 0;
     for (const int capability : capabilities) {
         mask |= std::uint64_t{1} << static_cast<unsigned>(capability);
     }
     return mask;
-}
-
-Capabilities getCapabilities() {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct data[2]{};
-    checkErrno(::syscall(SYS_capget, &header, data), "Failed to read the capabilities");
-    return {.effective = std::uint64_t{data[1].effective} << 32U | data[0].effective,
-            .permitted = std::uint64_t{data[1].permitted} << 32U | data[0].permitted};
-}
-
-void setCapabilities(const Capabilities& capabilities) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct data[2]{};
-    for (unsigned half = 0; half < 2; ++half) {
-        data[half].effective = static_cast<std::uint32_t>(capabilities.effective >> (32U * half));
-        data[half].permitted = static_cast<std::uint32_t>(capabilities.permitted >> (32U * half));
-    }
-    checkErrno(::syscall(SYS_capset, &header, data), "Failed to set the capabilities");
 }
 
 std::vector<gid_t> kernelGroups() {

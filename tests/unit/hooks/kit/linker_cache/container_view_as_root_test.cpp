@@ -10,7 +10,9 @@
 
 #include <thread>
 
+#include "base/capabilities.hpp"
 #include "base/isolated_process.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/container_view.hpp"
 #include "hooks/kit/linker_cache/library_directories.hpp"
@@ -55,10 +57,31 @@ TEST(ContainerViewAsRoot, hasTheRightsOfTheUserAndNoOthers) {
             const ContainerView view;
             const ContainerView again;
             good = good && !canRead(root / "secret") && canRead(root / "shared") && ::getuid() == 0 &&
-                   ::geteuid() == 0;
+                   ::geteuid() == user && getCapabilities().effective == 0;
         }
-        EXPECT_TRUE(good && canRead(root / "secret") && fileSystemUser() == 0 &&
-                    ::getgroups(0, nullptr) >= 0);
+        EXPECT_TRUE(good && canRead(root / "secret") && fileSystemUser() == 0 && ::geteuid() == 0 &&
+                    getCapabilities().effective != 0);
+    });
+}
+
+TEST(ContainerViewAsRoot, reachesNeitherTheKernelsSettingsNorOtherProcesses) {
+    test::inChild([] {
+        const Child process(checkErrno(::fork(), "fork"));
+        if (process.pid() == 0) {
+            ::pause();
+        }
+        const auto rootOfProcess = cat("/proc/", process.pid(), "/root/");
+        const auto canWrite = [](const char* path) {
+            return static_cast<bool>(UniqueFd(::open(path, O_WRONLY | O_CLOEXEC)));
+        };
+        constexpr const char* setting = "/proc/sys/fs/lease-break-time";
+        const ContainerViewer viewer(someUser());
+        bool good = canRead(rootOfProcess) && canWrite(setting);
+        {
+            const ContainerView view;
+            good = good && !canRead(rootOfProcess) && !canWrite(setting);
+        }
+        EXPECT_TRUE(good && canRead(rootOfProcess) && canWrite(setting));
     });
 }
 
