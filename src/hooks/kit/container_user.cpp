@@ -7,8 +7,11 @@
 
 #include <optional>
 
+#include "base/capabilities.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/pipe.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 
@@ -75,6 +78,32 @@ bool hasMoreRights() {
     return isInitialUserNamespace() && ::geteuid() == 0;
 }
 
+void becomeUser(const ContainerUser& user) {
+    const auto shown = cat("Failed to become the container's user ", user.uid, ':', user.gid);
+    int parentDeathSignal = 0;  // which the kernel forgets with the ids
+    checkErrno(::prctl(PR_GET_PDEATHSIG, &parentDeathSignal), shown);
+    const pid_t parent = ::getppid();
+    checkErrno(::setgroups(user.groups.size(), user.groups.data()), shown);
+    checkErrno(::setresgid(user.gid, user.gid, user.gid), shown);
+    checkErrno(::setresuid(user.uid, user.uid, user.uid), shown);
+    uid_t uids[3]{};
+    gid_t gids[3]{};
+    checkErrno(::getresuid(&uids[0], &uids[1], &uids[2]), shown);
+    checkErrno(::getresgid(&gids[0], &gids[1], &gids[2]), shown);
+    for (int i = 0; i < 3; ++i) {
+        if (uids[i] != user.uid || gids[i] != user.gid) {
+            throw Error(cat(shown, ": the ids are not what was set"));
+        }
+    }
+    if (user.uid != 0) {
+        setCapabilities({});  // whatever securebits(7) say
+    }
+    checkErrno(::prctl(PR_SET_PDEATHSIG, parentDeathSignal), shown);
+    if (parentDeathSignal != 0 && ::getppid() != parent) {
+        ::raise(parentDeathSignal);
+    }
+}
+
 }  // namespace
 
 std::optional<uid_t> findNodeUid(uid_t uid) {
@@ -99,30 +128,42 @@ void becomeContainerUser(const HookContext& context) {
 }
 
 void becomeContainerUser(const oci::BundleConfig& config) {
+    if (hasMoreRights()) {
+        becomeUser(mapContainerUser(config.user(), config.uidMappings(), config.gidMappings()));
+    }
+}
+
+std::string runAsContainerUser(const ContainerUser& user, const std::function<std::string()>& work) {
     if (!hasMoreRights()) {
-        return;
+        return work();
     }
-    const auto user = mapContainerUser(config.user(), config.uidMappings(), config.gidMappings());
-    const auto shown = cat("Failed to become the container's user ", user.uid, ':', user.gid);
-    int parentDeathSignal = 0;  // which the kernel forgets with the ids
-    checkErrno(::prctl(PR_GET_PDEATHSIG, &parentDeathSignal), shown);
-    const pid_t parent = ::getppid();
-    checkErrno(::setgroups(user.groups.size(), user.groups.data()), shown);
-    checkErrno(::setresgid(user.gid, user.gid, user.gid), shown);
-    checkErrno(::setresuid(user.uid, user.uid, user.uid), shown);
-    uid_t uids[3]{};
-    gid_t gids[3]{};
-    checkErrno(::getresuid(&uids[0], &uids[1], &uids[2]), shown);
-    checkErrno(::getresgid(&gids[0], &gids[1], &gids[2]), shown);
-    for (int i = 0; i < 3; ++i) {
-        if (uids[i] != user.uid || gids[i] != user.gid) {
-            throw Error(cat(shown, ": the ids are not what was set"));
+    auto answer = makePipe();
+    const pid_t self = ::getpid();
+    Child child(checkErrno(::fork(), "Failed to start a process"));
+    if (child.pid() == 0) {
+        int status = 1;
+        std::string text;
+        try {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+            if (const auto parent = ::getppid(); parent != self && parent != 0) {  // 0: in another namespace
+                ::_exit(1);
+            }
+            becomeUser(user);
+            text = work();
+            status = 0;
+        } catch (const std::exception& error) {
+            text = error.what();
         }
+        [[maybe_unused]] const auto ignored = ::write(answer.writer.get(), text.data(), text.size());
+        ::_exit(status);
     }
-    checkErrno(::prctl(PR_SET_PDEATHSIG, parentDeathSignal), shown);
-    if (parentDeathSignal != 0 && ::getppid() != parent) {
-        ::raise(parentDeathSignal);
+    answer.writer.reset();
+    constexpr std::size_t longest = 64U << 10U;
+    auto text = readAll(answer.reader.get(), longest, "the answer of a process");
+    if (!child.wait().ok()) {
+        throw Error(text.empty() ? "A process of the container's user ended without an answer" : text);
     }
+    return text;
 }
 
 }  // namespace sarus::hooks

@@ -2,8 +2,10 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,5 +39,9 @@ uid_t nodeUid(uid_t uid);
 /// has no more than the rights of its user. Throws Error.
 void becomeContainerUser(const HookContext& context);
 void becomeContainerUser(const oci::BundleConfig& config);
+
+/// Runs `work` in a child that becomes this user in the same way, and returns its result: for what is written
+/// or removed at a path that the user or the image named. Throws Error with the child's message.
+std::string runAsContainerUser(const ContainerUser& user, const std::function<std::string()>& work);
 
 }  // namespace sarus::hooks

@@ -151,8 +151,9 @@ std::string defaultPidFile(const HookContext& context, std::uint16_t port) {
     return cat(context.bundle(), "/dropbear-", hostName(), '-', context.state().id, '-', port, ".pid");
 }
 
-void writePidFiles(const HookContext& context, const RootEditor& editor, int root, const Wishes& wishes,
-                   std::uint16_t port, const StartedDaemon& daemon, const HookLogger& log) {
+void writePidFiles(const HookContext& context, const RootEditor& editor, const ContainerUser& user, int root,
+                   const Wishes& wishes, std::uint16_t port, const StartedDaemon& daemon,
+                   const HookLogger& log) {
     const auto attempt = [&](auto write) {
         try {
             write();
@@ -160,10 +161,18 @@ void writePidFiles(const HookContext& context, const RootEditor& editor, int roo
             log.warn(error.what());
         }
     };
+    const auto attemptAsUser = [&](auto write) {
+        attempt([&] {
+            runAsContainerUser(user, [&] {
+                write();
+                return std::string();
+            });
+        });
+    };
     const auto inside = cat(daemon.pidInside, '\n');
     const auto outside = cat(daemon.pid, '\n');
     if (wishes.pidFileInside) {
-        attempt([&] { writePidFileInside(root, *wishes.pidFileInside, inside); });
+        attemptAsUser([&] { writePidFileInside(root, *wishes.pidFileInside, inside); });
     } else {
         attempt([&] { editor.replaceFile(pidFileInside, inside, 0644); });
         attempt([&] {
@@ -172,10 +181,7 @@ void writePidFiles(const HookContext& context, const RootEditor& editor, int roo
         });
     }
     if (wishes.pidFileOutside) {
-        attempt([&] {
-            const ContainerView view;
-            writePidFile(*wishes.pidFileOutside, outside);
-        });
+        attemptAsUser([&] { writePidFile(*wishes.pidFileOutside, outside); });
     } else {
         attempt([&] { writePidFile(defaultPidFile(context, port), outside); });
     }
@@ -227,7 +233,7 @@ void startInContainer(const Settings& settings, const Wishes& wishes, HookContex
     }
     log.info(
         cat("SSH daemon ", daemon->pid, " listens on port ", port, " for the user ", printable(login.name)));
-    writePidFiles(context, editor, root, wishes, port, *daemon, log);
+    writePidFiles(context, editor, user, root, wishes, port, *daemon, log);
 }
 
 /// The keeper ends the daemon. What remains is the file; and the daemon, if its keeper was killed.

@@ -12,7 +12,7 @@
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/container_user.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "hooks/kit/root_files.hpp"
 #include "hooks/kit/same_file.hpp"
 
 namespace sarus::hooks::ssh {
@@ -24,7 +24,7 @@ constexpr std::size_t maxPidFile = 16;
 /// nullopt if the file holds anything else. 0 for an empty one.
 std::optional<pid_t> pidIn(int file) {
     const auto status = statusOf(file, "a pid file");
-    if (!S_ISREG(status.st_mode) || status.st_size > static_cast<off_t>(maxPidFile)) {
+    if (!S_ISREG(status.st_mode) || isOfKernel(file) || status.st_size > static_cast<off_t>(maxPidFile)) {
         return std::nullopt;
     }
     const auto text = std::string(trim(readAll(file, maxPidFile, "a pid file")));
@@ -48,12 +48,11 @@ void writePidFile(const std::string& path, std::string_view text) {
 }
 
 void writePidFileInside(int root, const std::string& path, std::string_view text) {
-    const ContainerView view;
     const auto place = createInRoot(root, path, EntryKind::file);
     if (!S_ISREG(statusOf(place.get(), printable(path)).st_mode)) {
         throw Error(cat("The container's ", printable(path), " is not a regular file"));
     }
-    overwrite(openFile(descriptorPath(place.get()), O_RDWR | O_NOCTTY), path, text);
+    overwrite(openFile(descriptorPath(place.get()), O_RDWR | O_NONBLOCK | O_NOCTTY), path, text);
 }
 
 std::optional<pid_t> takePidFile(const std::string& path) {

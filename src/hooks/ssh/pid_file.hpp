@@ -10,11 +10,13 @@
 
 namespace sarus::hooks::ssh {
 
-/// Writes a file of the host, with the rights that are in force. Only a file that holds a process id is
-/// overwritten: the path may come from an image. Throws Error.
+// A path of a user is written in a process that is this user (runAsContainerUser()). Only a file that holds a
+// process id is overwritten.
+
+/// Writes a file of the host, with the rights that are in force. Throws Error.
 void writePidFile(const std::string& path, std::string_view text);
 
-/// The same in the container, as its user; missing directories are made.
+/// The same in the container; missing directories are made.
 void writePidFileInside(int root, const std::string& path, std::string_view text);
 
 /// The process id in the file, which is removed; nullopt, and nothing happens, if it holds none.

@@ -9,11 +9,12 @@ import pytest
 from helpers import images, ssh, system
 
 
-@pytest.fixture
-def ssh_engine(user_engine):
-    ssh.make_keys(user_engine)
-    yield user_engine
-    ssh.remove_keys(user_engine)
+@pytest.fixture(params=["setuid-crun", "rootless-crun"])
+def ssh_engine(request, engines):
+    engine = engines(*request.param.split("-"))
+    ssh.make_keys(engine)
+    yield engine
+    ssh.remove_keys(engine)
 
 
 @pytest.fixture(scope="session")
@@ -126,6 +127,44 @@ def test_pid_files_of_others_are_out_of_reach(ssh_engine, busybox, other_user, f
         result = run(ssh_engine, busybox, ("pidfile_host", path))
         assert result.returncode == 0 and re.search("Permission denied|Too many levels", result.stderr), result.stderr
     assert file.read_bytes() == b"1\n" and not (other_user.home / "new").exists()
+
+
+KERNEL_FILE = pathlib.Path("/proc/sys/fs/lease-break-time")
+
+
+@pytest.mark.asroot
+@pytest.mark.parametrize("annotation", ["pidfile_host", "pidfile_container"])
+@pytest.mark.parametrize("mode", ["setuid-crun", "setuid-runc"])
+def test_no_pid_is_written_into_the_kernels_settings(engines, load_image, plain_busybox, mode, annotation):
+    """For them the effective user counts, not the file system's."""
+    engine = engines(*mode.split("-"))
+    ssh.make_keys(engine)
+    before = KERNEL_FILE.read_text()
+    try:
+        result = run(engine, load_image(engine, "busybox", plain_busybox), (annotation, KERNEL_FILE))
+        assert result.returncode == 0 and KERNEL_FILE.read_text() == before, result.stderr
+        assert annotation == "pidfile_container" or "Permission denied" in result.stderr, result.stderr
+    finally:
+        KERNEL_FILE.write_text(before)
+        ssh.remove_keys(engine)
+
+
+@pytest.mark.asroot
+def test_another_users_process_is_no_way_to_files(setuid_engine, load_image, plain_busybox, other_user, workspace):
+    ssh.make_keys(setuid_engine)
+    shared = workspace / "everybodys"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    sleeper = subprocess.Popen(["sleep", "1000"], **other_user.identity())
+    try:
+        path = f"/proc/{sleeper.pid}/root{shared}/pid"
+        result = run(setuid_engine, load_image(setuid_engine, "busybox", plain_busybox), ("pidfile_host", path))
+        assert result.returncode == 0 and "Permission denied" in result.stderr and not list(shared.iterdir()), result.stderr
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        subprocess.run(["rm", "-r", shared], check=True)
+        ssh.remove_keys(setuid_engine)
 
 
 def hostile_image(change):
