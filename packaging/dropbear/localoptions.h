@@ -21,5 +21,5 @@
 #define SFTPSERVER_PATH "/opt/oci-hooks/ssh/dropbear/bin/sftp-server"
 #define DROPBEAR_PATH_SSH_PROGRAM "/opt/oci-hooks/ssh/dropbear/bin/dbclient"
 #define LOGIN_ENVIRONMENT_PATH "/opt/oci-hooks/ssh/dropbear/login-environment"
-#define READY_FD_VARIABLE "SSH_HOOK_READY_FD"
+#define LISTENERS_VARIABLE "SSH_HOOK_LISTENERS"
 #define ONLY_HOST_KEY_VARIABLE "SSH_HOOK_HOST_KEY"

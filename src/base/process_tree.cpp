@@ -31,10 +31,13 @@ std::string readProcFile(int directory, const std::string& name) {
 }
 
 /// The fields of /proc/<pid>/stat from the third one on (the second one, the name, may contain anything).
+std::vector<std::string> statusFields(std::string_view stat) {
+    const auto name = stat.rfind(')');
+    return name == std::string_view::npos ? std::vector<std::string>() : splitWords(stat.substr(name + 1));
+}
+
 std::vector<std::string> statusFields(int process) {
-    const auto status = readProcFile(process, "stat");
-    const auto name = status.rfind(')');
-    return name == std::string::npos ? std::vector<std::string>() : splitWords(status.substr(name + 1));
+    return statusFields(readProcFile(process, "stat"));
 }
 
 /// 0 for a process that is gone.
@@ -65,6 +68,14 @@ std::vector<pid_t> childNumbers(int process) {
 }
 
 }  // namespace
+
+bool hasExecutedProgram(std::string_view stat) {
+    constexpr std::uint64_t forkedWithoutExec = 0x40;  // PF_FORKNOEXEC of the kernel's linux/sched.h
+    constexpr std::size_t field = 9 - 3;
+    const auto fields = statusFields(stat);
+    const auto flags = fields.size() > field ? parseNumber(fields[field]) : std::nullopt;
+    return flags && (*flags & forkedWithoutExec) == 0;
+}
 
 Process::Process(pid_t number) : id(number), startTime(startTimeOf(openProcess(number).get())) {}
 

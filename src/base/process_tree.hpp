@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -40,6 +41,10 @@ private:
     pid_t id;
     std::uint64_t startTime;  ///< in clock ticks; pids do not wrap around within one
 };
+
+/// Whether the process has executed a program since it was forked: its flags (proc(5), "flags") lack the
+/// kernel's PF_FORKNOEXEC. `stat`: the text of its /proc/PID/stat; false for anything else.
+bool hasExecutedProgram(std::string_view stat);
 
 /// Sends SIGKILL to all descendants of `process`, but not to itself, until none is left or `attempts` rounds
 /// are over. Skips processes for which `spared` is true, with all their descendants. An empty `spared` skips

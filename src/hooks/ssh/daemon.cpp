@@ -2,7 +2,8 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/capability.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/capabilities.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
@@ -53,7 +55,8 @@ bool isReachable(pid_t pid) {
 }
 
 /// The container's first process; 0 if it is unknown. crun reports none to a createContainer hook, but starts
-/// the hook from it.
+/// the hook from it: it is the nearest ancestor that has executed nothing yet, but for the child of this hook
+/// that works.
 pid_t firstProcess(pid_t reported) {
     if (reported != 0 || !procIsOurs()) {
         return isReachable(reported) ? reported : 0;
@@ -64,10 +67,34 @@ pid_t firstProcess(pid_t reported) {
         return status;
     };
     pid_t pid = ::getppid();
-    while (pid > 1 && isSameFile(program(cat(pid)), program("self"))) {  // the hook works in a child
+    while (pid > 1 && (isSameFile(program(cat(pid)), program("self")) ||
+                       hasExecutedProgram(Process(pid).read("stat")))) {
         pid = Process(pid).parent();
     }
     return pid;
+}
+
+bool isFirstOfItsNamespace(const Process& process) {
+    const auto status = process.read("status");
+    const auto key = status.find("NSpid:");  // proc(5): the numbers in all namespaces, the innermost one last
+    const auto numbers = splitWords(std::string_view(status).substr(0, status.find('\n', key)));
+    return key != std::string::npos && numbers.back() == "1";
+}
+
+/// The file "stat" in /proc of the container's first process (0: not found by firstProcess()); empty if there
+/// is none. A createContainer hook can be in the container's pid namespace while /proc is still that of the
+/// node.
+UniqueFd openState(pid_t first) {
+    if (first == 0 && !procIsOurs()) {
+        char self[24]{};
+        const auto length = ::readlink("/proc/self", self, sizeof self - 1);
+        const auto number = parseNumber({self, static_cast<std::size_t>(std::max<ssize_t>(length, 0))});
+        first = static_cast<pid_t>(number.value_or(0));
+        while (first > 1 && !isFirstOfItsNamespace(Process(first))) {
+            first = Process(first).parent();
+        }
+    }
+    return UniqueFd(first > 1 ? ::open(cat("/proc/", first, "/stat").c_str(), O_RDONLY | O_CLOEXEC) : -1);
 }
 
 void enterUserNamespace(const Identity& identity) {
@@ -101,9 +128,7 @@ void dropPrivileges(const ContainerUser& user, bool isNodesOwnNamespace) {
     checkErrno(::setresgid(user.gid, user.gid, user.gid), "Failed to set the group");
     checkErrno(::setresuid(user.uid, user.uid, user.uid), "Failed to set the user");
     ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
-    checkErrno(::syscall(SYS_capset, &header, none.data()), "Failed to drop the capabilities");
+    setCapabilities({});
     checkErrno(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "Failed to set no_new_privs");
     if (::getuid() != user.uid || ::geteuid() != user.uid || ::getgid() != user.gid) {
         throw Error("The ids are not what was set");
@@ -124,29 +149,32 @@ void setLimits(const oci::BundleConfig& config) {
     }
 }
 
-constexpr int readyNumber = 3;
+constexpr int firstListener = 3;  ///< the number of Dropbear's first listening socket
 
 /// What the processes of the daemon are started with. Nothing of it is in the container yet.
 struct Start {
     const DaemonRequest& request;
-    int ready;   ///< a socket that Dropbear writes its pid to
+    int ready;   ///< a socket for the pid of the later Dropbear, once it listens
     int errors;  ///< a pipe for what goes wrong until then
     int end;     ///< becomes readable when the container's first process has ended; -1: not known
+    int state;   ///< the file "stat" of that process in /proc; -1: not known
     int null;
     bool isNodesOwnNamespace;
     const std::vector<JoinableCgroup>& cgroups;  ///< those of the container
 };
 
-void closeAllBut(int first, int second) {
-    const auto [low, high] = std::minmax(first, second);
-    const auto close = [](int from, int to) {
-        if (from <= to) {
-            ::syscall(SYS_close_range, static_cast<unsigned>(from), static_cast<unsigned>(to), 0U);
-        }
-    };
-    close(3, low - 1);
-    close(std::max(low, 2) + 1, high - 1);
-    ::syscall(SYS_close_range, static_cast<unsigned>(std::max(high, 2) + 1), ~0U, 0U);
+/// Gives these descriptors the numbers from 3 on, inherited by programs, and closes all others.
+void closeAllBut(const std::vector<int>& descriptors) {
+    constexpr int first = STDERR_FILENO + 1;
+    const int end = first + static_cast<int>(descriptors.size());
+    std::vector<int> moved;  // out of the way of each other first
+    for (const auto descriptor : descriptors) {
+        moved.push_back(checkErrno(::fcntl(descriptor, F_DUPFD, end), "Failed to keep a descriptor"));
+    }
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+        checkErrno(::dup2(moved[i], first + static_cast<int>(i)), "Failed to keep a descriptor");
+    }
+    ::syscall(SYS_close_range, static_cast<unsigned>(end), ~0U, 0U);
 }
 
 void useStreams(int input, int output, int errors) {
@@ -155,6 +183,65 @@ void useStreams(int input, int output, int errors) {
     checkErrno(::dup2(errors, STDERR_FILENO), "Failed to set a stream");
 }
 
+/// Sockets that listen on the port, for IPv4 and for IPv6 where the node has it.
+std::vector<UniqueFd> listenOn(std::uint16_t port) {
+    std::vector<UniqueFd> listeners;
+    const auto listenAt = [&](const auto& address) {
+        const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+        UniqueFd socket(::socket(generic->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const int on = 1;
+        const auto set = [&](int level, int option) {
+            return ::setsockopt(socket.get(), level, option, &on, sizeof on) == 0;
+        };
+        if (socket && set(SOL_SOCKET, SO_REUSEADDR) && set(IPPROTO_TCP, TCP_NODELAY) &&
+            (generic->sa_family == AF_INET || set(IPPROTO_IPV6, IPV6_V6ONLY)) &&
+            ::bind(socket.get(), generic, sizeof address) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) {
+            listeners.push_back(std::move(socket));
+        } else if (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL) {
+            throwErrno(cat("Failed to listen on port ", port));
+        }
+    };
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_port = htons(port);
+    listenAt(any);
+    sockaddr_in6 any6{};
+    any6.sin6_family = AF_INET6;
+    any6.sin6_port = htons(port);
+    listenAt(any6);
+    if (listeners.empty()) {
+        throw Error(cat("Failed to listen on port ", port, ": the node has no network addresses"));
+    }
+    return listeners;
+}
+
+/// Waits until the container's first process has executed its program: then no privileged process works in
+/// the container any more. False if it ends before. The kernel reports this to nobody, so it is asked.
+bool waitForCommand(int state, int end) {
+    constexpr int moment = 5;  // milliseconds
+    std::array<char, 4096> text{};
+    pollfd source{end, POLLIN, 0};
+    while (::poll(&source, 1, 0) == 0) {
+        const auto size = ::pread(state, text.data(), text.size(), 0);
+        if (size <= 0) {
+            return false;
+        }
+        if (hasExecutedProgram({text.data(), static_cast<std::size_t>(size)})) {
+            return true;
+        }
+        ::poll(&source, 1, moment);
+    }
+    return false;
+}
+
+/// Nothing else could say later what is wrong.
+void requireReadable(const std::string& path, int mode) {
+    checkErrno(::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS),
+               cat("The container's user cannot use ", printable(path)));
+}
+
+/// As the user for good, and in the container; but no program of the container and no process that its user
+/// can trace runs there before the container's command does. Clients that connect meanwhile wait.
 [[noreturn]] void executeDropbear(const Start& start, pid_t keeper) {
     const auto& request = start.request;
     const auto mask = request.context.config().user().umask;
@@ -166,21 +253,36 @@ void useStreams(int input, int output, int errors) {
     checkErrno(::fchdir(request.root), "Failed to enter the container's root directory");
     checkErrno(::chroot("."), "Failed to enter the container's root directory");
     setLimits(request.context.config());
-    useStreams(start.null, start.null, start.errors);
-    if (start.ready == readyNumber) {
-        checkErrno(::fcntl(readyNumber, F_SETFD, 0), "Failed to pass on a descriptor");
-    } else {
-        checkErrno(::dup2(start.ready, readyNumber), "Failed to pass on a descriptor");
-    }
-    closeAllBut(readyNumber, readyNumber);
     dropPrivileges(request.identity.user, start.isNodesOwnNamespace);
+    ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (::getppid() != keeper) {
         ::_exit(1);
     }
     const auto program = cat(directoryInside, "/bin/dropbear");
+    requireReadable(program, X_OK);
+    requireReadable(request.hostKey, R_OK);
+    const auto listeners = listenOn(request.port);
+    const auto pid = cat(::getpid());
+    checkErrno(::send(start.ready, pid.data(), pid.size(), MSG_NOSIGNAL), "Failed to report readiness");
+    useStreams(start.null, start.null, start.null);
+    std::vector<int> kept;
+    for (const auto& listener : listeners) {
+        kept.push_back(listener.get());
+    }
+    const auto waitsAt = firstListener + static_cast<int>(kept.size());
+    for (const int descriptor : {start.state, start.end}) {
+        if (descriptor >= 0) {
+            kept.push_back(descriptor);
+        }
+    }
+    closeAllBut(kept);
+    if (start.state >= 0 && !waitForCommand(waitsAt, start.end >= 0 ? waitsAt + 1 : -1)) {
+        ::_exit(0);
+    }
+    ::syscall(SYS_close_range, static_cast<unsigned>(waitsAt), ~0U, 0U);
     const auto port = cat(request.port);
-    const auto variable = cat("SSH_HOOK_READY_FD=", readyNumber);
+    const auto variable = cat("SSH_HOOK_LISTENERS=", listeners.size());
     // The hook writes the pid files, with the rights that each of them takes.
     std::array<const char*, 10> arguments{"dropbear", "-F",         "-E", "-r", request.hostKey.c_str(),
                                           "-p",       port.c_str(), "-P", "",   nullptr};
@@ -246,8 +348,9 @@ void runKeeper(const Start& start) {
     // Not in the container's root: the runtime moves this process's root there together with its own.
     dropPrivileges(start.request.identity.user, start.isNodesOwnNamespace);
     useStreams(start.null, start.null, start.null);
-    closeAllBut(start.end, start.end);
-    keep(start.end, childEnded);
+    const bool knowsEnd = start.end >= 0;
+    closeAllBut(knowsEnd ? std::vector{start.end} : std::vector<int>());
+    keep(knowsEnd ? STDERR_FILENO + 1 : -1, childEnded);
     ::_exit(0);
 }
 
@@ -269,12 +372,12 @@ void forkKeeper(const Start& start) {
     Child(child).wait();
 }
 
-/// nullopt if Dropbear has ended instead.
+/// nullopt if the process has ended instead.
 std::optional<StartedDaemon> waitUntilReady(int socket) {
     constexpr int patience = 30'000;  // milliseconds
     pollfd source{socket, POLLIN, 0};
     if (::poll(&source, 1, patience) <= 0) {
-        throw Error("Dropbear did not get ready");
+        throw Error("The SSH daemon did not get ready");
     }
     std::array<char, 32> text{};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
@@ -335,14 +438,19 @@ StartedDaemon startDaemon(const DaemonRequest& request) {
     const auto pid = request.context.state().pid;
     const auto first = firstProcess(pid);
     const UniqueFd end(first > 1 ? static_cast<int>(::syscall(SYS_pidfd_open, first, 0)) : -1);
+    const auto state = openState(first);
+    if (!state && ::geteuid() == 0 && isInitialUserNamespace()) {
+        throw Error("The hook cannot see when the container's command starts",
+                    "Run it where /proc shows the processes of the OCI runtime");
+    }
     const bool isNodesOwnNamespace = isInitialUserNamespace() && !request.identity.userNamespace;
     const auto cgroups =
         first > 1 && isInitialUserNamespace() ? openCgroupsOf(first) : std::vector<JoinableCgroup>();
     if (request.joinsPidNamespace) {
         enterNamespace(pid, NamespaceKind::pid);
     }
-    forkKeeper(
-        {request, sender.get(), errors.writer.get(), end.get(), null.get(), isNodesOwnNamespace, cgroups});
+    forkKeeper({request, sender.get(), errors.writer.get(), end.get(), state.get(), null.get(),
+                isNodesOwnNamespace, cgroups});
     sender.reset();
     errors.writer.reset();
     auto started = waitUntilReady(receiver.get());
@@ -351,7 +459,7 @@ StartedDaemon startDaemon(const DaemonRequest& request) {
         constexpr std::chrono::seconds patience{1};
         std::string text;
         readToEnd({{errors.reader.get(), appendTo(text, limit)}}, patience);
-        throw Error(cat("Dropbear did not start: ", printable(trim(text))));
+        throw Error(cat("The SSH daemon did not start: ", printable(trim(text))));
     }
     return *started;
 }

@@ -38,10 +38,11 @@ struct StartedDaemon {
     pid_t pidInside = 0;  ///< in the container's pid namespace
 };
 
-/// Starts Dropbear in the container, as the container's user without any privilege, and returns when it
-/// accepts connections. A keeper stays with it: it ends all that Dropbear started when the container's first
-/// process ends, and reaps it. Dropbear stops listening when the keeper is killed. Throws Error with what
-/// Dropbear says.
+/// Prepares Dropbear in the container, as the container's user without any privilege, and returns when the
+/// port listens: clients can connect, and wait. Dropbear itself is executed, and accepts them, once the
+/// container's first process has executed its program, because until then privileged processes work in the
+/// container. A keeper stays with it: it ends all that Dropbear started when the container's first process
+/// ends, and reaps it. Dropbear stops listening when the keeper is killed. Throws Error.
 StartedDaemon startDaemon(const DaemonRequest& request);
 
 }  // namespace sarus::hooks::ssh

@@ -13,18 +13,6 @@ namespace sarus::starter {
 
 namespace {
 
-/// The kernel's PF_FORKNOEXEC: the process was forked and has executed nothing since.
-constexpr std::uint64_t forkedWithoutExec = 0x40;
-
-bool hasExecuted(std::string_view stat) {
-    constexpr std::size_t field = 9 - 3;  // "flags" of proc(5), after the name
-    const auto name = stat.rfind(')');
-    const auto fields =
-        splitWords(name == std::string_view::npos ? std::string_view() : stat.substr(name + 1));
-    const auto flags = fields.size() > field ? parseNumber(fields[field]) : std::nullopt;
-    return flags && (*flags & forkedWithoutExec) == 0;
-}
-
 std::string rest(std::string_view status, std::string_view key) {
     const auto start = status.find(cat('\n', key, ':'));
     if (start == std::string_view::npos) {
@@ -60,7 +48,7 @@ std::optional<std::string> findDifference(const ProcessFiles& process, const Pro
     if (process.stat.empty() || state.empty() || state == "Z" || state == "X") {
         return "";
     }
-    if (!hasExecuted(process.stat)) {
+    if (!hasExecutedProgram(process.stat)) {
         return std::nullopt;
     }
     std::vector<std::pair<std::string, std::string>> expected{

@@ -1,5 +1,6 @@
 """ssh_hook against users, images and annotations that try to steer it: it reads and writes with the user's rights, and never waits."""
 
+import json
 import os
 import pathlib
 import re
@@ -165,6 +166,64 @@ def test_another_users_process_is_no_way_to_files(setuid_engine, load_image, pla
         sleeper.wait()
         subprocess.run(["rm", "-r", shared], check=True)
         ssh.remove_keys(setuid_engine)
+
+
+@pytest.fixture
+def held(folder):
+    """held(engine): from now on the last hook before the command waits until the file "go" appears in the folder, and says so by "held"."""
+    files = []
+
+    def hold(engine):
+        script = f"cat > /dev/null; touch {folder}/held; until [ -e {folder}/go ]; do sleep 0.1; done"
+        file = engine.prefix / "etc/hooks.d/90-hold.json"
+        file.write_text(json.dumps({"version": "1.0.0", "hook": {"path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/usr/bin:/bin"]},
+                                    "when": {"always": True}, "stages": ["createContainer"]}))
+        if engine.rootless:
+            engine.user.own(file)
+        files.append(file)
+
+    yield hold
+    (folder / "go").touch()
+    for file in files:
+        file.unlink()
+
+
+def is_connected(port):
+    lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(fields[1].endswith(f":{port:04X}") and fields[3] == "01" for fields in lines)
+
+
+ENGINES = ["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"]
+
+
+@pytest.mark.parametrize("ssh_engine", ENGINES, indirect=True)
+def test_nobody_is_let_in_before_the_command_starts(ssh_engine, busybox, client, folder, held):
+    """Until then, privileged processes work in the container. Whoever connects waits."""
+    engine = ssh_engine
+    held(engine)
+    port = system.free_port()
+    annotations = [f"--annotation=com.hooks.ssh.{name}" for name in (f"port={port}", f"authorize_ssh_key={client.public_key}")]
+    container = engine.start("run", "--ssh", *annotations, busybox, "sh", "-c", "echo started; read line")
+    login = None
+    try:
+        assert system.eventually((folder / "held").exists, 60), container.poll()
+        login = client.start(port, f"{engine.user.name}@127.0.0.1", "echo inside")
+        assert system.eventually(lambda: is_connected(port), 60)
+        assert not [command for _, _, command in system.processes() if command.startswith("dropbear ") and f"-p {port}" in command]
+        if not engine.rootless:
+            inside = [pid for pid in system.descendants(container.pid) if os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")]
+            listed = subprocess.run(["ls", "-d", *(f"/proc/{pid}/root/." for pid in inside)], capture_output=True, text=True, **engine.user.identity())
+            assert inside and listed.stdout == "", listed.stdout
+        (folder / "go").touch()
+        assert container.stdout.readline() == "started\n", container.communicate()
+        assert login.communicate(timeout=60) == ("inside\n", "")
+    finally:
+        (folder / "go").touch()
+        container.kill()
+        container.communicate()
+        if login is not None:
+            login.kill()
+            login.communicate()
 
 
 def hostile_image(change):
