@@ -154,7 +154,8 @@ def test_a_device_brings_nodes_variables_mounts_and_hooks(cdi, image):
     assert "args=create-symlinks --link libv.so.1::/usr/lib/libv.so\n" in recorded
     state = json.loads(re.search("state=(.*)", recorded)[1])
     assert state["bundle"] and state["status"]
-    assert {line.split("=")[0] for line in recorded.splitlines() if line.startswith("env:")} <= {"env:RECORD", "env:PATH", "env:PWD", "env:SHLVL", "env:_"}
+    known = {f"env:{name}" for name in ("RECORD", "HOOK_TRUST_CONTAINER", "PATH", "PWD", "SHLVL", "_")}
+    assert {line.split("=")[0] for line in recorded.splitlines() if line.startswith("env:")} <= known
 
 
 def test_all_is_a_device_of_that_name_and_several_devices_can_be_given(user_cdi, image):

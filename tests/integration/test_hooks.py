@@ -16,6 +16,9 @@ RECORDER = """#!/bin/sh
 """
 
 
+TRUST = "HOOK_TRUST_CONTAINER=true"  # the engine tells its hooks that it has left out what only an image says
+
+
 class Hooks:
     """An installation with hooks of a test's own."""
 
@@ -200,7 +203,7 @@ def test_hook_in_the_container_need_not_read_its_input(hooks, image):
 
 
 @pytest.mark.parametrize("size", [0, 200, 65535, 65536, 65537, 1 << 20])
-def test_wrapper_changes_nothing_that_a_hook_can_see(installed, tmp_path, size):
+def test_wrapper_adds_one_variable_and_changes_nothing_else(installed, tmp_path, size):
     state = bytes(index % 251 for index in range(size))
     script = 'echo "$0 $* $(pwd) $(env | sort | tr "\\n" " ") $(ls -C /proc/self/fd) $(wc -c | tr -d " ")"; exit 7'
     os.mkfifo(tmp_path / "log")
@@ -209,7 +212,7 @@ def test_wrapper_changes_nothing_that_a_hook_can_see(installed, tmp_path, size):
                             input=state, capture_output=True, env={"ONLY": "this"}, cwd=tmp_path, timeout=20)
     assert result.returncode == 7, result.stderr
     # sh adds PWD; ls has the directory that it reads open
-    assert result.stdout.decode().split() == ["zero", "a", "b", str(tmp_path), "ONLY=this", f"PWD={tmp_path}", "0", "1", "2", "3", str(size)]
+    assert result.stdout.decode().split() == ["zero", "a", "b", str(tmp_path), TRUST, "ONLY=this", f"PWD={tmp_path}", "0", "1", "2", "3", str(size)]
     assert os.read(log, 1000) == b"\x01sarus-hook begins 3 0\n"
     os.close(log)
 
@@ -232,7 +235,7 @@ def test_hooks_in_turn_each_see_what_a_hook_alone_sees(installed, tmp_path, size
     assert result.returncode == 7, result.stderr
     common = ["0", "1", "2", "3", "0" * 16, str(size)]
     assert [line.split() for line in result.stdout.decode().splitlines()] == [
-        ["a", "5", "6", str(tmp_path), "ONLY=this", f"PWD={tmp_path}", *common], ["b", str(tmp_path), f"PWD={tmp_path}", "STATUS=7", *common]]
+        ["a", "5", "6", str(tmp_path), TRUST, "ONLY=this", f"PWD={tmp_path}", *common], ["b", str(tmp_path), TRUST, f"PWD={tmp_path}", "STATUS=7", *common]]
     assert os.read(log, 1000).decode().split("\n")[:-1] == [f"\x01sarus-hook begins {index} 0" for index in (1, 11, 2)]
     os.close(log)
 
