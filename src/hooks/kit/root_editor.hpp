@@ -68,10 +68,10 @@ public:
     /// also where new entries are not allowed (errno EXDEV).
     void replaceFile(std::string_view path, std::string_view content, mode_t mode) const;
 
-    /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) for each
-    /// name that does not lead to the same file yet, and returns these names; none if there is no such
-    /// directory. Replaces existing files atomically; throws Error for a directory or mount point, and where
-    /// new entries are not allowed (errno EXDEV), or if there is no target.
+    /// Makes `<directory>/<name>` a symbolic link to `target` (a path inside) for each name that does not
+    /// lead to the same file yet, and returns these names; none if there is no such directory. Replaces
+    /// existing files atomically; throws Error for a directory or mount point, where new entries are not
+    /// allowed (errno EXDEV), and if there is no target.
     std::vector<std::string> link(const std::string& directory, const std::vector<std::string>& names,
                                   const std::string& target) const;
     /// The same for a directory that findDirectory() has found and a target that requireTargets() has.
