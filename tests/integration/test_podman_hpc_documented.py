@@ -25,12 +25,11 @@ def test_commands_of_podman_hpc(podman_hpc, registry, source_dir, documented_ima
     (directory / "tools.yaml").write_text("name: tools\ncli_arg: tools\nenv: ENABLE_TOOLS\n")
     (directory / "new.yaml").write_text("name: new\ncli_arg: new\nenv: ENABLE_NEW\n")
     shutil.copy(source_dir / "etc/podman_hpc/modules.d/gpu.yaml", podman_hpc.modules)
-    shim = directory / "podman-hpc"
-    shim.write_text(f"""#!/bin/sh
-[ "$1" != run ] || {{ shift; set -- {" ".join(RUN)} "$@"; }}
-exec {" ".join(podman_hpc.argv())} "$@"
-""")
-    shim.chmod(0o755)
+    as_user = podman_hpc.argv()[:podman_hpc.argv().index("--") + 1]
+    for program, before, arguments in (("podman-hpc", f'[ "$1" != run ] || {{ shift; set -- {" ".join(RUN)} "$@"; }}', podman_hpc.argv()),
+                                       ("podman_hpc_hook", ":", [*as_user, f"{podman_hpc.prefix}/bin/podman_hpc_hook"])):
+        (directory / program).write_text(f'#!/bin/sh\n{before}\nexec {" ".join(arguments)} "$@"\n')
+        (directory / program).chmod(0o755)
     own_all(podman_hpc.user, directory, podman_hpc.prefix)
     script = [f"status() {{ echo \"$2: $1\" >> {directory}/ended; }}; : > {directory}/ended"]
     chosen = [command for command in commands(source_dir / name) if command.is_run()]
