@@ -1,8 +1,8 @@
 """Every shipped hook that mounts or creates something, over every way to name the places of the OCI runtime and of the kernel: none is ever
 covered. The runtime opens the container's /dev/null as root after the hooks; a user's file in its place would be opened instead.
 
-A container starts once for each runtime. Its only hook tries all hooks, each in a copy of the mounts. amdgpu_hook names its destinations
-itself, all of them new in /dev, and timestamp, pce, sync and stdout_stderr_test touch no root filesystem."""
+A container starts once for each runtime. Its only hook tries all hooks, each in a copy of the mounts. timestamp, pce, sync and
+stdout_stderr_test touch no root filesystem."""
 
 import dataclasses
 import json
@@ -35,6 +35,15 @@ SPELLINGS = {
     "file": ["/dev/null", "//dev/./zero", "/usr/../dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts/ptmx", "/dev/fd", "/dev/stdin", "/dev/core",
              "/proc/sys/kernel/hostname", "/proc/1/environ", "/proc/new", "/sys/new"],
 }
+# A node with an AMD GPU: its device files are harmless ones.
+AMD_NODE = """
+set -e
+new=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$new"
+mknod -m 666 "$new/null" c 1 3; mknod -m 666 "$new/kfd" c 1 5; mkdir -p "$new/dri/by-path"
+for name in card renderD128; do mknod -m 666 "$new/dri/$name" c 1 5; done; mv "$new/dri/card" "$new/dri/card0"
+ln -s ../card0 "$new/dri/by-path/pci-0-card"; ln -s ../renderD128 "$new/dri/by-path/pci-0-render"
+mount --move "$new" /dev; rmdir "$new"; mount -t tmpfs tmpfs /sys/class
+"""
 
 
 @dataclasses.dataclass
@@ -45,6 +54,7 @@ class Case:
     variables: dict = dataclasses.field(default_factory=dict)  # the hook's
     environment: list = dataclasses.field(default_factory=list)  # the container's
     links: dict = dataclasses.field(default_factory=dict)  # put into the image, for this hook alone
+    node: str = ""  # a script that makes the hook's node
 
 
 class Tries:
@@ -106,6 +116,11 @@ class Tries:
                                    environment=[f"FI_PROVIDER_PATH={self.shared}"]))
         if kind == "file":
             self.cases.append(Case("mount_hook", destination, [f"--device=/dev/zero:{destination}"]))
+        self.cases.append(self.podman(source, destination, "bind"))
+        if kind == "file":
+            self.cases.append(self.podman(source, destination, "copy"))
+        if is_link:
+            self.cases.append(Case("amdgpu_hook", destination, links={"dev/dri" if kind == "directory" else "dev/kfd": destination}, node=AMD_NODE))
         if os.path.exists(destination):
             self.cases.append(Case("mpi_hook", destination, variables={"MPI_LIBS": str(self.library), "BIND_MOUNTS": destination}))
             self.cases.append(self.decorator(destination, "bind"))
@@ -133,6 +148,12 @@ class Tries:
             "files": {"miscellaneous": [destination]}}}))
         return Case("decorator_hook", destination, [f"--config-dir={inventories}", f"--mode={mode}"], environment=["OCI_X=all"])
 
+    def podman(self, source, destination, mode):
+        modules = self.directory / f"modules{len(self.cases)}"
+        modules.mkdir()
+        (modules / "site.yaml").write_text(f"name: site\ncli_arg: site\nenv: ENABLE_SITE\n{mode}:\n  - {source}:{destination}\n")
+        return Case("podman_hpc_hook", destination, variables={"PODMANHPC_CALL": "run", "PODMANHPC_MODULES_DIR": str(modules)}, environment=["ENABLE_SITE=1"])
+
     def ssh(self, destination, path):
         variables = {"HOOK_BASE_DIR": str(self.directory / "homes"), "PASSWD_FILE": str(self.directory / "passwd"),
                      "DROPBEAR_DIR": str(self.directory / "dropbear"), "SERVER_PORT_DEFAULT": "15263"}
@@ -145,7 +166,7 @@ class Tries:
             bundle.mkdir(parents=True, exist_ok=True)
             (bundle / "config.json").write_text(json.dumps({"ociVersion": "1.0.2", "root": {"path": str(self.root)}, "process": {
                 "user": {"uid": USER, "gid": USER}, "args": ["/bin/probe"], "cwd": "/", "env": case.environment}}))
-            described.append({"command": [str(self.build_dir / case.hook), *case.arguments], "bundle": str(bundle), "links": case.links,
+            described.append({"command": [str(self.build_dir / case.hook), *case.arguments], "bundle": str(bundle), "links": case.links, "node": case.node,
                               "variables": {"HOOK_LOG": "none", **case.variables}})
         (self.directory / "cases").write_text(json.dumps({"root": str(self.root), "cases": described}))
 
@@ -198,7 +219,7 @@ def test_no_hook_covers_what_belongs_to_the_runtime_or_the_kernel(tries, when):
     assert not any(0 > result["status"] or result["status"] > 127 for _, result in results)
     # What nobody minds arrives, or the rest would prove little.
     for case, result in results:
-        if case.destination == "/opt/harmless" and case.hook in ("mount_hook", "mps_hook", "ssh_hook") and "overlay" not in "".join(case.links):
+        if case.destination == "/opt/harmless" and case.hook in ("mount_hook", "mps_hook", "podman_hpc_hook", "ssh_hook") and "overlay" not in "".join(case.links):
             assert "/opt/harmless" in result["mounts"], (case, result)
 
 
@@ -208,6 +229,7 @@ def test_devices_and_directories_of_the_site_arrive_in_dev(tries, runtime):
     new = [Case("mount_hook", "/dev/new/deep", [f"--mount=type=bind,src={tries.directory}/host/directory,dst=/dev/new/deep"]),
            Case("mount_hook", "/dev/kgni0", ["--device=/dev/zero:/dev/kgni0"]),
            Case("mount_hook", "/dev/shm/own", [f"--mount=type=bind,src={tries.directory}/host/directory,dst=/dev/shm/own"])]
+    new += [Case("amdgpu_hook", f"/dev/{name}", node=AMD_NODE) for name in ("kfd", "dri/card0", "dri/renderD128")]
     device = next(path for path in ("/dev/fuse", "/dev/loop-control", "/dev/ptp0") if os.path.exists(path))
     new += [Case("mpi_hook", device, variables={"MPI_LIBS": str(tries.library), "BIND_MOUNTS": device})]
     tries.cases = new
