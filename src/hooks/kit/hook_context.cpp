@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -113,6 +114,9 @@ std::optional<std::string> HookContext::containerVariable(std::string_view name)
 }
 
 std::optional<std::string> HookContext::callersVariable(std::string_view name) const {
+    if (!hook_contracts::isCallersVariable(name)) {  // the engine would let the image set it
+        throw std::logic_error(cat(name, " is missing in the list of the caller's variables"));
+    }
     return isTrusted ? containerVariable(name) : std::nullopt;
 }
 

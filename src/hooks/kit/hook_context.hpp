@@ -39,6 +39,7 @@ public:
     /// A variable of the container's process. An image can set it, too.
     std::optional<std::string> containerVariable(std::string_view name) const;
     /// The same, but nullopt if the image may have set it: for what an image must not choose.
+    /// `name`: one of hook_contracts::isCallersVariable().
     std::optional<std::string> callersVariable(std::string_view name) const;
     /// The state's annotations, which override those of config.json. nullopt for one of the caller's
     /// (hook_contracts/callers_settings.hpp) that the image may have set.

@@ -32,6 +32,27 @@ def test_every_annotation_of_a_hook_is_known_here():
     assert found <= CALLERS | IMAGES, found - CALLERS - IMAGES
 
 
+# Where a hook reads a variable which an image may set, because its effect ends in the container.
+VARIABLES = {
+    ("hooks/amdgpu/main.cpp", '"ROCR_VISIBLE_DEVICES"'): "which GPUs of those that the site gives",
+    ("hooks/decorator/main.cpp", "inventory.activationFlag"): "which files of the site's inventories",
+    ("hooks/decorator/main.cpp", "name"): "the same, for the files' features",
+    ("hooks/mpi/program.cpp", "name"): "which task warns",
+    ("hooks/mount/main.cpp", "name"): "where in the container the site's files go",
+    ("hooks/mps/main.cpp", "variable"): "where in the container the user's directories go",
+    ("hooks/timestamp/main.cpp", '"TIMESTAMP_HOOK_LOGFILE"'): "whether to say that it is not used",
+    ("podman_hpc/hook_tool/main.cpp", "name"): "which of the site's modules",
+}
+
+
+def test_every_variable_that_a_hook_takes_from_a_container_is_known_here():
+    """Other variables of a container reach a hook by HookContext::callersVariable(), which asks whose they are."""
+    found = {(str(path.relative_to(SOURCE / "src")), argument) for folder in ("src/hooks", "src/podman_hpc", "src/hook_contracts")
+             for path in (SOURCE / folder).rglob("*.cpp") if "kit" not in path.parts
+             for argument in re.findall(r"\bcontainerVariable\(([^()]*)\)|\b(?:process|config\(\))\.env\b", path.read_text())}
+    assert found == set(VARIABLES)
+
+
 class Container:
     """A container of which nobody knows whether its caller or its image has set something."""
 

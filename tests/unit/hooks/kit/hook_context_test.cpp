@@ -52,14 +52,15 @@ TEST(HookContext, givesNoSettingsOfTheCallerThatTheImageMayHaveMade) {
     const test::Root bundle;
     bundle.write(
         "config.json",
-        R"({"root":{"path":"rootfs"},"process":{"env":["A=1"]},"annotations":{"a":"1","com.hooks.mpi.type":"t",)"
+        R"({"root":{"path":"rootfs"},"process":{"env":["SLURM_JOB_ID=1","A=1"]},"annotations":{"a":"1","com.hooks.mpi.type":"t",)"
         R"("com.hooks.ssh.port":"2000"}})");
     auto context = contextOf(cat(R"({"id":"c","bundle":")", bundle.path(), R"("})"));
-    EXPECT_EQ(context.callersVariable("A"), "1");
+    EXPECT_EQ(context.callersVariable("SLURM_JOB_ID"), "1");
     EXPECT_EQ(context.annotation("com.hooks.ssh.port"), "2000");
     EXPECT_EQ(context.distrust(), "com.hooks.ssh.port");
-    EXPECT_EQ(context.callersVariable("A"), std::nullopt);
-    EXPECT_EQ(context.containerVariable("A"), "1");
+    EXPECT_EQ(context.callersVariable("SLURM_JOB_ID"), std::nullopt);
+    EXPECT_EQ(context.containerVariable("SLURM_JOB_ID"), "1");
+    EXPECT_THROW(context.callersVariable("A"), std::logic_error);  // the engine would take it from the image
     EXPECT_EQ(context.annotation("com.hooks.ssh.port"), std::nullopt);
     EXPECT_EQ(context.annotation("com.hooks.mpi.type"), "t");
     EXPECT_EQ(context.annotation("a"), "1");
