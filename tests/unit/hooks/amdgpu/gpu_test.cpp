@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.hpp"
+#include "base/failing_listing.hpp"
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
@@ -137,6 +138,15 @@ TEST(AmdGpuSelection, WhatIsNoGpuIsNamed) {
                   cat("ROCR_VISIBLE_DEVICES holds '", value, "', which is no AMD GPU of this node"));
     }
     EXPECT_EQ(errorOf(nodeGpus, "0,,1"), "ROCR_VISIBLE_DEVICES holds '', which is no AMD GPU of this node");
+}
+
+TEST(AmdGpuInventory, DirectoriesThatCannotBeReadAreAnError) {
+    const Node node;
+    node.gpuByPath(3, 1, 129);
+    for (const int after : {0, 1, 2}) {
+        const test::FailingListing failing(EIO, after);
+        EXPECT_THROW(node.find(), Error) << after;
+    }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "base/failing_listing.hpp"
 #include "hook_contracts/id_map.hpp"
 #include "hooks/ssh/login_environment.hpp"
 #include "hooks/ssh/passwd.hpp"
@@ -108,6 +109,13 @@ TEST(PortOwner, AForeignListenerComesFirst) {
     EXPECT_EQ(found->uid, 1001U);
     EXPECT_EQ(found->inode, 6U);
     EXPECT_FALSE(ssh::findListener(line("3B9F", "01", 1, 1) + line("3B9E", "0A", 1, 1), 15263, 1));
+}
+
+TEST(PortOwner, AListOfProcessesThatCannotBeReadIsAnError) {
+    for (const int after : {0, 5}) {
+        const test::FailingListing failing(EIO, after);
+        EXPECT_THROW(ssh::processOfSocket(1), Error) << after;
+    }
 }
 
 TEST(IdMap, TheCallOfTheHelperNamesTheIds) {

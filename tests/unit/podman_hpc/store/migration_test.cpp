@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "podman_hpc/config/podman_files.hpp"
 #include "podman_hpc/store/record_lock.hpp"
+#include "podman_hpc/store/work_directory.hpp"
 
 namespace sarus::podman_hpc {
 namespace {
@@ -114,6 +115,17 @@ TEST_F(MigrationStores, FilesThatCannotBeListedAreAFailure) {
     EXPECT_THAT(readLists(store).images, IsEmpty());
     EXPECT_EQ(add('a'), MigrationResult::migrated);
     EXPECT_EQ(readFile(cat(store.images(), '/', idOf('a'), "/manifest")), "{}");
+}
+
+TEST_F(MigrationStores, WhatAKilledMigrationLeftIsNotTakenForNothing) {
+    const auto left = cat(store.root, "/tmp/migrate-left");
+    createDirectories(left);
+    {
+        const sarus::test::FailingListing failing(EIO, 0);
+        EXPECT_THROW(WorkDirectory(cat(store.root, "/tmp")), Error);
+    }
+    const WorkDirectory next(cat(store.root, "/tmp"));
+    EXPECT_FALSE(pathExists(left));
 }
 
 TEST_F(MigrationStores, ANameBelongsToOneImage) {

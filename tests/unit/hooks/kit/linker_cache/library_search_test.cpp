@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "base/error.hpp"
+#include "base/failing_listing.hpp"
 #include "base/text.hpp"
+#include "hooks/kit/linker_cache/library_directories.hpp"
 #include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
@@ -151,6 +154,17 @@ TEST(LibrarySearchTest, OpenTellsWhichFileItIs) {
     EXPECT_EQ(link->inode, file->inode);
     EXPECT_EQ(link->elf.soname, "libx.so.1");
     EXPECT_FALSE(search.open(like, "/usr/lib", ElfDetail::soname));
+}
+
+TEST(LibrarySearchTest, ADirectoryOfIncludesThatCannotBeReadIsAnError) {
+    const Root root;
+    root.write("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n");
+    root.write("etc/ld.so.conf.d/a.conf", "/opt/a\n");
+    for (const int after : {0, 1}) {
+        const test::FailingListing failing(EIO, after);
+        EXPECT_THROW(configuredLibraryDirectories(root.fd()), Error) << after;
+    }
+    EXPECT_EQ(configuredLibraryDirectories(root.fd()), std::vector<std::string>{"/opt/a"});
 }
 
 }  // namespace
