@@ -243,6 +243,42 @@ def test_nothing_remains_of_what_is_killed(hpc, through, victim):
     assert name not in hpc("ps", "-a")
 
 
+@pytest.mark.parametrize("options", [[], FUSE_OVERLAYFS])
+def test_a_container_outlives_its_killed_client(hpc, options):
+    """Its files stay until it ends by itself, as without podman-hpc."""
+    name = f"client-{os.getpid()}"
+    client = subprocess.Popen(hpc.argv(*RUN, f"--name={name}", *options, IMAGE, "sleep", "1000"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, env=hpc.environment(**server(hpc)), cwd="/")
+    try:
+        assert system.eventually(lambda: hpc("exec", name, "cat", "/data/file", status=None) == "from below\n")
+        for pid, _, command in system.processes():
+            if f"--name={name}" in command and "conmon" not in command:
+                os.kill(pid, signal.SIGKILL)
+        client.wait()
+        assert hpc("exec", name, "cat", "/data/kept/of-33") == "of 33\n"
+        assert len(servers(hpc)) == (1 if not options else 2)
+    finally:
+        client.kill()
+        hpc("rm", "-f", "-t", "0", name)
+    assert system.eventually(lambda: not servers(hpc)), servers(hpc)
+
+
+@pytest.mark.parametrize("options", [[], FUSE_OVERLAYFS])
+def test_a_squash_file_replaced_under_a_container_is_none_of_its_files(hpc, store, options):
+    files = sorted((store / "overlay/l").glob("*.squash"))
+    with container(hpc, options=options) as name:
+        for file in files:
+            file.rename(file.with_suffix(".kept"))
+            file.write_bytes(bytes(1 << 20))
+        try:
+            assert hpc("exec", name, "cat", "/data/file") == "from below\n"
+            assert "not a squashfs file" in run(hpc, "true", status=None, stream="err")
+        finally:
+            for file in files:
+                file.with_suffix(".kept").rename(file)
+    assert run(hpc, "cat", "/data/file") == "from below\n"
+
+
 def test_variables_of_the_reference(hpc):
     log = hpc.directory / "log"
     log.touch()
