@@ -58,15 +58,16 @@ void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode
         return;
     }
     const auto temporary = cat(path, '.', randomLetters());
-    {
-        const auto file = openFile(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
-        writeAll(file.get(), text, temporary);
+    try {
+        writeAll(openFile(temporary, O_WRONLY | O_CREAT | O_EXCL, mode).get(), text, temporary);
+        if (::link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST) {
+            throwErrno(cat("Failed to create ", printable(path)));
+        }
+    } catch (...) {
+        ::unlink(temporary.c_str());
+        throw;
     }
-    const int failed = ::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST ? 0 : errno;
     ::unlink(temporary.c_str());
-    if (failed != 0) {
-        throw Error::fromErrno(cat("Failed to create ", printable(path)), failed);
-    }
 }
 
 std::string storageConfiguration(const Settings& settings, const std::string& squashDir) {

@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <filesystem>
+
+#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
@@ -55,6 +60,18 @@ TEST_F(PodmanFiles, FilesAreWrittenWhenAbsentAndNeverOverwritten) {
     replaceFile(home + "/containers/storage.conf", "mine", 0644);
     provideConfigHome(settings, "/squash", from);
     EXPECT_EQ(readFile(home + "/containers/storage.conf"), "mine");
+}
+
+TEST_F(PodmanFiles, AFullFileSystemLeavesNoHalfOfAFile) {
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit full{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    EXPECT_THROW(provideConfigHome(settings, "/squash", from), Error);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_DFL);
+    EXPECT_TRUE(std::filesystem::is_empty(home + "/containers"));
 }
 
 TEST_F(PodmanFiles, RegistriesPolicyAndCredentialsOfTheUserStayVisible) {
