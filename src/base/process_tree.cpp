@@ -131,23 +131,28 @@ void Process::signal(int number) const {
     }
 }
 
+std::vector<Process> descendantsOf(const Process& process,
+                                   const std::function<bool(const Process&)>& spared) {
+    std::vector<Process> found;
+    const auto addChildren = [&](const Process& parent) {
+        for (auto& child : parent.children()) {
+            if (!spared || !spared(child)) {
+                found.push_back(child);
+            }
+        }
+    };
+    addChildren(process);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        addChildren(Process(found[i]));  // a copy: the vector grows
+    }
+    return found;
+}
+
 void killDescendants(const Process& process, int attempts,
                      const std::function<bool(const Process&)>& spared) {
     for (int attempt = 0; attempt < attempts; ++attempt) {
-        std::vector<Process> found;
-        const auto addChildren = [&](const Process& parent) {
-            for (auto& child : parent.children()) {
-                if (!spared || !spared(child)) {
-                    found.push_back(child);
-                }
-            }
-        };
-        addChildren(process);
-        for (std::size_t i = 0; i < found.size(); ++i) {
-            addChildren(Process(found[i]));  // a copy: the vector grows
-        }
         bool alive = false;
-        for (const auto& descendant : found) {
+        for (const auto& descendant : descendantsOf(process, spared)) {
             if (descendant.isRunning()) {
                 alive = true;
                 descendant.signal(SIGKILL);

@@ -46,9 +46,13 @@ private:
 /// kernel's PF_FORKNOEXEC. `stat`: the text of its /proc/PID/stat; false for anything else.
 bool hasExecutedProgram(std::string_view stat);
 
+/// All descendants of `process`, without those for which `spared` is true and their descendants. An empty
+/// `spared` spares none.
+std::vector<Process> descendantsOf(const Process& process,
+                                   const std::function<bool(const Process&)>& spared = {});
+
 /// Sends SIGKILL to all descendants of `process`, but not to itself, until none is left or `attempts` rounds
-/// are over. Skips processes for which `spared` is true, with all their descendants. An empty `spared` skips
-/// none.
+/// are over. `spared`: as for descendantsOf().
 void killDescendants(const Process& process, int attempts,
                      const std::function<bool(const Process&)>& spared = {});
 

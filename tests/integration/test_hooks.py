@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -184,6 +185,22 @@ def test_failing_hook_after_the_start_is_a_warning(hooks, image, stage, end, why
     assert said == "no such service"
     assert warning.endswith(f"[WARN] The hook '20-broken' ({program}, {stage}) {why}")
     assert hooks.stages() == [f"30-next:{stage}"]
+
+
+@pytest.mark.parametrize("stage", ["precreate", "createRuntime", "createContainer"])
+@pytest.mark.parametrize("number, before", [(signal.SIGINT, ""), (signal.SIGTERM, "trap '' TERM; sleep 1000; ")], ids=["INT", "TERM-ignored"])
+def test_a_signal_ends_the_start_while_a_hook_runs(hooks, image, stage, number, before):
+    """The engine alone gets it, as from `kill` or a workload manager. A hook that ignores it is killed."""
+    pid = hooks.directory / "pid"
+    program = hooks.program("slow", f"#!/bin/sh\necho $$ > {pid}.new; mv {pid}.new {pid}; {before}exec sleep 1000\n")
+    hooks.add("10-slow", program, [stage])
+    engine = hooks.engine.start("run", image, "echo", "started", stdin=subprocess.DEVNULL)
+    assert system.eventually(pid.exists)
+    engine.send_signal(number)
+    out, err = engine.communicate(timeout=20)
+    assert engine.returncode == 128 + number and "started" not in out, err
+    assert not os.path.exists(f"/proc/{pid.read_text().strip()}")
+    assert hooks.engine.sarus("ps").stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("program", ["/bin/true", "/bin/cat"])

@@ -24,6 +24,7 @@
 #include "hook_contracts/shipped_hooks.hpp"
 #include "oci/json/json_writer.hpp"
 #include "starter/devices/hook_devices.hpp"
+#include "starter/entry/termination.hpp"
 #include "starter/linked/linked_hooks.hpp"
 
 namespace sarus::starter {
@@ -296,6 +297,7 @@ void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::siz
     };
     if (!hasEnded) {
         ::kill(child.release(), SIGKILL);  // while it waits for a file server, nobody can wait for its end
+        throwIfTerminated();
         throw failed(cat("It did not end within ", limit,
                          " s: a file system that is mounted in the container may have stopped answering"));
     }

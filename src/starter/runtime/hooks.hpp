@@ -83,7 +83,7 @@ void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::siz
                    const HookWrapper& by, const std::string& bundleDir, HookLog& log);
 
 /// Waits for a hook's process and calls `read` when there may be something to read from `outputs` (-1: at its
-/// end). False if it has not ended in time.
+/// end). False if it has not ended in time, or if isTerminationPending().
 bool waitForHook(pid_t process, std::optional<std::uint64_t> seconds,
                  const std::function<std::array<int, 2>()>& outputs, const std::function<void()>& read);
 

@@ -18,9 +18,11 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/pipe.hpp"
+#include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/callers_settings.hpp"
+#include "starter/entry/termination.hpp"
 #include "starter/runtime/hooks.hpp"
 
 namespace sarus::starter {
@@ -106,6 +108,8 @@ Edited runOne(const engine::PlannedHook& planned, const std::string& configJson)
                 output.readAvailable();
                 errors.readAvailable();
             })) {
+        killDescendants(Process(child.pid()), 2);
+        throwIfTerminated();
         throw Error(cat(title, " did not end within ", *hook.timeout, " s"));
     }
     const auto status = child.wait();
@@ -148,7 +152,8 @@ bool waitForHook(pid_t process, std::optional<std::uint64_t> seconds,
         if (ended) {
             return true;
         }
-        if (seconds && std::chrono::steady_clock::now() - start >= std::chrono::duration<double>(*seconds)) {
+        if (isTerminationPending() || (seconds && std::chrono::steady_clock::now() - start >=
+                                                      std::chrono::duration<double>(*seconds))) {
             return false;
         }
         const auto [output, errors] = outputs();

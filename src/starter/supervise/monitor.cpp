@@ -23,6 +23,7 @@
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
 #include "starter/entry/credentials.hpp"
+#include "starter/entry/termination.hpp"
 #include "starter/supervise/read_back.hpp"
 
 namespace sarus::starter {
@@ -141,7 +142,7 @@ private:
     /// Returns when something has happened or a check is due.
     void wait(int signals) const {
         constexpr int lookMilliseconds = 20;
-        bool look = isOver() || unread || orphaned || (things.program != nullptr && !programNoted);
+        bool look = isOver() || unread || ending || (things.program != nullptr && !programNoted);
         std::vector<pollfd> sources{{signals, POLLIN, 0}};
         if (things.hookLog != nullptr) {
             for (const int fifo : things.hookLog->descriptors()) {
@@ -177,11 +178,12 @@ private:
         constexpr std::chrono::seconds patience{3};  // for the signal, and for the runtime after SIGKILL
         const bool noTerminal = things.terminal != nullptr && things.terminal->hasVanished();
         if (!orphaned && (noTerminal || isReadable(things.jobStep))) {
-            orphaned = std::chrono::steady_clock::now();
+            orphaned = true;
+            ending = std::chrono::steady_clock::now();
             handle(noTerminal ? SIGHUP : SIGTERM);
             handle(SIGCONT);
         }
-        const auto since = orphaned ? std::chrono::steady_clock::now() - *orphaned : std::chrono::seconds(0);
+        const auto since = ending ? std::chrono::steady_clock::now() - *ending : std::chrono::seconds(0);
         if (since > patience) {
             killDescendants(Process(runtime.pid()), 1);
         }
@@ -198,6 +200,9 @@ private:
         }
         programNoted = true;
         startedAt = start->time;
+        if (end.startEndedBy != 0) {
+            killDescendants(Process(runtime.pid()), 1);  // its hooks have ignored the signal
+        }
         // If it is gone it has ended, and a stranger may have its pid.
         const auto children = Process(runtime.pid()).children();
         const auto found = std::find_if(children.begin(), children.end(),
@@ -263,6 +268,28 @@ private:
                 }
                 end.lastForwarded = number;
                 ::kill(runtime.pid(), number);
+                if (isTermination(number)) {
+                    endStart(number);
+                }
+        }
+    }
+
+    /// Ends a container whose program does not run yet. The runtime would pass the signal on to the program
+    /// only after the hooks, which may take minutes.
+    void endStart(int number) {
+        if (things.program == nullptr || programNoted) {
+            return;
+        }
+        noteStart();
+        if (programNoted) {
+            return;
+        }
+        end.startEndedBy = number;
+        if (!ending) {
+            ending = std::chrono::steady_clock::now();
+        }
+        for (const auto& process : descendantsOf(Process(runtime.pid()))) {
+            process.signal(number);
         }
     }
 
@@ -301,22 +328,12 @@ private:
     std::optional<Process> unread;  ///< the program, until its confinement is known
     bool stopped = false;           ///< stop() stopped the runtime
     std::uint64_t startedAt = 0;    ///< when the program was first seen running
-    std::optional<std::chrono::steady_clock::time_point> orphaned;  ///< when its terminal or job step ended
+    bool orphaned = false;          ///< its terminal or job step has ended
+    std::optional<std::chrono::steady_clock::time_point> ending;  ///< since when it is to end
     RuntimeEnd end;
 };
 
 }  // namespace
-
-int takePendingTermination() {
-    sigset_t terminating;
-    ::sigemptyset(&terminating);
-    for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2}) {
-        ::sigaddset(&terminating, number);
-    }
-    const timespec now{};
-    const int number = ::sigtimedwait(&terminating, nullptr, &now);
-    return number > 0 ? number : 0;
-}
 
 RuntimeEnd watchRuntime(Child runtime, const Reaped& reaped, const WatchedThings& things) {
     return Watch(std::move(runtime), reaped, things).run();
@@ -328,6 +345,9 @@ int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {
             cat("The OCI runtime ", printable(runtimePath),
                 " did not confine the container as planned: ", end.difference),
             "The container was ended. Set `runcPath` in sarus.json to a runtime that is known to work");
+    }
+    if (end.startEndedBy != 0) {
+        return 128 + end.startEndedBy;
     }
     if (end.status.signal == 0) {
         return end.status.code != 0 && !end.programStarted ? 1 : end.status.code;

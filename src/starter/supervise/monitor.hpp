@@ -19,6 +19,7 @@ namespace sarus::starter {
 struct RuntimeEnd {
     ExitStatus status;
     int lastForwarded = 0;  ///< the signal forwarded last, or 0
+    int startEndedBy = 0;   ///< the signal that came before the user's program ran and ended the start, or 0
     /// False if the runtime is known to have failed before it ran the user's program.
     bool programStarted = true;
     std::string difference{};  ///< difference from the plan, for which the container was ended
@@ -39,18 +40,15 @@ struct WatchedThings {
 /// Called for each child that has ended, except the runtime.
 using Reaped = std::function<void(pid_t, const ExitStatus&)>;
 
-/// A pending signal that users or workload managers send to end the process; 0 if there is none. All signals
-/// must be blocked.
-int takePendingTermination();
-
 /// Waits for the end of the runtime. Meanwhile forwards every signal that can be caught, except SIGCHLD and
-/// SIGPIPE. SIGTSTP stops the container's processes and then this one; SIGCONT resumes them. All signals must
-/// be blocked. Calls `reaped` for every other child that ends.
+/// SIGPIPE. One that asks to end before the program runs ends its hooks, too: those that ignore it are killed
+/// after three seconds. SIGTSTP stops the container's processes and then this one; SIGCONT resumes them. All
+/// signals must be blocked. Calls `reaped` for every other child that ends.
 RuntimeEnd watchRuntime(Child runtime, const Reaped& reaped, const WatchedThings& things = {});
 
-/// The exit status of the program: the container's own, or 1 if the runtime failed before it ran the user's
-/// program. Throws Error if a signal that did not pass through the starter ended the runtime, or if the
-/// container was ended because it differed from the plan.
+/// The exit status of the program: the container's own, 128 + signal if a signal ended the start, or 1 if the
+/// runtime failed before it ran the user's program. Throws Error if a signal that did not pass through the
+/// starter ended the runtime, or if the container was ended because it differed from the plan.
 int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath);
 
 /// Kills what the container left behind: this process is its subreaper, so all leftovers become its children.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "starter/entry/termination.hpp"
 
 namespace sarus::starter {
 
@@ -25,7 +26,7 @@ int supervise(Session& session, Supervised supervised) {
     dropToMonitor(credentials, runtime.pid());
     const auto end = watchRuntime(std::move(runtime), reaped, watched);
     session.timer.done("The container");
-    ended(end.status);
+    ended(end);
     reapLeftovers(reaped, {janitor.pid(), spared});  // before the janitor removes their cgroup
     janitor.finish(end.status.shellStatus());
     return exitStatusOf(end, invocation.program.path);

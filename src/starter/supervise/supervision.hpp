@@ -16,8 +16,8 @@ struct Supervised {
     WatchedThings watched{};
     pid_t spared = -1;                                ///< a child that may outlive the container
     Reaped reaped = [](pid_t, const ExitStatus&) {};  ///< for children other than the runtime
-    std::function<void(const ExitStatus&)> ended = [](const ExitStatus&) {
-    };  ///< called when the runtime was reaped
+    /// Called when the runtime was reaped.
+    std::function<void(const RuntimeEnd&)> ended = [](const RuntimeEnd&) {};
 };
 
 /// Starts the janitor and then the runtime, drops all rights except the monitor's, and returns the program's

@@ -185,7 +185,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
                                            anchor.release();
                                        }
                                    },
-                               .ended = [&](const ExitStatus&) { anchor = Child(); }});
+                               .ended = [&](const RuntimeEnd&) { anchor = Child(); }});
 }
 
 }  // namespace sarus::starter

@@ -90,7 +90,7 @@ private:
     RuntimeInvocation makeInvocation() const;
     std::optional<DeviceCgroup> makeDeviceCgroup();
     Remains takeRemains();
-    void explainEnd(const ExitStatus& status, const UniqueFd& runtimeLog,
+    void explainEnd(const RuntimeEnd& end, const UniqueFd& runtimeLog,
                     std::optional<std::size_t> lastBegunHook) const;
     void reaped(pid_t pid, const ExitStatus& status, bool tell);
 
@@ -314,9 +314,9 @@ int Launch::watch() {
     supervised.watched.imageServer = rootfs->foreignImageServer();
     supervised.spared = rootfs->sharedChild();
     supervised.reaped = [&](pid_t pid, const ExitStatus& status) { reaped(pid, status, running); };
-    supervised.ended = [&](const ExitStatus& status) {
+    supervised.ended = [&](const RuntimeEnd& end) {
         running = false;
-        explainEnd(status, log, hookLog ? hookLog->lastBegun() : std::nullopt);
+        explainEnd(end, log, hookLog ? hookLog->lastBegun() : std::nullopt);
     };
     return supervise(session, std::move(supervised));
 }
@@ -383,10 +383,11 @@ void Launch::reaped(pid_t pid, const ExitStatus& status, bool tell) {
     }
 }
 
-void Launch::explainEnd(const ExitStatus& status, const UniqueFd& runtimeLog,
+void Launch::explainEnd(const RuntimeEnd& end, const UniqueFd& runtimeLog,
                         std::optional<std::size_t> lastBegunHook) const {
     constexpr std::size_t largestLog = 16U << 20U;
-    if (status.ok()) {
+    const auto& status = end.status;
+    if (status.ok() || end.startEndedBy != 0) {
         return;
     }
     const auto log = readAll(runtimeLog.get(), largestLog, "the log of the OCI runtime");

@@ -16,14 +16,9 @@
 namespace sarus::starter {
 namespace {
 
+using test::blockAllSignals;
 using test::isolated;
 using testing::HasSubstr;
-
-void blockAllSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, nullptr);
-}
 
 /// Stands for the runtime.
 Child startShell(const std::string& script) {
@@ -101,17 +96,6 @@ TEST(Monitor, ARuntimeThatFailsBeforeTheProgramRunsIsOurFailure) {
             {.status = {.code = 0, .signal = SIGTERM}, .lastForwarded = SIGTERM, .programStarted = false},
             "crun"),
         143);
-}
-
-TEST(Monitor, ASignalThatCameBeforeTheStartIsSeen) {
-    EXPECT_EQ(0, isolated([] {
-                  blockAllSignals();
-                  if (takePendingTermination() != 0) {
-                      return 1;
-                  }
-                  ::kill(::getpid(), SIGTERM);
-                  return takePendingTermination() == SIGTERM && takePendingTermination() == 0 ? 0 : 2;
-              }));
 }
 
 TEST(Monitor, WhatTheContainerLeavesBehindIsEnded) {

@@ -99,16 +99,17 @@ TEST(Supervision, TheEndIsToldBeforeTheLastChildrenAreReaped) {
                   auto helper = start({.path = "/bin/sleep", .args = {"sleep", "60"}});
                   std::vector<std::string> events;
                   auto invocation = invocationOf(runtime);
-                  supervise(runtime.session,
-                            {.invocation = invocation,
-                             .reaped =
-                                 [&](pid_t pid, const ExitStatus&) {
-                                     if (pid == helper.pid()) {
-                                         helper.release();
-                                         events.emplace_back("helper");
-                                     }
-                                 },
-                             .ended = [&](const ExitStatus& status) { events.push_back(cat(status.code)); }});
+                  supervise(
+                      runtime.session,
+                      {.invocation = invocation,
+                       .reaped =
+                           [&](pid_t pid, const ExitStatus&) {
+                               if (pid == helper.pid()) {
+                                   helper.release();
+                                   events.emplace_back("helper");
+                               }
+                           },
+                       .ended = [&](const RuntimeEnd& end) { events.push_back(cat(end.status.code)); }});
                   return events == std::vector<std::string>{"3", "helper"} ? 0 : 1;
               }),
               0);
