@@ -171,17 +171,47 @@ def test_clusters_run_beside_each_other(cluster, home_base):
     assert cluster.srun("-N4", "hostname").returncode == 0
 
 
-def test_script_starts_enters_and_stops_a_cluster(source_dir, name):
-    def script(*arguments):
-        return subprocess.run([source_dir / "scripts" / "cluster", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def script(source_dir):
+    def run(*arguments):
+        return subprocess.run([source_dir / "scripts/cluster", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
 
+    return run
+
+
+def test_script_starts_enters_and_stops_a_cluster(script, name):
     started = script("up", "--name", name, "--nodes", "2")
     try:
         assert (started.returncode, started.stderr) == (0, "")
-        assert "already up" in script("up", "--name", name).stderr
+        assert started.stdout.endswith(f"scripts/cluster run --name {name} login\n")
+        assert f"already up: end it with scripts/cluster down --name {name}\n" in script("up", "--name", name).stderr
+        assert script("run", "--name", name, "node3", "true").stderr == f"the cluster '{name}' has no node 'node3', but login, node1, node2\n"
         assert sorted(script("run", "--name", name, "login", "srun", "-N2", "hostname").stdout.split()) == ["node1", "node2"]
         assert script("run", "--name", name, "node1", "sh", "-c", "exit 7").returncode == 7
     finally:
         stopped = script("down", "--name", name)
     assert (stopped.returncode, stopped.stdout, stopped.stderr, traces(name)) == (0, "", "", [])
     assert "is not up" in script("run", "--name", name, "login", "true").stderr
+
+
+@pytest.mark.parametrize("next_verb", ["up", "run", "down"])
+def test_script_removes_what_is_left_of_a_cluster_whose_keeper_was_killed(script, name, next_verb):
+    assert script("up", "--name", name, "--nodes", "1").returncode == 0
+    keeper, = (int(line.split()[1]) for line in traces(name) if line.startswith("keeper"))
+    os.kill(keeper, signal.SIGKILL)
+    try:
+        result = script(next_verb, "--name", name, *{"up": ["--nodes", "1"], "run": ["login", "true"], "down": []}[next_verb])
+        expected = {"up": (0, ""), "run": (1, f"the cluster '{name}' is not up: start it with scripts/cluster up --name {name}\n"), "down": (0, "")}
+        assert (result.returncode, result.stderr) == expected[next_verb]
+    finally:
+        script("down", "--name", name)
+    assert traces(name) == []
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["up", "--name", "x/y"], "argument --name: letters, digits, '_', '-' and '.' make a name"), (["down", "--name", ".."], "argument --name: letters, "),
+    (["up", "--nodes", "0"], "argument --nodes: a number from 1 to 64 is needed"), (["up", "--nodes", "-1"], "argument --nodes: a number from 1"),
+    (["run", "--user", "nobody-of-that-name", "login"], "argument --user: there is no user 'nobody-of-that-name'")])
+def test_script_says_what_is_wrong_with_its_arguments(script, arguments, message):
+    result = script(*arguments)
+    assert result.returncode == 2 and message in result.stderr, result.stderr

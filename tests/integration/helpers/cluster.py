@@ -4,10 +4,12 @@ Each node has network, mount, PID, IPC, UTS and cgroup namespaces of its own, wi
 /run, /tmp, /dev/shm, /var/spool and /dev/fuse. All other files are the machine's, so that /home and /opt are shared by
 the nodes. Nothing of the cluster can be seen in the machine's own namespaces but processes, cgroups and a directory."""
 
+import contextlib
 import json
 import os
 import pathlib
 import secrets
+import select
 import signal
 import subprocess
 import sys
@@ -62,7 +64,7 @@ class Cluster:
     def __init__(self, shared, visible=(), nodes=4, settings=None, files=None, name=None, node_settings=""):
         self._begin(name or f"{os.getpid()}-{secrets.token_hex(3)}", nodes, shared)
         processes.sweep()
-        setup = {"nodes": [processes.LOGIN, *self.nodes], "visible": [str(path) for path in visible],
+        setup = {"nodes": self.inhabited, "visible": [str(path) for path in visible],
                  "hierarchies": processes.hierarchies(), "files": self._files(settings or {}, files or {}, node_settings)}
         self.keeper = subprocess.Popen([sys.executable, "-I", processes.__file__, "keeper", self.name],
                                        stdin=subprocess.PIPE, text=True, start_new_session=True)
@@ -75,7 +77,8 @@ class Cluster:
 
     @classmethod
     def existing(cls, name):
-        """A detached cluster, or None."""
+        """A detached cluster, or None. Removes what is left of one whose keeper was killed."""
+        processes.sweep()
         path = processes.BASE / name / "setup.json"
         if not path.exists():
             return None
@@ -89,10 +92,12 @@ class Cluster:
 
     def end(self):
         """Ends a detached cluster."""
-        keeper = int((self.directory / "keeper.pid").read_text())
-        os.kill(keeper, signal.SIGTERM)
-        while self.directory.exists():
-            time.sleep(0.02)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended by itself
+            keeper = os.pidfd_open(int((self.directory / "keeper.pid").read_text()))
+            if processes.is_locked(self.directory):  # so that the process is still the keeper, not one which has got its number
+                signal.pidfd_send_signal(keeper, signal.SIGTERM)
+                select.select([keeper], [], [])
+        processes.sweep()
 
     def _tell(self, line):
         self.keeper.stdin.write(f"{line}\n")
@@ -112,7 +117,7 @@ class Cluster:
         hardware = f"CPUs={len(os.sched_getaffinity(0))} RealMemory={memory} State=UNKNOWN {node_settings}"
         text = [f"{key}={value}\n" for key, value in lines.items() if key != "PartitionName"]
         text += [f"NodeName={node} NodeAddr={self.address(node)} {hardware}\n" for node in self.nodes]
-        hosts = [f"{self.address(node)} {node}\n" for node in (processes.LOGIN, *self.nodes)]
+        hosts = [f"{self.address(node)} {node}\n" for node in self.inhabited]
         return {"etc/slurm.conf": "".join([*text, f"PartitionName={lines['PartitionName']}\n"]), "etc/cgroup.conf": CGROUPS, "etc/epilog": "#!/bin/sh\n",
                 "hosts": "127.0.0.1 localhost\n" + "".join(hosts), "munge.key": secrets.token_hex(64),
                 **{f"etc/{file}": content for file, content in files.items()}}
@@ -120,7 +125,7 @@ class Cluster:
     def _wait(self, timeout=60):
         """Until all nodes wait for jobs."""
         deadline = time.monotonic() + timeout
-        while not all(map(self._pid, (processes.LOGIN, *self.nodes))) or self._idle() != len(self.nodes):
+        while not all(map(self._pid, self.inhabited)) or self._idle() != len(self.nodes):
             if self.keeper.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the cluster does not start\n{self.logs()}")
             time.sleep(0.05)
@@ -133,8 +138,13 @@ class Cluster:
         states = self.run(processes.LOGIN, "sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
         return states.count("idle")
 
+    @property
+    def inhabited(self):
+        """All nodes."""
+        return [processes.LOGIN, *self.nodes]
+
     def address(self, node):
-        return processes.address([processes.LOGIN, *self.nodes], node)
+        return processes.address(self.inhabited, node)
 
     def entered(self, node, *argv, user=None, env=None, cwd=None):
         """(argv, environment) which run a command on a node, as root or as a user (system.User) after a login. `env` are changes."""

@@ -107,6 +107,14 @@ def try_lock(directory):
         return None
 
 
+def is_locked(directory):
+    """Whether a keeper has the lock."""
+    descriptor = try_lock(directory)
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is None
+
+
 def claim(cluster):
     """Makes the directory of a cluster and locks it."""
     with locked(BASE.parent):
