@@ -173,6 +173,10 @@ void fillSshDirectory(const RootEditor& editor, int root, const std::string& hom
         mountOverlay(editor, root, path, user);
     }
     const auto directory = findDirectory(root, path);
+    if (!overlay && (statusOf(directory.get(), path).st_mode & S_IWOTH) != 0) {
+        throw Error(cat("Everybody may write to the container's ", printable(path)),
+                    "It is no place for keys: it may be a link of the image");
+    }
     std::string authorized = overlay ? "" : keptLines(root, directory.get(), cat(path, "/authorized_keys"));
     appendMissing(authorized, keys.authorizedKeys);
     appendMissing(authorized, extraKeys);

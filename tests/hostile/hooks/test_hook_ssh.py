@@ -1,5 +1,6 @@
 """ssh_hook against users, images and annotations that try to steer it: it reads and writes with the user's rights, and never waits."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -258,8 +259,31 @@ def test_an_image_leads_the_hook_nowhere(ssh_engine, load_image, name):
     subprocess.run(["rm", "-rf", f"{OUTSIDE}/{own}"], check=True)
 
 
-@pytest.mark.parametrize("overlay", ["True", "False"])
-def test_the_author_of_an_image_is_not_let_in(ssh_engine, load_image, client, folder, overlay):
+@contextlib.contextmanager
+def overlay(engine, value):
+    """The site has set OVERLAY_MOUNT_HOME_SSH."""
+    file = engine.prefix / "etc/hooks.d/07-ssh-hook.json"
+    before = file.read_text()
+    file.write_text(before.replace('"SERVER_PORT', f'"OVERLAY_MOUNT_HOME_SSH={value}", "SERVER_PORT'))
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+def test_keys_are_written_to_no_place_of_everybodys(ssh_engine, load_image):
+    """An image whose user has /dev/shm, that of the node's containers, in the place of ~/.ssh."""
+    home = ssh.home_inside(ssh_engine).lstrip("/")
+    image = load_image(ssh_engine, "shared-ssh", hostile_image(lambda layer: layer.symlink(f"{home}/.ssh", OUTSIDE)))
+    before = set(os.listdir(OUTSIDE))
+    with overlay(ssh_engine, "False"):
+        result = run(ssh_engine, image)
+    assert result.returncode == 1 and f"Everybody may write to the container's /{home}/.ssh" in result.stderr
+    assert not [name for name in set(os.listdir(OUTSIDE)) - before if name in ("id_dropbear", "authorized_keys", "dropbear_ecdsa_host_key")]
+
+
+@pytest.mark.parametrize("value", ["True", "False"])
+def test_the_author_of_an_image_is_not_let_in(ssh_engine, load_image, client, folder, value):
     """Whatever keys and files the image has in the user's home directory."""
     author = ssh.Client(ssh_engine.user, folder / "author")
     home = ssh.home_inside(ssh_engine).lstrip("/")
@@ -271,17 +295,11 @@ def test_the_author_of_an_image_is_not_let_in(ssh_engine, load_image, client, fo
         layer.symlink(f"{home}/.ssh/id_dropbear", "/etc/hostname", **ids)
         layer.file("opt/oci-hooks/ssh/dropbear/login-environment", "LD_PRELOAD=/evil.so\0")
 
-    image = load_image(ssh_engine, f"let-in-{overlay.lower()}", hostile_image(change))
-    file = ssh_engine.prefix / "etc/hooks.d/07-ssh-hook.json"
-    before = file.read_text()
-    file.write_text(before.replace('"SERVER_PORT', f'"OVERLAY_MOUNT_HOME_SSH={overlay}", "SERVER_PORT'))
-    try:
-        with ssh.container(ssh_engine, image, client) as (port, _):
-            assert author.run(port, "true", check=False).returncode == 255
-            assert client.run(port, "stat -c %F ~/.ssh/id_dropbear").stdout == "regular file\n"
-            assert "evil" not in client.run(port, input="env\n", options=["-T"]).stdout
-    finally:
-        file.write_text(before)
+    image = load_image(ssh_engine, f"let-in-{value.lower()}", hostile_image(change))
+    with overlay(ssh_engine, value), ssh.container(ssh_engine, image, client) as (port, _):
+        assert author.run(port, "true", check=False).returncode == 255
+        assert client.run(port, "stat -c %F ~/.ssh/id_dropbear").stdout == "regular file\n"
+        assert "evil" not in client.run(port, input="env\n", options=["-T"]).stdout
 
 
 @pytest.mark.asroot
