@@ -17,6 +17,8 @@ namespace sarus::image::build {
 
 namespace {
 
+constexpr std::size_t longestLine = 64U << 20U;  // the headers of one member, as base64
+
 /// "./a//b/" is "a/b", and "./" is ".", as LayerDirectory calls them.
 std::string plainPath(std::string_view name) {
     std::string path;
@@ -26,6 +28,12 @@ std::string plainPath(std::string_view name) {
         }
     }
     return path.empty() ? "." : path;
+}
+
+/// 0 if it is missing or no such number.
+std::uint64_t numberMember(const Json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
 }  // namespace
@@ -58,22 +66,25 @@ void LayerPromise::takeLines(std::string& text, const std::string& path) {
         addLine(text.substr(begin, end - begin), path);
     }
     text.erase(0, begin);
+    if (text.size() > longestLine) {
+        throw Error(cat(printable(path), " has a line of more than ", longestLine, " bytes"));
+    }
 }
 
 void LayerPromise::addLine(const std::string& line, const std::string& path) {
-    constexpr int member = 1;
+    constexpr std::uint64_t member = 1;
     if (line.starts_with(R"({"type":2,)")) {
         return;  // the archive's own bytes between the contents of members, half of all
     }
     const auto json = parseJsonObject(line, path);
     const auto name = stringMember(json, "name");
-    if (json.value("type", 0) != member || name.empty()) {  // a name that is not UTF-8 has another key
+    if (numberMember(json, "type") != member || name.empty()) {  // a name that is not UTF-8 has another key
         return;
     }
     // An unprivileged Podman cannot make the devices of a layer, which runtimes hide anyway. The last is a
     // header.
     if (const auto plain = plainPath(name); !plain.starts_with("dev/") && plain != "pax_global_header") {
-        sizes[plain] = json.value("size", std::uint64_t{0});
+        sizes[plain] = numberMember(json, "size");
     }
 }
 

@@ -57,6 +57,12 @@ TEST_F(LayerPromises, AreBrokenByAFileOfAnotherSize) {
     EXPECT_EQ(promise.broken(), "file");
 }
 
+TEST_F(LayerPromises, WithStrangeNumbersAreThoseOfEmptyMembers) {
+    auto promise = promiseOf("{\"type\":1,\"name\":\"x\",\"size\":\"many\"}\n{\"type\":[],\"name\":\"y\"}\n");
+    promise.keep(entry("x", 3));
+    EXPECT_EQ(promise.broken(), std::nullopt);
+}
+
 TEST_F(LayerPromises, OfADamagedFileAreAnError) {
     EXPECT_THROW(promiseOf("nonsense\n"), Error);
     EXPECT_THROW(promiseOf(R"({"type":1,"name":"x"})"), Error);
