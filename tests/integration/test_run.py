@@ -646,6 +646,37 @@ def test_closed_standard_streams(engine, busybox):
     assert result.returncode == 0
 
 
+def test_standard_streams_on_the_users_own_fuse_mount(engine, busybox):
+    """Without allow_other, root may not even look at them (sshfs, rclone): each works, or the start fails with a reason."""
+    engine = engine.with_fuse()
+    directory = engine.user.home / f"streams-{engine.mode}-{engine.runtime}"
+    script = f"""mkdir {directory} && cd {directory} && mkdir lower upper work mounted && echo data > lower/in || exit 9
+fuse-overlayfs -o lowerdir=lower,upperdir=upper,workdir=work mounted || exit 8
+cd mounted
+"$@" echo out > out || echo "stdout: $?"
+"$@" sh -c 'echo err >&2' 2> err || echo "stderr: $?"
+echo first > log; "$@" echo second >> log || echo "append: $?"
+"$@" cat < in > both 2>> log || echo "all: $?"
+"$@" true < . || echo "directory: $?"
+cat out err log both
+cd; fusermount3 -u {directory}/mounted; rm -r {directory}"""
+    argv, identity = engine.launched_by(["sh", "-c", script, "sh"], "run", busybox)
+    result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=120,
+                            stdin=subprocess.DEVNULL, **identity)
+    assert (result.returncode, result.stdout) == (0, "out\nerr\nfirst\nsecond\ndata\n"), result.stderr
+
+
+@pytest.mark.asroot
+def test_output_that_the_users_fuse_mount_does_not_take_is_an_error(setuid_engine, load_image, plain_busybox):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    engine = setuid_engine.variant(sandbox=("--fuse", "--node", "mount -t tmpfs -o size=1m,mode=1777 tmpfs /mnt"))
+    script = """cd /mnt && mkdir lower upper work mounted && fuse-overlayfs -o lowerdir=lower,upperdir=upper,workdir=work,writeback=0 mounted || exit 9
+cd mounted; "$@" > out; echo $?; cd; fusermount3 -u /mnt/mounted"""
+    argv, identity = engine.launched_by(["sh", "-c", script, "sh"], "run", image, "sh", "-c", "head -c 2000000 /dev/zero; exit 0")
+    result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=60, **identity)
+    assert (result.returncode, result.stdout) == (0, "1\n") and "Failed to write the container's output: No space left on device" in result.stderr, result
+
+
 def test_only_standard_descriptors_reach_the_container(engine, busybox):
     argv, identity = engine.command("run", busybox, "sh", "-c", "sleep 10 & sleep 0.2; ls /proc/$!/fd; kill $!")
     with open("/etc/passwd") as first, open("/etc/group") as second:

@@ -6,12 +6,14 @@
 
 #include "base/error.hpp"
 #include "starter/entry/termination.hpp"
+#include "starter/supervise/stream_relay.hpp"
 
 namespace sarus::starter {
 
 int supervise(Session& session, Supervised supervised) {
     const auto& credentials = session.credentials;
     auto& [invocation, remains, watched, spared, reaped, ended] = supervised;
+    StreamRelay relay(credentials);
     checkErrno(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "Failed to become the container's subreaper");
     if (const int number = takePendingTermination(); number != 0) {
         return 128 + number;
@@ -27,8 +29,9 @@ int supervise(Session& session, Supervised supervised) {
     const auto end = watchRuntime(std::move(runtime), reaped, watched);
     session.timer.done("The container");
     ended(end);
-    reapLeftovers(reaped, {janitor.pid(), spared});  // before the janitor removes their cgroup
+    reapLeftovers(reaped, {janitor.pid(), relay.pid(), spared});  // before the janitor removes their cgroup
     janitor.finish(end.status.shellStatus());
+    relay.finish();
     return exitStatusOf(end, invocation.program.path);
 }
 
