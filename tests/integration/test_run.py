@@ -166,6 +166,28 @@ def test_network_files_are_the_nodes(engine, busybox, name):
     assert engine.output(busybox, "cat", f"/etc/{name}") == pathlib.Path(f"/etc/{name}").read_text().rstrip("\n")
 
 
+NO_FILE = {"absent": "rm -f {0}", "dangling": "ln -sfn /run/nowhere/file {0}", "unreadable": "echo secret > {0}; chmod 600 {0}"}
+
+
+@pytest.mark.asroot
+@pytest.mark.parametrize("kind", NO_FILE)
+def test_a_node_without_network_files_for_its_users_runs_containers(user_engine, load_image, images, kind):
+    """The image's files stay; what only root may read does not reach the user."""
+    image = load_image(user_engine, "own-hosts", images.busybox(extra=lambda layer: layer.file("etc/hosts", "image's\n")))
+    remove = "; ".join(NO_FILE[kind].format(f"/etc/{name}") for name in ("hosts", "resolv.conf"))
+    # Above the real /etc, or not at all: nothing of it may change.
+    node = "set -e; mount -t tmpfs tmpfs /mnt; mkdir /mnt/upper /mnt/work; chmod 755 /mnt/upper; " \
+           "mount -t overlay -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work overlay /etc; " \
+           f"test $(stat -f -c %T /etc) = overlayfs; umount -l /mnt; {remove}; " \
+           "rm -f /etc/localtime /etc/machine-id /etc/hostname /etc/timezone /etc/nsswitch.conf"
+    engine = user_engine.variant(sandbox=(*user_engine.sandbox, "--node", node))
+    result = engine.run(image, "sh", "-c", "cat /etc/hosts; test -e /etc/resolv.conf || echo none")
+    assert result.stdout == "image's\nnone\n"
+    warnings = result.stderr.splitlines()
+    assert len(warnings) == (2 if kind == "unreadable" else 0), result.stderr
+    assert all("Permission denied. The container has the image's file, if any" in line for line in warnings), result.stderr
+
+
 def test_name_service_switch_uses_files(engine, busybox):
     text = engine.output(busybox, "cat", "/etc/nsswitch.conf")
     assert re.search(r"^passwd:\s+files$", text, re.M) and re.search(r"^hosts:\s+files dns$", text, re.M)

@@ -8,9 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -63,6 +65,30 @@ void appendLine(std::string& text, const std::string& line) {
     text += '\n';
 }
 
+struct Source {
+    const char* name;
+    std::string path;
+    bool isNodes = false;  ///< of the node, which may lack it; otherwise of the installation
+};
+
+/// Reads it with the caller's rights: root's would show the container what its user may not read. nullopt if
+/// the node has no such file for its users.
+std::optional<std::string> readSource(const Source& source, const Credentials& credentials) {
+    try {
+        return credentials.asUser([&] { return readFile(source.path); });
+    } catch (Error& error) {
+        const int cause = error.errnum();
+        const bool isMissing = cause == ENOENT || cause == ENOTDIR || cause == ELOOP;
+        if (source.isNodes && (isMissing || cause == EACCES)) {
+            const auto text = cat(error.what(), ". The container has the image's file, if any");
+            isMissing ? logInfo("Runtime", text) : logWarn("Runtime", text);
+            return std::nullopt;
+        }
+        error.addContext(cat("Failed to prepare /etc/", source.name, " for the container"));
+        throw;
+    }
+}
+
 void writeFile(int etc, const char* name, const std::string& content, const Credentials& credentials) {
     const auto shown = cat("/etc/", name, " in the container");
     if (::unlinkat(etc, name, 0) != 0 && errno != ENOENT) {
@@ -98,26 +124,22 @@ void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials
                    const std::optional<CallerAccount>& account) {
     const auto etc = createInRoot(root, "/etc", EntryKind::directory,
                                   {.owner = credentials.ownerUid(), .group = credentials.ownerGid()});
-    const std::array<std::pair<const char*, std::string>, 5> sources{
-        {{"hosts", "/etc/hosts"},
-         {"resolv.conf", "/etc/resolv.conf"},
-         {"nsswitch.conf", config.prefixDir + "/etc/container/nsswitch.conf"},
-         {"passwd", config.prefixDir + "/etc/passwd"},
-         {"group", config.prefixDir + "/etc/group"}}};
-    for (const auto& [name, source] : sources) {
-        std::string content;
-        try {
-            content = readFile(source);
-        } catch (Error& error) {
-            error.addContext(cat("Failed to prepare /etc/", name, " for the container"));
-            throw;
+    const std::array<Source, 5> sources{{{"hosts", "/etc/hosts", true},
+                                         {"resolv.conf", "/etc/resolv.conf", true},
+                                         {"nsswitch.conf", config.prefixDir + "/etc/container/nsswitch.conf"},
+                                         {"passwd", config.prefixDir + "/etc/passwd"},
+                                         {"group", config.prefixDir + "/etc/group"}}};
+    for (const auto& source : sources) {
+        auto content = readSource(source, credentials);
+        if (!content) {
+            continue;
         }
-        if (account && std::string_view(name) == "passwd") {
-            content = withPasswdEntry(std::move(content), credentials.uid(), credentials.gid(), *account);
-        } else if (account && std::string_view(name) == "group") {
-            content = withGroupEntry(std::move(content), credentials.gid(), *account);
+        if (account && std::string_view(source.name) == "passwd") {
+            content = withPasswdEntry(std::move(*content), credentials.uid(), credentials.gid(), *account);
+        } else if (account && std::string_view(source.name) == "group") {
+            content = withGroupEntry(std::move(*content), credentials.gid(), *account);
         }
-        writeFile(etc.get(), name, content, credentials);
+        writeFile(etc.get(), source.name, *content, credentials);
     }
 }
 

@@ -14,7 +14,8 @@ namespace sarus::starter {
 /// (`<prefixDir>/etc/container/nsswitch.conf`, `<prefixDir>/etc/passwd`, `<prefixDir>/etc/group`). The new
 /// files belong to the user and have mode 0644. The old ones are unlinked, never written through; /etc itself
 /// may be a symbolic link inside the root. With `account`, adds the caller's ids to passwd and group if they
-/// are missing. Throws Error if a source is missing.
+/// are missing. Reads all sources with the caller's rights. If the node has no hosts or resolv.conf that the
+/// caller may read, the image's file stays. Throws Error if the installation lacks a file.
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
                    const std::optional<CallerAccount>& account);
 
