@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "oci/runtime/bundle_config.hpp"
 
 namespace sarus::hook_contracts {
 
@@ -19,14 +20,19 @@ struct IdMapCall {
     std::optional<int> payloadNamespace;  ///< a descriptor of the container's first process
 };
 
-/// What `process.args` says to the helper; nullopt if they begin with another program.
-inline std::optional<IdMapCall> findIdMapCall(std::span<const std::string> args) {
+/// What `process.args` says to the helper; nullopt if they begin with another program. The user of any
+/// container may have typed such words, so they count only in the user namespace for which the engine uses
+/// the helper: one that has the id 0 of the runtime alone.
+inline std::optional<IdMapCall> findIdMapCall(const oci::BundleConfig& config) {
     constexpr std::string_view enter = "--enter=";
-    if (args.empty() || args.front() != idMapHelperInside) {
+    const auto words = config.arguments();
+    const auto mappings = config.uidMappings();
+    if (words.empty() || words.front() != idMapHelperInside || mappings.size() != 1 ||
+        mappings[0].containerId != 0 || mappings[0].hostId != 0 || mappings[0].size != 1) {
         return std::nullopt;
     }
     IdMapCall call;
-    args = args.subspan(1);
+    auto args = std::span(words).subspan(1);
     if (!args.empty() && args.front().starts_with(enter)) {
         const auto fd = parseNumber(std::string_view(args.front()).substr(enter.size()));
         call.payloadNamespace = fd ? std::optional(static_cast<int>(*fd)) : std::nullopt;

@@ -407,7 +407,7 @@ Identity findIdentity(const HookContext& context, const ContainerUser& user) {
     if (isReachable(pid)) {
         identity.userNamespace = openUserNamespace(pid);
     }
-    if (const auto call = hook_contracts::findIdMapCall(config.arguments())) {
+    if (const auto call = hook_contracts::findIdMapCall(config)) {
         UniqueFd payload(
             call->payloadNamespace && isReachable(pid)
                 ? ::open(cat("/proc/", pid, "/fd/", *call->payloadNamespace).c_str(), O_RDONLY | O_CLOEXEC)

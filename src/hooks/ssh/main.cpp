@@ -53,7 +53,7 @@ struct Login {
 
 Login findLogin(const HookContext& context, int root) {
     constexpr std::size_t maxPasswd = 64U << 20U;
-    const auto call = hook_contracts::findIdMapCall(context.config().arguments());
+    const auto call = hook_contracts::findIdMapCall(context.config());
     const uid_t uid = call ? call->uid : context.config().user().uid;
     const auto text = tryReadFileInRoot(root, "/etc/passwd", maxPasswd);
     const auto entry = text ? findPasswdEntry(*text, uid) : std::nullopt;
@@ -193,7 +193,7 @@ void startInContainer(const Settings& settings, const Wishes& wishes, HookContex
     const auto user = mapContainerUser(config.user(), config.uidMappings(), config.gidMappings());
     const auto port = wishes.port.value_or(settings.port);
     requireDropbear(settings.dropbearDirectory);
-    const auto call = hook_contracts::findIdMapCall(config.arguments());
+    const auto call = hook_contracts::findIdMapCall(config);
     const auto keysPath =
         keysDirectory(settings, call ? call->uid : findNodeUid(user.uid).value_or(user.uid));
     const auto [keys, extraKeys] = [&] {
