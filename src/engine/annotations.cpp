@@ -71,6 +71,11 @@ std::map<std::string, std::string> makeAnnotations(const SiteConfig& config, con
             annotations[key] = cat(facts.hookOutput, suffix);
         }
     }
+    // Hooks look for the user's files by it.
+    annotations.erase(hook_contracts::callersUidAnnotation);
+    if (facts.nodeUid) {
+        annotations[hook_contracts::callersUidAnnotation] = cat(*facts.nodeUid);
+    }
     return annotations;
 }
 

@@ -22,6 +22,8 @@ namespace sarus::engine {
 /// request.
 struct HostFacts {
     uid_t uid = 0;
+    std::optional<uid_t> nodeUid;  ///< the same outside of the caller's user namespace, which usually is the
+                                   ///< node's own
     gid_t gid = 0;
     std::vector<gid_t> supplementaryGroups;
     std::vector<int> cpus;                  ///< the caller's CPU affinity, ascending

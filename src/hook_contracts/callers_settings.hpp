@@ -22,4 +22,8 @@ bool isCallersVariable(std::string_view name);
 /// isCallersVariable() name. The engine sets it for every hook. Elsewhere it is the administrator's decision.
 inline constexpr const char* trustVariable = "HOOK_TRUST_CONTAINER";
 
+/// The annotation by which the engine tells hooks the node's uid of its caller. Nobody else can set it in
+/// front of a hook that believes it: it is one of the caller's.
+inline constexpr const char* callersUidAnnotation = "com.hooks.caller.uid";
+
 }  // namespace sarus::hook_contracts

@@ -12,9 +12,16 @@ pytestmark = pytest.mark.asroot
 SYNC = "--annotation=com.hooks.slurm-global-sync.enabled=true"
 
 
+@pytest.fixture(params=["prestart-setuid", "createContainer-rootless"])
+def case(request):
+    """At createContainer, a rootless hook is in two user namespaces."""
+    return request.param.split("-")
+
+
 @pytest.fixture
-def engine(engines):
-    return engines("setuid", "crun")
+def engine(engines, case):
+    """On nodes with a /dev/fuse that is open to all."""
+    return engines(case[1], "crun").variant(sandbox=())
 
 
 @pytest.fixture
@@ -28,8 +35,8 @@ def base(engine):
     return engine.user.home.parent
 
 
-@pytest.fixture(params=["createContainer", "prestart"])
-def run(request, engine, image, base):
+@pytest.fixture
+def run(engine, image, base, case):
     """The words of a synchronized container's command, before those of the program. `timeout` stands in the hook's file."""
     directory = engine.prefix / "etc/hooks.d"
     before = set(directory.iterdir())
@@ -41,7 +48,7 @@ def run(request, engine, image, base):
         hook = {"path": str(engine.prefix / "bin/slurm_global_sync_hook"),
                 "env": [f"HOOK_BASE_DIR={base}", f"PASSWD_FILE={passwd}", f"SLURM_GLOBAL_SYNC_TIMEOUT={timeout}"]}
         when = {"annotations": {"^com.hooks.slurm-global-sync.enabled$": "^true$"}}
-        (directory / "09-sync.json").write_text(json.dumps({"version": "1.0.0", "hook": hook, "when": when, "stages": [request.param]}))
+        (directory / "09-sync.json").write_text(json.dumps({"version": "1.0.0", "hook": hook, "when": when, "stages": [case[0]]}))
         return f"{engine.program} run {SYNC} {image}"
 
     yield configure

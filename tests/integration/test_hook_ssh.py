@@ -499,8 +499,9 @@ def test_the_ssh_software_is_static(one_engine):
     assert "/utmp" not in names and "nsswitch" not in names
 
 
-def test_the_hook_of_the_document_works(one_engine, one_image, client):
-    """Its pattern has no ^, and its stage is prestart."""
+@pytest.mark.parametrize("stage", ["prestart", "createContainer"])
+def test_the_hook_of_the_document_works(one_engine, one_image, client, stage):
+    """Its pattern has no ^, and its stage is prestart. At createContainer, a rootless hook is in two user namespaces."""
     file = one_engine.prefix / "etc/hooks.d/07-ssh-hook.json"
     before = file.read_text()
     port = system.free_port()
@@ -508,7 +509,7 @@ def test_the_hook_of_the_document_works(one_engine, one_image, client):
         "path": f"{one_engine.prefix}/bin/ssh_hook", "args": ["ssh_hook", "start-ssh-daemon"],
         "env": [f"HOOK_BASE_DIR={one_engine.user.home.parent}", f"PASSWD_FILE={one_engine.prefix}/etc/passwd",
                 f"DROPBEAR_DIR={one_engine.prefix}/dropbear", f"SERVER_PORT={port}"]},
-        "when": {"annotations": {"com.hooks.ssh.enabled$": "^true$"}}, "stages": ["prestart"]}))
+        "when": {"annotations": {"com.hooks.ssh.enabled$": "^true$"}}, "stages": [stage]}))
     try:
         process = one_engine.start("run", "--ssh", annotation("authorize_ssh_key", client.public_key), one_image, "sh", "-c",
                                    "trap 'exit 0' TERM; echo started; sleep 1000 & wait")

@@ -96,6 +96,20 @@ def test_hooks_run_in_the_order_of_stages_and_file_names(hooks, image):
     assert hooks.stages() == expected
 
 
+def test_hooks_learn_the_callers_uid_on_the_node(hooks, image):
+    """At each depth of user namespaces, whatever the caller says."""
+    engine = hooks.engine.with_fuse()
+    environment = engine.user.environment(SARUS_REPOSITORY_DIR=str(engine.user.home / ".sarus"))
+    for stage in ("createRuntime", "createContainer"):
+        hooks.add_recorder("10-x", stage)
+        launchers = [[], ["unshare", "--map-root-user"]] if engine.rootless else [[]]
+        for launcher in launchers:
+            argv, identity = engine.launched_by(launcher, "run", "--annotation=com.hooks.caller.uid=0", image, "true")
+            subprocess.run(argv, env=environment, cwd=engine.user.home, check=True, stdin=subprocess.DEVNULL, timeout=60, **identity)
+    states = [json.loads(re.search(r"state=(\{.*\})", entry)[1]) for entry in hooks.recorded()]
+    assert [state["annotations"]["com.hooks.caller.uid"] for state in states] == [str(engine.user.uid)] * 2 * len(launchers)
+
+
 def test_hook_gets_arguments_environment_and_state_of_its_container(hooks, image):
     hooks.add_recorder("10-x", "createRuntime", args=["given name", "10-x:createRuntime", "a b"])
     hooks.engine.run(image, "true", options=["--name", "hooked", "--env", "SECRET=1", "--annotation", "site.key=value"], env={"LEAK": "1"})

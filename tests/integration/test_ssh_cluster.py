@@ -15,8 +15,9 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
 @pytest.fixture(scope="module")
-def engine(engines):
-    engine = engines("setuid", "crun")
+def engine(request, engines):
+    """The cluster's nodes have a /dev/fuse that is open to all."""
+    engine = engines(getattr(request, "param", "setuid"), "crun").variant(sandbox=())
     ssh.make_keys(engine)
     yield engine
     ssh.remove_keys(engine)
@@ -60,6 +61,7 @@ def test_open_mpi_runs_over_ssh(cluster, engine, image):
 ROUNDS = int(os.environ.get("SARUS_TEST_FIRST_LOGINS", "3"))
 
 
+@pytest.mark.parametrize("engine", ["setuid", "rootless"], indirect=True)
 def test_first_login_after_the_barrier_succeeds(cluster, engine, image):
     """In each of several containers that follow each other in one step: no task tries twice."""
     hook = ssh.enable_hook(engine, "09-slurm-global-sync-hook")

@@ -5,14 +5,18 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "base/capabilities.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/id_map.hpp"
 #include "base/pipe.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/callers_settings.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 
 namespace sarus::hooks {
@@ -57,20 +61,11 @@ std::string ownUidMap() {
     return readFile("/proc/self/uid_map", 64U << 10U);
 }
 
-std::optional<uid_t> findIn(std::string_view map, uid_t uid) {
-    for (const auto& line : split(map, '\n')) {
-        const auto words = splitWords(line);
-        if (words.size() != 3) {
-            continue;
-        }
-        const auto inside = parseNumber(words[0]);
-        const auto outside = parseNumber(words[1]);
-        const auto count = parseNumber(words[2]);
-        if (inside && outside && count && uid >= *inside && uid - *inside < *count) {
-            return static_cast<uid_t>(*outside + (uid - *inside));
-        }
-    }
-    return std::nullopt;
+/// Whether this is the container's own user namespace, whose parent is the runtime's.
+bool isMapOf(std::string_view map, std::span<const oci::RuntimeIdMapping> mappings) {
+    return !mappings.empty() && std::all_of(mappings.begin(), mappings.end(), [&](const auto& mapping) {
+        return idOutside(map, mapping.containerId) == mapping.hostId;
+    });
 }
 
 /// Than the container's user: the hook is root's on the node itself.
@@ -106,19 +101,48 @@ void becomeUser(const ContainerUser& user) {
 
 }  // namespace
 
-std::optional<uid_t> findNodeUid(uid_t uid) {
-    return findIn(ownUidMap(), uid);
-}
-
-uid_t nodeUid(uid_t uid, std::string_view map) {
-    if (const auto found = findIn(map, uid)) {
+uid_t callersUid(const oci::BundleConfig& config, std::string_view map,
+                 const std::optional<std::string>& told, uid_t ownUid) {
+    if (told) {
+        const auto uid = parseNumber(*told);
+        if (!uid || *uid > std::numeric_limits<uid_t>::max()) {
+            throw Error(cat("The annotation ", hook_contracts::callersUidAnnotation,
+                            " is no uid: ", printable(*told)));
+        }
+        return static_cast<uid_t>(*uid);
+    }
+    if (isMapOf(map, config.uidMappings())) {
+        return config.user().uid;
+    }
+    if (const auto found = idOutside(map, ownUid)) {
         return *found;
     }
-    throw Error(cat("The container's user ", uid, " has no id on the node"));
+    throw Error(cat("The uid ", ownUid, " has none outside of its user namespace"));
 }
 
-uid_t nodeUid(uid_t uid) {
-    return nodeUid(uid, ownUidMap());
+namespace {
+
+uid_t findCallersUid(const oci::BundleConfig& config, const std::optional<std::string>& told) {
+    if (isInitialUserNamespace()) {
+        return mapContainerUser(config.user(), config.uidMappings(), config.gidMappings()).uid;
+    }
+    return callersUid(config, ownUidMap(), told, ::geteuid());
+}
+
+}  // namespace
+
+uid_t callersUid(const HookContext& context) {
+    return findCallersUid(context.config(), context.annotation(hook_contracts::callersUidAnnotation));
+}
+
+uid_t callersUid(const oci::BundleConfig& config) {
+    const auto annotations = config.annotations();
+    const auto told = annotations.find(hook_contracts::callersUidAnnotation);
+    return findCallersUid(config, told == annotations.end() ? std::nullopt : std::optional(told->second));
+}
+
+uid_t callersUid() {
+    return idOutside(ownUidMap(), ::getuid()).value_or(::getuid());
 }
 
 void becomeContainerUser(const HookContext& context) {

@@ -27,12 +27,19 @@ ContainerUser mapContainerUser(const oci::RuntimeUser& user,
                                std::span<const oci::RuntimeIdMapping> uidMappings,
                                std::span<const oci::RuntimeIdMapping> gidMappings);
 
-/// The id that the node knows the user as whom this user namespace calls `uid`: `map` is the text of
-/// /proc/self/uid_map (user_namespaces(7)), which in a namespace within another one tells no more than the
-/// outer one's ids. Throws Error if there is none; findNodeUid returns nullopt.
-std::optional<uid_t> findNodeUid(uid_t uid);
-uid_t nodeUid(uid_t uid, std::string_view map);
-uid_t nodeUid(uid_t uid);
+/// The node's uid of the container's caller, whose home, keys and directories a hook uses. On the node itself
+/// it is that of the container's user. In a user namespace the kernel tells only the ids of the parent, which
+/// may be one more namespace: the engine's annotation tells the uid, and no hook has more rights than its
+/// user there. With another engine it is the uid of this process in the parent, or in the container's own
+/// namespace that of the container's user, which is the same with Podman's --userns=keep-id. Throws Error.
+uid_t callersUid(const HookContext& context);
+/// At the stage precreate, by the configuration alone.
+uid_t callersUid(const oci::BundleConfig& config);
+/// The same rule for a hook in a user namespace with this `map` (uid_map), with the annotation's value.
+uid_t callersUid(const oci::BundleConfig& config, std::string_view map,
+                 const std::optional<std::string>& told, uid_t ownUid);
+/// Of this process, where there is no container.
+uid_t callersUid();
 
 /// Gives up, for good, every right of this process but those of the container's user: what the user or the
 /// image named may then be opened. Does nothing for a hook that is not root's on the node itself, because it

@@ -70,7 +70,7 @@ void check(const HookSetup& setup, Findings& findings) {
 
 void explain(const HookSetup& setup, const ExplainRequest&) {
     const auto settings = mps::parseSettings(setup.environment);
-    const auto uid = nodeUid(::geteuid());
+    const auto uid = callersUid();
     printLine(cat("start ", printable(findControl(settings)),
                   " -d, unless it runs, and a server for the container's user"));
     if (settings.userDirectory.empty()) {
@@ -102,9 +102,8 @@ void leaveMounts(const std::string& rootfs) {
 }
 
 /// Starts the daemon and the server, with the rights that this process has.
-void ensureServer(const mps::Settings& settings, uid_t localUid, const HookLogger& log) {
+void ensureServer(const mps::Settings& settings, uid_t uid, uid_t localUid, const HookLogger& log) {
     const auto deadline = Control::Clock::now() + settings.timeout;
-    const auto uid = nodeUid(localUid);
     mps::ensureServer(Control(findControl(settings), settings.environment(), deadline), uid, localUid,
                       deadline, log);
     log.info(cat("CUDA MPS has a server for uid ", uid));
@@ -117,28 +116,29 @@ void runBeforeCreation(const HookSetup& setup, const std::string& input, const H
     auto config = oci::BundleConfig::parse(input, "standard input");
     findControl(settings);
     const auto localUid = isInitialUserNamespace() ? localUidOf(config) : ::geteuid();
+    const auto uid = callersUid(config);
     leaveMounts(config.rootPath());
     becomeContainerUser(config);
     if (settings.userDirectory.empty()) {
         mps::requireOwnPipeDirectory(settings.pipeDirectory, localUid);
     } else {
-        mps::prepareUserDirectories(settings, nodeUid(localUid), localUid);
+        mps::prepareUserDirectories(settings, uid, localUid);
         for (const auto& [variable, byDefault] : {std::pair(mps::pipeVariable, mps::defaultPipeDirectory),
                                                   std::pair(mps::logVariable, mps::defaultLogDirectory)}) {
             config.setVariable(variable, insidePath(config.variable(variable), byDefault));
         }
     }
-    ensureServer(settings, localUid, log);
+    ensureServer(settings, uid, localUid, log);
     writeAll(STDOUT_FILENO, cat(config.serialize(), '\n'), "standard output");
 }
 
 /// Mounts the user's directories where the container's programs look for them.
-void mountUserDirectories(mps::Settings& settings, HookContext& context, uid_t localUid,
+void mountUserDirectories(mps::Settings& settings, HookContext& context, uid_t uid, uid_t localUid,
                           const HookLogger& log) {
     const RootEditor editor(context.rootfs());
     const auto directories = [&] {
         const ContainerView asUser;
-        return mps::prepareUserDirectories(settings, nodeUid(localUid), localUid);
+        return mps::prepareUserDirectories(settings, uid, localUid);
     }();
     const auto mount = [&](int source, const std::string& shown, std::string_view variable,
                            std::string_view byDefault) {
@@ -154,17 +154,18 @@ void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& l
     auto settings = mps::parseSettings(setup.environment);
     findControl(settings);
     const auto localUid = localUidOf(context);
+    const auto uid = callersUid(context);
     const auto engineMounts = openFile("/proc/self/ns/mnt", O_RDONLY);
     if (settings.userDirectory.empty()) {
         mps::requireOwnPipeDirectory(settings.pipeDirectory, localUid);
     } else {
-        mountUserDirectories(settings, context, localUid, log);
+        mountUserDirectories(settings, context, uid, localUid, log);
         ::setns(engineMounts.get(), CLONE_NEWNS);
     }
     leaveMounts(context.config().rootPath());
     checkErrno(::chdir("/"), "Failed to enter the root directory");
     becomeContainerUser(context);
-    ensureServer(settings, localUid, log);
+    ensureServer(settings, uid, localUid, log);
 }
 
 }  // namespace

@@ -1,12 +1,9 @@
-#include <unistd.h>
-
 #include <chrono>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/passwd_file.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/container_user.hpp"
 #include "hooks/kit/run_hook.hpp"
 #include "hooks/slurm_global_sync/settings.hpp"
@@ -33,16 +30,9 @@ std::optional<Task> taskOf(const HookContext& context) {
     return findTask([&](std::string_view name) { return context.callersVariable(name); });
 }
 
-/// The user's directory has the name of the account on the node. In a user namespace the container's user
-/// usually has the uid of the node; only a container of an unprivileged Podman may have uid 0.
+/// The user's directory has the name of the account on the node.
 std::string userDirectory(const Settings& settings, const HookContext& context) {
-    const auto& config = context.config();
-    auto uid = config.user().uid;
-    if (isInitialUserNamespace()) {
-        uid = mapContainerUser(config.user(), config.uidMappings(), config.gidMappings()).uid;
-    } else if (uid == 0) {
-        uid = nodeUid(::geteuid());
-    }
+    const auto uid = callersUid(context);
     const auto name = findUserName(readFile(settings.passwdFile, largestPasswdFile), uid);
     if (!name) {
         throw Error(cat("PASSWD_FILE: failed to find uid ", uid, " in ", printable(settings.passwdFile)),

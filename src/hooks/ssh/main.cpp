@@ -193,9 +193,7 @@ void startInContainer(const Settings& settings, const Wishes& wishes, HookContex
     const auto user = mapContainerUser(config.user(), config.uidMappings(), config.gidMappings());
     const auto port = wishes.port.value_or(settings.port);
     requireDropbear(settings.dropbearDirectory);
-    const auto call = hook_contracts::findIdMapCall(config);
-    const auto keysPath =
-        keysDirectory(settings, call ? call->uid : findNodeUid(user.uid).value_or(user.uid));
+    const auto keysPath = keysDirectory(settings, callersUid(context));
     const auto [keys, extraKeys] = [&] {
         const bool isRoot = ::geteuid() == 0 && isInitialUserNamespace();
         const auto viewer = isRoot ? std::make_unique<ContainerViewer>(user) : nullptr;
@@ -309,7 +307,7 @@ int runForUser(const std::vector<std::string>& words) {
     Settings settings;
     settings.baseDirectory = environment.require("HOOK_BASE_DIR");
     settings.passwdFile = environment.require("PASSWD_FILE");
-    const auto directory = keysDirectory(settings, findNodeUid(::getuid()).value_or(::getuid()));
+    const auto directory = keysDirectory(settings, callersUid());
     if (isKeygen) {
         settings.dropbearDirectory = environment.require("DROPBEAR_DIR");
         return generate(settings, directory, overwrite);

@@ -17,6 +17,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/id_map.hpp"
 #include "base/standard_streams.hpp"
 #include "base/text.hpp"
 
@@ -101,7 +102,9 @@ std::string whyBitHadNoEffect(bool identity) {
 }
 
 void decideMode(Entry& entry) {
-    const bool identity = isIdentityMap(readFile("/proc/self/uid_map", 65536));
+    const auto map = readFile("/proc/self/uid_map", 65536);
+    const bool identity = isIdentityMap(map);
+    entry.nodeUid = idOutside(map, ::getuid());
     entry.ownUserNamespace = !identity;
     entry.mode = ::geteuid() == 0 && identity ? Mode::privileged : Mode::rootless;
     const UniqueFd program = openFile("/proc/self/exe", O_PATH);

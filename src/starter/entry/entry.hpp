@@ -39,6 +39,7 @@ struct Entry {
     std::string privilegeNotice{};  ///< why the set-user-ID bit had no effect, if it is set and had none
     /// The caller is already in a user namespace: foreign owners look like 65534.
     bool ownUserNamespace = false;
+    std::optional<uid_t> nodeUid{};  ///< the caller's uid outside of that namespace
 };
 
 /// The starter's first steps, in this order: standard streams, descriptors, signals, timers, umask,

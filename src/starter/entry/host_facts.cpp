@@ -76,6 +76,7 @@ engine::HostFacts gatherHostFacts(const Session& session) {
     const auto& credentials = session.credentials;
     engine::HostFacts facts;
     facts.uid = credentials.uid();
+    facts.nodeUid = session.entry.nodeUid;
     facts.gid = credentials.gid();
     facts.supplementaryGroups = credentials.groups();
     facts.cpus = cpuAffinity();

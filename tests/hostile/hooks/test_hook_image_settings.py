@@ -18,7 +18,7 @@ STAND_IN = pathlib.Path(__file__).resolve().parents[2] / "integration/helpers/mp
 CALLERS = {"com.hooks.ssh.enabled", "com.hooks.ssh.port", "com.hooks.ssh.authorize_ssh_key", "com.hooks.ssh.pidfile_host",
            "com.hooks.ssh.pidfile_container", "com.hooks.slurm-global-sync.enabled", "com.hooks.nvidia_cuda_mps.enabled", "mps.enable",
            "com.hooks.stdout_stderr_test.enabled", "podman_hpc.hook_tool", "podman_hpc.variables", "podman_hpc.env.", "com.hooks.logging.stdoutfd",
-           "com.hooks.logging.stderrfd"}
+           "com.hooks.logging.stderrfd", "com.hooks.caller.uid"}
 # ... and which it may set.
 IMAGES = {"com.hooks.glibc.enabled", "com.hooks.mpi.enabled", "com.hooks.mpi.type", "com.hooks.ldcache.enabled", "com.hooks.mount.enabled",
           "com.hooks.pce.enabled", "com.hooks.logging.level"}
@@ -101,6 +101,7 @@ SLURM = ["SLURM_JOB_ID=1", "SLURM_STEPID=0", "SLURM_NTASKS=1", "SLURM_PROCID=0"]
     ("ssh_hook", "creating", {"com.hooks.ssh.authorize_ssh_key": "{outside}/key"}),
     ("ssh_hook", "stopped", {"com.hooks.ssh.pidfile_host": "{outside}/user"}),
     ("slurm_global_sync_hook", "creating", {"com.hooks.slurm-global-sync.enabled": "true"}),
+    ("slurm_global_sync_hook", "creating", {"com.hooks.caller.uid": "0"}),
     ("mps_hook", "creating", {"mps.enable": "true"}),
     ("mps_hook", "precreate", {"mps.enable": "true"}),
     ("mps_hook", "precreate", {"com.hooks.nvidia_cuda_mps.enabled": "true"}),

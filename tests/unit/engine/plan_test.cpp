@@ -455,6 +455,15 @@ TEST_F(PlanTest, NobodyButTheEngineChoosesWhereHooksWrite) {
     EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.logging.stderrfd", "/bundle/hooks-log")));
 }
 
+TEST_F(PlanTest, OnlyTheEngineTellsHooksWhoItsCallerIs) {
+    request.metadata.labels = {{"com.hooks.caller.uid", "0"}};
+    request.annotations = {"com.hooks.caller.uid=0"};
+    config.imageAnnotations = {"com.hooks.caller.uid"};
+    EXPECT_THAT(make().annotations, Not(Contains(Key("com.hooks.caller.uid"))));
+    facts.nodeUid = 1000;
+    EXPECT_THAT(make().annotations, Contains(Pair("com.hooks.caller.uid", "1000")));
+}
+
 TEST_F(PlanTest, UnknownMpiTypeIsAnErrorThatNamesTheKnownOnes) {
     request.mpiType = "mpich4";
     const std::vector hooks{mpiHook("mpich3"), mpiHook("libfabric")};

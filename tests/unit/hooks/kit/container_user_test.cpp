@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace sarus::hooks {
 namespace {
@@ -35,11 +36,32 @@ TEST(ContainerUser, WithoutAnIdOutsideIsAnError) {
     EXPECT_THROW(mapContainerUser({0, 10, {}, {}}, {}, mappings), Error);
 }
 
-TEST(NodeUid, IsTheOneOutsideOfTheUserNamespace) {
-    EXPECT_EQ(nodeUid(1000, "         0          0 4294967295\n"), 1000U);
-    EXPECT_EQ(nodeUid(0, "         0       1000          1\n         1     100000      65536\n"), 1000U);
-    EXPECT_EQ(nodeUid(5, "         0       1000          1\n         1     100000      65536\n"), 100004U);
-    EXPECT_THROW(nodeUid(7, "0 1000 1\n"), Error);
+oci::BundleConfig configOf(uid_t uid, const char* uidMappings) {
+    return oci::BundleConfig::parse(
+        cat(R"({"process":{"user":{"uid":)", uid, R"(}},"linux":{"uidMappings":)", uidMappings, "}}"), "x");
+}
+
+TEST(CallersUid, IsWhatTheEngineTellsAtEveryDepthOfUserNamespaces) {
+    const auto config = configOf(0, R"([{"containerID":0,"hostID":0,"size":1}])");
+    for (const auto* map : {"0 1000 1\n", "0 0 1\n", "1000 0 1\n"}) {
+        EXPECT_EQ(callersUid(config, map, "1000", 0), 1000U) << map;
+    }
+    for (const auto* wrong : {"", "-1", "1x", "4294967296"}) {
+        EXPECT_THROW(callersUid(config, "0 0 1\n", wrong, 0), Error) << wrong;
+    }
+}
+
+TEST(CallersUid, OfAnotherEngineIsThatOfThisProcessOutside) {
+    const auto plain = configOf(7, "[]");
+    constexpr auto podmans = "         0       1000          1\n         1     100000      65536\n";
+    EXPECT_EQ(callersUid(plain, podmans, {}, 0), 1000U);
+    EXPECT_EQ(callersUid(plain, podmans, {}, 5), 100004U);
+    EXPECT_THROW(callersUid(plain, "0 1000 1\n", {}, 7), Error);
+    // podman run --userns=keep-id, outside and inside of the container's namespace
+    const auto keepId = configOf(
+        1000, R"([{"containerID":0,"hostID":1,"size":1000},{"containerID":1000,"hostID":0,"size":1}])");
+    EXPECT_EQ(callersUid(keepId, podmans, {}, 0), 1000U);
+    EXPECT_EQ(callersUid(keepId, "0 1 1000\n1000 0 1\n", {}, 0), 1000U);
 }
 
 }  // namespace
