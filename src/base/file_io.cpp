@@ -168,37 +168,102 @@ UniqueFd openDirectoryToEmpty(int parent, const char* name) {
     return fd ? std::move(fd) : UniqueFd(::openat(parent, name, flags));
 }
 
-void removeEntry(int parent, const char* name, const std::string& shown) {
+/// False if it is a directory with entries.
+bool removeUnlessFull(int parent, const char* name, const std::string& shown) {
     if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) {
-        return;
-    }
-    if (errno != EISDIR && errno != EPERM) {
-        throwErrno(cat("Failed to remove ", printable(shown)));
+        return true;
     }
     // Also detects a mount point (EBUSY), whose content belongs to somebody else.
-    if (::unlinkat(parent, name, AT_REMOVEDIR) == 0) {
-        return;
+    if ((errno == EISDIR || errno == EPERM) && ::unlinkat(parent, name, AT_REMOVEDIR) == 0) {
+        return true;
     }
     if (errno != ENOTEMPTY && errno != EEXIST) {
         throwErrno(cat("Failed to remove ", printable(shown)));
     }
-    auto fd = openDirectoryToEmpty(parent, name);
-    if (!fd) {
-        throwErrno(cat("Failed to remove ", printable(shown)));
-    }
-    auto entries = Directory::of(fd.get(), shown);
-    while (const char* entry = entries.next()) {
-        removeEntry(fd.get(), entry, cat(shown, '/', entry));
-    }
+    return false;
+}
+
+void removeEmptied(int parent, const char* name, const std::string& shown) {
     if (::unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT) {
         throwErrno(cat("Failed to remove ", printable(shown)));
     }
 }
 
+/// Empties a directory with one descriptor, however deep it is: on the way up it opens "..", and requires the
+/// directory that it came from.
+class Emptying {
+public:
+    Emptying(int parent, const char* name, std::string path) : shown(std::move(path)) { enter(parent, name); }
+
+    void run() {
+        while (!levels.empty()) {
+            auto& names = levels.back().names;
+            if (names.empty()) {
+                leave();
+                continue;
+            }
+            const auto name = std::move(names.back());
+            names.pop_back();
+            shown += cat('/', name);
+            if (removeUnlessFull(here.get(), name.c_str(), shown)) {
+                shown.resize(shown.size() - name.size() - 1);
+            } else {
+                enter(here.get(), name.c_str());
+            }
+        }
+    }
+
+private:
+    struct Level {
+        dev_t device;
+        ino_t inode;
+        std::vector<std::string> names;  ///< that were not looked at yet
+    };
+
+    void enter(int parent, const char* name) {
+        here = openDirectoryToEmpty(parent, name);
+        struct stat status {};
+        if (!here || ::fstat(here.get(), &status) != 0) {
+            throwErrno(cat("Failed to remove ", printable(shown)));
+        }
+        Level level{status.st_dev, status.st_ino, {}};
+        auto entries = Directory::of(here.get(), shown);
+        while (const char* entry = entries.next()) {
+            level.names.emplace_back(entry);
+        }
+        levels.push_back(std::move(level));
+    }
+
+    void leave() {
+        levels.pop_back();
+        if (levels.empty()) {
+            return;
+        }
+        here.reset(::openat(here.get(), "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        struct stat status {};
+        if (!here || ::fstat(here.get(), &status) != 0) {
+            throwErrno(cat("Failed to remove ", printable(shown)));
+        }
+        if (status.st_dev != levels.back().device || status.st_ino != levels.back().inode) {
+            throw Error(cat("Failed to remove ", printable(shown), ": it was moved meanwhile"));
+        }
+        const auto slash = shown.rfind('/');
+        removeEmptied(here.get(), shown.c_str() + slash + 1, shown);
+        shown.resize(slash);
+    }
+
+    std::string shown;
+    UniqueFd here;
+    std::vector<Level> levels;
+};
+
 }  // namespace
 
 void removeTree(const std::string& path) {
-    removeEntry(AT_FDCWD, path.c_str(), path);
+    if (!removeUnlessFull(AT_FDCWD, path.c_str(), path)) {
+        Emptying(AT_FDCWD, path.c_str(), path).run();
+        removeEmptied(AT_FDCWD, path.c_str(), path);
+    }
 }
 
 }  // namespace sarus

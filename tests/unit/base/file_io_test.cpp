@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,6 +78,24 @@ TEST(RemoveTree, RemovesUnreadableDirectoriesAndDoesNotFollowLinks) {
     EXPECT_FALSE(pathExists(directory / "tree"));
     EXPECT_EQ(readFile(other / "precious"), "data");
     removeTree(directory / "tree");  // a missing tree is no error
+}
+
+TEST(RemoveTree, NeedsFewDescriptorsHoweverDeepTheTreeIs) {
+    const TemporaryDirectory directory;
+    auto here = openFile(directory.path(), O_RDONLY | O_DIRECTORY);
+    for (int level = 0; level < 1100; ++level) {
+        ASSERT_EQ(::mkdirat(here.get(), "level", 0700), 0);
+        ASSERT_EQ(::mkdirat(here.get(), "beside", 0700), 0);
+        here = openFileAt(here.get(), "level", O_RDONLY | O_DIRECTORY);
+        openFileAt(here.get(), "file", O_WRONLY | O_CREAT, 0600);
+    }
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit few{.rlim_cur = static_cast<rlim_t>(here.get()) + 8, .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    removeTree(directory / "level");
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_FALSE(pathExists(directory / "level"));
 }
 
 }  // namespace
