@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/kernel_filesystems.hpp"
 #include "base/text.hpp"
@@ -40,6 +41,12 @@ UniqueFd openOnSameMount(int directory, const char* name) {
     return UniqueFd(static_cast<int>(::syscall(SYS_openat2, directory, name, &how, sizeof how)));
 }
 
+/// For the container's user: what an image or a variable names may lead nowhere, and in many ways.
+bool meansNoDirectory(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES ||
+           error == ENAMETOOLONG || error == EINVAL;
+}
+
 }  // namespace
 
 bool isOfKernel(int fd) {
@@ -67,7 +74,11 @@ UniqueFd tryOpenDirectoryInRoot(int root, std::string_view path) {
         errno = EINVAL;
         return {};
     }
-    return UniqueFd(place ? ::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+    UniqueFd directory(place ? ::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+    if (!directory && !meansNoDirectory(errno)) {
+        throwErrno(cat("Failed to open the container's directory ", printable(path)));
+    }
+    return directory;
 }
 
 UniqueFd tryOpenFound(int place, struct stat& status) {

@@ -21,7 +21,8 @@ UniqueFd tryFindInRoot(int root, std::string_view path, LastLink lastLink = Last
 /// Whether both paths inside the root filesystem exist and lead to the same file.
 bool leadToTheSame(int root, std::string_view one, std::string_view other);
 
-/// Opens a directory inside the root filesystem for listing; empty (and errno) if there is none.
+/// Opens a directory inside the root filesystem for listing; empty if there is none that the container's user
+/// may list. Throws Error if that cannot be known (EIO, EMFILE and others).
 UniqueFd tryOpenDirectoryInRoot(int root, std::string_view path);
 
 /// Opens a regular file inside the root filesystem for reading; empty (and errno) if there is none. Devices,
