@@ -142,6 +142,7 @@ void ImportSession::removeAll() noexcept {
     if (!work.empty()) {
         removeQuietly(work);
     }
+    markerLock.reset();  // NFS renames open files instead of removing them, so their directory would stay
     if (!marker.empty()) {
         removeQuietly(marker);
     }

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utime.h>
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 
 #include "base/error.hpp"
@@ -473,6 +475,28 @@ TEST(ImportSession, removesEverythingAtItsEnd) {
             .out,
         cat(repository.paths().layouts(), ":\n\n", scratch.path("tmp"), ":\n"));
     EXPECT_TRUE(pathExists(blob));
+}
+
+TEST(ImportSession, closesItsLockBeforeRemovingIt) {
+    const test::Scratch scratch;
+    const Repository repository(scratch.path("r"), RepositoryAccess::write, {});
+    const UniqueFd events(::inotify_init1(IN_CLOEXEC));
+    {
+        const ImportSession session(repository.paths(), scratch.path(), {});
+        ASSERT_GE(::inotify_add_watch(events.get(), session.cachedLayout().c_str(), IN_CLOSE | IN_DELETE), 0);
+    }
+    std::string buffer(4096, '\0');
+    buffer.resize(static_cast<std::size_t>(::read(events.get(), buffer.data(), buffer.size())));
+    std::vector<std::uint32_t> masks;
+    for (std::string_view left = buffer; !left.empty();) {
+        struct inotify_event event {};
+        std::memcpy(&event, left.data(), sizeof event);
+        if (left.substr(sizeof event, event.len).starts_with(std::string_view("lock\0", 5))) {
+            masks.push_back(event.mask);
+        }
+        left.remove_prefix(sizeof event + event.len);
+    }
+    EXPECT_THAT(masks, ElementsAre(IN_CLOSE_WRITE, IN_DELETE));
 }
 
 TEST(ImportSession, leftoversOfAKilledOneAreRemoved) {
