@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace sarus {
@@ -13,6 +14,12 @@ enum class LockResult {
 /// Tries to get the exclusive flock(2) of an open file for about `milliseconds`. Polls, because a stopped
 /// process can keep a lock forever. Throws Error with `path` on other failures.
 LockResult lockWithin(int fd, const std::string& path, int milliseconds);
+
+/// What `request`, a call of flock(2) or fcntl(2) for an open file of this process, answers: 0 or an errno. A
+/// child makes it, because what waits for a file server ends with its process alone; the lock belongs to the
+/// open file, and so to both. Warns with `path` while there is no answer. Throws Error if a signal arrives
+/// within an InterruptScope. Not for record locks of processes.
+int requestLock(const std::string& path, const std::function<int()>& request);
 
 /// Whether the errno of a failed flock(2) means that the filesystem does not support locks.
 bool isLockUnsupported(int errnum) noexcept;

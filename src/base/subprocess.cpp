@@ -1,6 +1,7 @@
 #include "base/subprocess.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,10 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -73,17 +74,23 @@ ExitStatus Child::wait() {
 }
 
 std::optional<ExitStatus> Child::waitUntil(std::chrono::steady_clock::time_point deadline) {
-    constexpr std::chrono::milliseconds interval{5};
+    using std::chrono::milliseconds;
+    constexpr milliseconds interval{5};
+    const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, id, 0)));  // none before Linux 5.3
     for (;;) {
         siginfo_t info{};
         if (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
             info.si_pid == id) {
             return wait();
         }
-        if (std::chrono::steady_clock::now() >= deadline) {
+        const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+        if (left.count() <= 0) {
             return std::nullopt;
         }
-        std::this_thread::sleep_for(interval);
+        pollfd source{process.get(), POLLIN, 0};  // poll(2) skips -1
+        ::poll(&source, 1,
+               static_cast<int>(
+                   std::min(process ? milliseconds(std::chrono::hours(1)) : interval, left).count()));
     }
 }
 

@@ -1,16 +1,23 @@
-"""File systems without flock(2), such as Lustre without the mount option: commands warn, name the file, and go on."""
+"""File systems without flock(2), such as Lustre without the mount option: commands warn, name the file, and go on. File servers that leave a
+request for a lock unanswered: a signal ends the wait."""
 
+import os
+import signal
 import subprocess
 
 import pytest
-from helpers import installation
+from helpers import installation, system
 
 pytestmark = pytest.mark.asroot
 
 
+def with_locks(injected, log, engine, *arguments):
+    return ["strace", "--quiet=all", "--follow-forks", "--user", engine.user.name, "--trace", "flock", "--output", str(log), "--inject",
+            f"flock:{injected}", engine.program, *map(str, arguments)]
+
+
 def without_locks(engine, *arguments):
-    command = ["strace", "--quiet=all", "--follow-forks", "--user", engine.user.name, "--trace", "flock", "--output", "/dev/null", "--inject",
-               "flock:error=ENOLCK", engine.program, *map(str, arguments)]
+    command = with_locks("error=ENOLCK", "/dev/null", engine, *arguments)
     if engine.sandbox:
         command = [str(installation.SANDBOX), *engine.sandbox, "--", *command]
     return subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -43,3 +50,22 @@ def test_rootless_containers(engines, load_image, plain_busybox, temp_dir, runti
     for _ in range(2):
         result = check(without_locks(engine, "run", "--name=unlocked", image, "echo", "runs"), state / ".unlocked.json")
         assert result.stdout == "runs\n"
+
+
+def test_signal_ends_the_wait_for_a_file_server(setuid_engine, images, plain_busybox, tmp_path):
+    """As with NFS, nothing but SIGKILL ends the process which has asked for the lock: it is stopped."""
+    log = tmp_path / "log"
+    command = with_locks("signal=SIGSTOP", log, setuid_engine, "load", images.archive(plain_busybox, "unanswered"), "unanswered")
+    waiting = subprocess.Popen(command, env=setuid_engine.user.environment(), cwd=setuid_engine.user.home, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert system.eventually(lambda: log.exists() and "stopped by SIGSTOP" in log.read_text(), timeout=30)
+        for pid, _, name in system.processes():
+            if name.startswith(setuid_engine.program):
+                os.kill(pid, signal.SIGINT)
+        _, messages = waiting.communicate(timeout=30)
+    finally:
+        for pid in system.descendants(waiting.pid):
+            os.kill(pid, signal.SIGKILL)
+    assert waiting.returncode == 130 and "Interrupted by signal 2" in messages, messages
+    assert not list((setuid_engine.user.home / ".sarus/cache/ociImages").iterdir())

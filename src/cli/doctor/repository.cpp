@@ -49,7 +49,8 @@ Finding checkLocks(const std::string& repository) {
             "locks", Grade::warning,
             cat("the filesystem of ", printable(repository),
                 " has no file locks: commands that change the repository at the same time may lose entries"),
-            "On Lustre, mount with the option flock; or set localRepositoryBaseDir to another filesystem"};
+            "On Lustre, mount with the option flock; NFS of version 3 needs rpc.statd; or set "
+            "localRepositoryBaseDir to another filesystem"};
     }
     return {"locks", Grade::ok, "the repository's filesystem has file locks"};
 }

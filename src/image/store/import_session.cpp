@@ -13,6 +13,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/file_lock.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 
@@ -53,7 +54,7 @@ ImportState stateOf(const RepositoryPaths& paths, const std::string& suffix) {
         return ImportState::unknown;
     }
     try {
-        return tryLock(fd.get(), LockMode::exclusive) ? ImportState::dead : ImportState::alive;
+        return tryLock(fd.get(), LockMode::exclusive, lock) ? ImportState::dead : ImportState::alive;
     } catch (const Error&) {
         return ImportState::unknown;  // no locks here: age decides
     }
@@ -118,7 +119,7 @@ void ImportSession::create(const RepositoryPaths& paths, const std::string& temp
     const auto lockDraft = cat(lock, "-new");
     markerLock = openFile(lockDraft, O_RDWR | O_CREAT | O_EXCL, 0600);
     try {
-        tryLock(markerLock.get(), LockMode::exclusive);
+        tryLock(markerLock.get(), LockMode::exclusive, lockDraft);
         checkErrno(::rename(lockDraft.c_str(), lock.c_str()), cat("Failed to create ", printable(lock)));
     } catch (const Error& error) {
         if (!isLockUnsupported(error.errnum())) {

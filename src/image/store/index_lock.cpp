@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/file_lock.hpp"
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -46,7 +47,7 @@ UniqueFd openToLock(const std::string& path) {
 
 void warnOfMissingLocks(const std::string& path, std::string_view consequence) {
     logWarn("Flock", cat("The filesystem of \"", printable(path), "\" has no file locks: ", consequence,
-                         " (on Lustre, mount with the option flock)"));
+                         " (on Lustre, mount with the option flock; NFS of version 3 needs rpc.statd)"));
 }
 
 constexpr std::string_view indexConsequence =
@@ -67,25 +68,23 @@ bool isStillNamed(const std::string& path, int fd) {
            named.st_ino == opened.st_ino;
 }
 
-bool isLockUnsupported(int errnum) noexcept {
-    return errnum == ENOSYS || errnum == EOPNOTSUPP || errnum == ENOLCK;
-}
-
-bool tryLock(int fd, LockMode mode) {
-    while (::flock(fd, (mode == LockMode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-        if (errno == EWOULDBLOCK) {
+bool tryLock(int fd, LockMode mode, const std::string& path) {
+    const int operation = (mode == LockMode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
+    while (const int errnum = requestLock(path, [&] { return ::flock(fd, operation); })) {
+        if (errnum == EWOULDBLOCK) {
             return false;
         }
-        if (errno != EINTR) {
-            throwErrno("Failed to lock a file");
+        if (errnum != EINTR) {
+            throw Error::fromErrno(cat("Failed to lock ", printable(path)), errnum);
         }
+        throwIfInterrupted();
     }
     return true;
 }
 
 bool tryLockOrWarn(int fd, LockMode mode, const std::string& path, std::string_view consequence) {
     try {
-        return tryLock(fd, mode);
+        return tryLock(fd, mode, path);
     } catch (const Error& error) {
         if (!isLockUnsupported(error.errnum())) {
             throw;

@@ -27,7 +27,7 @@ UniqueFd lockFile(const std::string& path, LockMode mode, const LockTimings& tim
 std::optional<UniqueFd> tryLockFile(const std::string& path, LockMode mode);
 
 /// Tries once; false if somebody else holds the lock. Throws Error if the filesystem does not support locks.
-bool tryLock(int fd, LockMode mode);
+bool tryLock(int fd, LockMode mode, const std::string& path);
 
 /// Like tryLock(), but if the filesystem does not support locks, warns with `path` and `consequence` and
 /// returns true.
@@ -35,8 +35,5 @@ bool tryLockOrWarn(int fd, LockMode mode, const std::string& path, std::string_v
 
 /// Whether `path` names the open file.
 bool isStillNamed(const std::string& path, int fd);
-
-/// Whether the errno of a failed flock(2) means that the filesystem does not support locks.
-bool isLockUnsupported(int errnum) noexcept;
 
 }  // namespace sarus::image

@@ -12,6 +12,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/file_lock.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "image/store/import_session.hpp"
@@ -124,7 +125,7 @@ std::uint64_t pruneUnpackedImages(const std::string& tempDir, bool dryRun) {
         const auto copy = lockPath.substr(0, lockPath.size() - ending.size());
         const auto lock = openFile(lockPath, O_RDWR | O_NOFOLLOW);
         try {
-            if (!tryLock(lock.get(), LockMode::exclusive)) {
+            if (!tryLock(lock.get(), LockMode::exclusive, lockPath)) {
                 continue;
             }
         } catch (const Error& error) {

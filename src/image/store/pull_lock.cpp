@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/file_lock.hpp"
 #include "base/interrupt.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -16,9 +17,9 @@ namespace sarus::image {
 
 namespace {
 
-bool lockUnlessUnsupported(int fd) {
+bool lockUnlessUnsupported(int fd, const std::string& path) {
     try {
-        return tryLock(fd, LockMode::exclusive);
+        return tryLock(fd, LockMode::exclusive, path);
     } catch (const Error& error) {
         if (!isLockUnsupported(error.errnum())) {
             throw;
@@ -36,7 +37,7 @@ PullLock::PullLock(const RepositoryPaths& paths, const std::string& content,
     createDirectories(paths.pullLocks());
     for (bool waits = false;;) {
         fd = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
-        if (lockUnlessUnsupported(fd.get())) {
+        if (lockUnlessUnsupported(fd.get(), path)) {
             if (isStillNamed(path, fd.get())) {
                 return;
             }

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/file_lock.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "image/store/import_session.hpp"
@@ -190,9 +191,9 @@ void Repository::reportDamage() const {
 }
 
 /// The index is locked through its file: processes that wait for the old file look again.
-void Repository::lockNewIndex(int fd) {
+void Repository::lockNewIndex(int fd, const std::string& draft) {
     try {
-        tryLock(fd, LockMode::exclusive);
+        tryLock(fd, LockMode::exclusive, draft);
     } catch (const Error& error) {
         if (!isLockUnsupported(error.errnum())) {
             throw;
@@ -204,7 +205,7 @@ void Repository::writeIndex(const std::vector<ImageRecord>& images, UniqueFd& lo
     const auto draft = cat(names.index(), '-', randomLetters());
     const Drafts drafts({draft});
     auto newLock = writeDraft(draft, serializeIndex(images, names.images()));
-    lockNewIndex(newLock.get());
+    lockNewIndex(newLock.get(), draft);
     renameFile(draft, names.index());
     flushDirectory(names.root);
     lock = std::move(newLock);
@@ -430,7 +431,7 @@ void Repository::publish(const NewImage& image) {
     const auto metadata = serializeStoredMetadata(image.metadata, info);
     writeDraft(metadataDraft, metadata);
     const auto newLock = writeDraft(indexDraft, serializeIndex(images, names.images()));
-    lockNewIndex(newLock.get());
+    lockNewIndex(newLock.get(), indexDraft);
     renameFile(squashfsDraft, names.squashfs(image.reference));
     // From here on readers find the new image, if necessary with the draft of its metadata.
     try {

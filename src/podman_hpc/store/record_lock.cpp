@@ -45,12 +45,12 @@ bool lockRecord(int fd, const std::string& path) {
     struct flock lock {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
-    while (::fcntl(fd, F_OFD_SETLKW, &lock) != 0) {
-        if (isLockUnsupported(errno) || errno == EINVAL) {
+    while (const int errnum = requestLock(path, [&] { return ::fcntl(fd, F_OFD_SETLKW, &lock); })) {
+        if (isLockUnsupported(errnum) || errnum == EINVAL) {
             return false;
         }
-        if (errno != EINTR) {
-            throwErrno(cat("Failed to lock ", printable(path)));
+        if (errnum != EINTR) {
+            throw Error::fromErrno(cat("Failed to lock ", printable(path)), errnum);
         }
         throwIfInterrupted();
     }

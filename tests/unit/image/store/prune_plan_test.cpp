@@ -176,7 +176,7 @@ TEST_F(PruneToLimitsTest, AUseMakesAnImageYoung) {
 
 TEST_F(PruneToLimitsTest, DoesNothingWhileAnImportRuns) {
     const auto lock = openFile(repository.paths().cacheLock(), O_RDWR | O_CREAT, 0644);
-    ASSERT_TRUE(tryLock(lock.get(), LockMode::shared));
+    ASSERT_TRUE(tryLock(lock.get(), LockMode::shared, "the lock"));
     EXPECT_FALSE(prune(false));
     EXPECT_TRUE(prune(true));
     EXPECT_TRUE(pathExists(scratch.path("r/images/docker.io/library/old/1.squashfs")));

@@ -60,7 +60,7 @@ TEST(PruneUnpackedImages, removesCopiesThatNobodyUses) {
     }
     scratch.write(cat(cache, "unused.partial/file"), "x");
     const auto user = openFile(scratch.path(cat(cache, "used.lock")), O_RDWR);
-    ASSERT_TRUE(tryLock(user.get(), LockMode::shared));
+    ASSERT_TRUE(tryLock(user.get(), LockMode::shared, "the lock"));
     EXPECT_EQ(pruneUnpackedImages(scratch.path(), true), 1U);
     EXPECT_TRUE(pathExists(scratch.path(cat(cache, "unused/bin/sh"))));
     EXPECT_EQ(pruneUnpackedImages(scratch.path(), false), 1U);
