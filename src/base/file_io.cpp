@@ -13,6 +13,7 @@
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
+#include "base/interrupt.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
@@ -26,6 +27,7 @@ UniqueFd openFileAt(int directory, const std::string& name, int flags, mode_t mo
         if (errno != EINTR) {
             throwErrno(cat("Failed to open ", printable(name)));
         }
+        throwIfInterrupted();  // a file server that has just started may leave files closed for minutes
     }
 }
 

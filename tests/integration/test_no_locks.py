@@ -11,17 +11,25 @@ from helpers import installation, system
 pytestmark = pytest.mark.asroot
 
 
-def with_locks(injected, log, engine, *arguments):
-    return ["strace", "--quiet=all", "--follow-forks", "--user", engine.user.name, "--trace", "flock", "--output", str(log), "--inject",
-            f"flock:{injected}", engine.program, *map(str, arguments)]
+NO_LOG = ("--output", "/dev/null")
 
 
-def without_locks(engine, *arguments):
-    command = with_locks("error=ENOLCK", "/dev/null", engine, *arguments)
+def tampered(fault, engine, *arguments, options=NO_LOG):
+    """The command that runs `sarus ARGUMENTS` with a fault of a system call, as `--inject` of strace takes it."""
+    return ["strace", "--quiet=all", "--follow-forks", "--user", engine.user.name, *map(str, options), "--trace", fault.split(":")[0],
+            "--inject", fault, engine.program, *map(str, arguments)]
+
+
+def run_tampered(fault, engine, *arguments, options=NO_LOG):
+    command = tampered(fault, engine, *arguments, options=options)
     if engine.sandbox:
         command = [str(installation.SANDBOX), *engine.sandbox, "--", *command]
     return subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=120)
+
+
+def without_locks(engine, *arguments):
+    return run_tampered("flock:error=ENOLCK", engine, *arguments)
 
 
 def check(result, path):
@@ -55,7 +63,8 @@ def test_rootless_containers(engines, load_image, plain_busybox, temp_dir, runti
 def test_signal_ends_the_wait_for_a_file_server(setuid_engine, images, plain_busybox, tmp_path):
     """As with NFS, nothing but SIGKILL ends the process which has asked for the lock: it is stopped."""
     log = tmp_path / "log"
-    command = with_locks("signal=SIGSTOP", log, setuid_engine, "load", images.archive(plain_busybox, "unanswered"), "unanswered")
+    archive = images.archive(plain_busybox, "unanswered")
+    command = tampered("flock:signal=SIGSTOP", setuid_engine, "load", archive, "unanswered", options=("--output", log))
     waiting = subprocess.Popen(command, env=setuid_engine.user.environment(), cwd=setuid_engine.user.home, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -69,3 +78,11 @@ def test_signal_ends_the_wait_for_a_file_server(setuid_engine, images, plain_bus
             os.kill(pid, signal.SIGKILL)
     assert waiting.returncode == 130 and "Interrupted by signal 2" in messages, messages
     assert not list((setuid_engine.user.home / ".sarus/cache/ociImages").iterdir())
+
+
+def test_signal_ends_the_wait_for_a_file_server_that_restarts(setuid_engine, images, plain_busybox):
+    """For a while it opens no file; with NFS of version 4, a signal interrupts that."""
+    archive = images.archive(plain_busybox, "unanswered")
+    options = ("--trace-path", setuid_engine.user.home / ".sarus/cache/lock", *NO_LOG)
+    result = run_tampered("openat:error=EINTR:signal=SIGINT", setuid_engine, "load", archive, "unanswered", options=options)
+    assert result.returncode == 130 and "Interrupted by signal 2" in result.stderr, result.stderr
