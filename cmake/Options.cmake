@@ -14,6 +14,16 @@ option(ENABLE_SPANK "Build the plugin for Slurm (default: if Slurm's headers are
 if(ENABLE_SPANK AND NOT SLURM_INCLUDE_DIR)
     message(FATAL_ERROR "ENABLE_SPANK needs Slurm's header slurm/spank.h (Debian package libslurm-dev)")
 endif()
+if(ENABLE_SPANK)  # SLURM_RELEASE: 22.05, the only release that loads the plugin
+    file(STRINGS "${SLURM_INCLUDE_DIR}/slurm/slurm_version.h" number REGEX "define SLURM_VERSION_NUMBER 0x[0-9a-fA-F]+")
+    if(NOT number MATCHES "0x([0-9a-fA-F]+)([0-9a-fA-F][0-9a-fA-F])[0-9a-fA-F][0-9a-fA-F]$")
+        message(FATAL_ERROR "${SLURM_INCLUDE_DIR}/slurm/slurm_version.h does not state the version of Slurm")
+    endif()
+    math(EXPR slurmYear "0x${CMAKE_MATCH_1}")
+    math(EXPR slurmMonth "0x${CMAKE_MATCH_2}")
+    string(REGEX REPLACE "^(.)$" "0\\1" slurmMonth "${slurmMonth}")
+    set(SLURM_RELEASE "${slurmYear}.${slurmMonth}")
+endif()
 option(ENABLE_PODMAN_HPC "Build and install podman-hpc, the Podman wrapper (component podman-hpc)" ON)
 set(SARUS_SANITIZERS "" CACHE STRING "Sanitizers to build with, for example address,undefined (links dynamically)")
 

@@ -41,6 +41,14 @@ sarus_package(sarus sarus "skopeo, crun | runc" "sarus-hooks, tini, fuse3"
 Sarus runs containers of many users on shared machines and in jobs: with the
 user's identity, one image mount per node, MPI and GPUs of the host."
     postinst postrm)
+if(ENABLE_SPANK)  # Slurm loads the plugin of its own release only: an upgrade of Slurm asks for the package built for it
+    math(EXPR next "${slurmMonth} + 1")
+    string(REGEX REPLACE "^(.)$" "0\\1" next "${next}")
+    foreach(package IN ITEMS slurm-wlm-basic-plugins slurm-smd)  # Debian's and Slurm's own packages
+        list(APPEND broken "${package} (<< ${SLURM_RELEASE}~)" "${package} (>= ${slurmYear}.${next}~)")
+    endforeach()
+    list(JOIN broken ", " CPACK_DEBIAN_SARUS_PACKAGE_BREAKS)
+endif()
 sarus_package(hooks sarus-hooks "sarus (= ${PROJECT_VERSION})" ""
     "OCI hooks of Sarus for MPI, GPUs and SSH
 Hooks add libraries, devices, files and services of the host to containers.

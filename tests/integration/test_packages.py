@@ -73,6 +73,16 @@ def test_dependencies_are_named(packages):
     assert "podman" in field(packages["podman-hpc"], "Depends").split(", ")
 
 
+def test_package_asks_for_the_slurm_that_its_plugin_was_built_for(packages):
+    if "/usr/lib/sarus/lib/slurm/spank_sarus.so" not in contents(packages["sarus"]):
+        pytest.skip("the plugin was not built: Slurm's headers are missing (Debian package libslurm-dev)")
+    version = subprocess.run(["dpkg-query", "--show", "--showformat=${Version}", "libslurm-dev"], check=True, capture_output=True, text=True).stdout
+    broken = re.findall(r"slurm-wlm-basic-plugins \((\S+) (\S+)\)", field(packages["sarus"], "Breaks"))
+    operators = {"<<": "lt", ">=": "ge"}
+    assert len(broken) == 2 and not any(subprocess.run(["dpkg", "--compare-versions", version, operators[word], limit]).returncode == 0 for word, limit in broken)
+    assert any(subprocess.run(["dpkg", "--compare-versions", "24.11.5-4", operators[word], limit]).returncode == 0 for word, limit in broken)
+
+
 def test_everything_in_etc_is_a_conffile(packages):
     for package in packages.values():
         files = {path for path, (mode, _, _) in contents(package).items() if path.startswith("/etc/") and mode.startswith("-")}

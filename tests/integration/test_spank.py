@@ -1,5 +1,6 @@
 """The plugin for Slurm: what its options mean, what reaches the container, and what a user cannot do with it."""
 
+import json
 import os
 import pathlib
 import re
@@ -38,7 +39,7 @@ def site(workspace, prefix):
     prolog.chmod(0o755)
     made = slurm.Slurm(workspace / "spank-slurm", settings=f"TaskProlog={prolog}\nLaunchParameters=use_interactive_step\n"
                        "InteractiveStepOptions=\"--interactive --quiet --preserve-env $SHELL\"\n",
-                       plugins=[f"required {prefix}/lib/slurm/spank_sarus.so"])
+                       plugins=[f"optional {prefix}/lib/slurm/spank_sarus.so"])
     yield made
     made.stop()
 
@@ -72,7 +73,7 @@ class Caller:
     def __call__(self, name, *arguments, env=None, cwd=None, timeout=60, **keywords):
         keywords = {"stdin": subprocess.DEVNULL, "capture_output": True, **keywords}
         return subprocess.run([system.program(name), *map(str, arguments)], text=True, timeout=timeout, cwd=cwd or self.user.home,
-                              env=self.user.environment(**self.site.environment, **(env or {})), **self.user.identity(), **keywords)
+                              env=self.user.environment(**{**self.site.environment, **(env or {})}), **self.user.identity(), **keywords)
 
     def output(self, *arguments, **keywords):
         result = self("srun", *arguments, **keywords)
@@ -482,18 +483,58 @@ def test_plugin_shows_slurm_its_entry_points_alone(prefix):
     assert "libstdc++" not in needed and "libslurm" not in needed
 
 
-def test_plugin_for_another_version_of_slurm_is_refused(call, site, prefix, workspace):
-    """Slurm compares the version in the plugin with its own."""
+@pytest.fixture
+def old_plugin(prefix, workspace):
+    """The plugin of an installation that was built for Slurm 20.11. Slurm compares the version in the plugin with its own."""
     plugin = workspace / "old" / "lib" / "slurm" / "spank_sarus.so"
     plugin.parent.mkdir(parents=True)
-    shutil.copy(prefix / "lib/slurm/spank_sarus.so", plugin)
-    symbols = subprocess.run(["readelf", "-Ws", plugin], check=True, capture_output=True, text=True).stdout
-    address = int(re.search(r"([0-9a-f]{16})\s+4 OBJECT .* plugin_version\n", symbols).group(1), 16)
-    with open(plugin, "r+b") as file:  # .rodata: the address is the offset
-        file.seek(address)
-        file.write((0x140b00).to_bytes(4, "little"))
+    symbols = subprocess.run(["readelf", "-Ws", prefix / "lib/slurm/spank_sarus.so"], check=True, capture_output=True, text=True).stdout
+    address = int(re.search(r"([0-9a-f]{16})\s+4 OBJECT .* plugin_version\n", symbols).group(1), 16)  # .rodata: the address is the offset
+    content = bytearray((prefix / "lib/slurm/spank_sarus.so").read_bytes())
+    content[address:address + 4] = (0x140b00).to_bytes(4, "little")
+    plugin.write_bytes(re.sub(rb"(spank_sarus for Slurm )\d\d\.\d\d", rb"\g<1>20.11", bytes(content)))
+    (workspace / "old" / "bin").mkdir()
+    shutil.copy(prefix / "bin/sarus", workspace / "old" / "bin")
+    return plugin
+
+
+def test_plugin_for_another_version_of_slurm_ends_no_step_and_doctor_explains(site, old_plugin, workspace):
     folder = workspace / "old-conf"
     shutil.copytree(site.directory, folder, ignore=lambda *_: ["state", "spool", "tmp", "run-munge", "munge.key", "etc-slurm"])
-    (folder / "plugstack.conf").write_text(f"required {plugin}\n")
-    result = subprocess.run([system.program("srun"), "hostname"], env={**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}, capture_output=True, text=True, timeout=60)
-    assert result.returncode != 0 and "ncompatible" in result.stderr, result.stderr
+    (folder / "plugstack.conf").write_text(f"include {folder}/sarus*.conf\n")
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+
+    def run(*argv):
+        return subprocess.run(list(map(str, argv)), env=environment, capture_output=True, text=True, timeout=60)
+
+    for word, status, effect in (("required", "error", "every srun fails"), ("optional", "warning", "srun has no --container-image")):
+        (folder / "sarus.conf").write_text(f"{word} {old_plugin}\n")
+        found, = (finding for finding in json.loads(run(workspace / "old/bin/sarus", "doctor", "--json").stdout) if finding["check"] == "Slurm plugin")
+        assert found["status"] == status and re.search(rf"for Slurm 20\.11, and this node has Slurm \d\d\.\d\d: {effect}", found["message"]), found
+        assert (f"write 'optional' for 'required' in {folder}/sarus.conf" in found["cure"]) == (word == "required"), found
+    result = run(system.program("srun"), "hostname")
+    assert (result.returncode, result.stdout) == (0, f"{os.uname().nodename}\n") and "ncompatible" in result.stderr, result.stderr
+
+
+def test_node_that_does_not_load_the_plugin_runs_no_command(site, call, image, workspace):
+    folder = workspace / "client-conf"
+    shutil.copytree(site.directory, folder, ignore=lambda *_: ["state", "spool", "tmp", "run-munge", "munge.key", "etc-slurm"])
+    nodes = site.directory / "plugstack.conf"
+    line = nodes.read_text()
+    nodes.write_text("")
+    try:
+        result = call("srun", f"--container-image={image}", "hostname", env={"SLURM_CONF": str(folder / "slurm.conf")})
+    finally:
+        nodes.write_text(line)
+    assert result.returncode != 0 and result.stdout == "" and "/spank_sarus.so/is/not/loaded/on/this/node/hostname" in result.stderr, result.stdout + result.stderr
+
+
+def test_doctor_advises_against_a_required_plugin(site, prefix, workspace, call):
+    folder = workspace / "required-conf"
+    shutil.copytree(site.directory, folder, ignore=lambda *_: ["state", "spool", "tmp", "run-munge", "munge.key", "etc-slurm"])
+    for word, status in (("required", "warning"), ("optional", "ok")):
+        (folder / "plugstack.conf").write_text(f"{word} {prefix}/lib/slurm/spank_sarus.so\n")
+        answer = subprocess.run([prefix / "bin/sarus", "doctor", "--json"], env=call.user.environment(SLURM_CONF=str(folder / "slurm.conf")),
+                                capture_output=True, text=True, timeout=60, **call.user.identity())
+        found, = (finding for finding in json.loads(answer.stdout) if finding["check"] == "Slurm plugin")
+        assert found["status"] == status and f"{prefix}/lib/slurm/spank_sarus.so is for Slurm " in found["message"], found

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -84,38 +85,6 @@ std::vector<Finding> checkDownloads(const Patient& patient) {
     } catch (const Error& error) {
         all.push_back({"image policy", Grade::error, error.what(),
                        error.hint().empty() ? "man containers-policy.json" : error.hint()});
-    }
-    return all;
-}
-
-std::vector<Finding> checkSlurm(const Patient& patient) {
-    const auto scontrol = findProgram("scontrol");
-    const auto srun = findProgram("srun");
-    if (!scontrol || !srun) {
-        return {{"Slurm", Grade::note, "scontrol and srun are not in PATH"}};
-    }
-    const auto answer = runAndCapture({.path = *scontrol, .args = {"scontrol", "ping"}});
-    if (!answer.status.ok()) {
-        // The commands of Slurm alone make no node of a cluster.
-        const auto reason = split(trim(cat(answer.out, answer.err)), '\n').back();
-        return {{"Slurm", pathExists("/etc/slurm/slurm.conf") ? Grade::warning : Grade::note,
-                 cat("the controller does not answer: ", printable(reason)),
-                 "systemctl status slurmctld (on the controller), and slurm.conf on this node"}};
-    }
-    std::vector<Finding> all{{"Slurm", Grade::ok, printable(split(trim(answer.out), '\n').front())}};
-    const auto plugins = runAndCapture({.path = *srun, .args = {"srun", "--mpi=list"}});
-    const auto words = splitWords(cat(plugins.out, ' ', plugins.err));
-    std::string pmix;
-    for (const auto& word : words) {
-        pmix += word.starts_with("pmix") ? cat(pmix.empty() ? "" : ", ", printable(word)) : "";
-    }
-    if (pmix.empty()) {
-        all.push_back({"PMIx", Grade::note, "Slurm has no plugin for PMIx, which Open MPI needs under srun",
-                       "Install Slurm's plugin mpi_pmix"});
-    } else {
-        all.push_back({"PMIx", Grade::ok,
-                       cat("srun --mpi=", pmix,
-                           patient.config.enablePmixV3Support ? "; enablePMIxv3Support is set" : "")});
     }
     return all;
 }

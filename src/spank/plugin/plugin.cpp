@@ -15,9 +15,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -41,18 +43,42 @@ const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 const unsigned int spank_plugin_version = 1;
 }
 
+// `sarus doctor` looks for these words in the file of the plugin.
+[[gnu::used, gnu::retain]] static const char builtFor[] = "spank_sarus for Slurm " SARUS_SLURM_RELEASE;
+
 namespace {
 
 using sarus::UniqueFd;
 using namespace sarus::spank;
 
-constexpr int failure = -1;  // Slurm goes on after positive numbers, which its own errors are
+constexpr int failure = -1;  // Slurm takes positive numbers, which its own errors are, for success
+
+/// Slurm ignores a failure of a plugin that plugstack.conf calls optional, and would run the command on the
+/// host: the plugin itself ends srun, sbatch and salloc.
+int endCallerUnlessGood(int result) noexcept {
+    if (result < 0) {
+        std::exit(EXIT_FAILURE);
+    }
+    return result;
+}
+
+/// The same for a task, which is a fork of slurmstepd.
+int endTaskUnlessGood(int result) noexcept {
+    if (result < 0) {
+        ::_exit(EXIT_FAILURE);
+    }
+    return result;
+}
 
 /// The options of this process's command line, as the helper takes them.
 std::vector<std::string>& givenOptions() {
     static std::vector<std::string> given;
     return given;
 }
+
+/// srun puts it in front of the command, and the plugin on the node removes it: a node that does not load the
+/// plugin cannot execute such a command, instead of running it on the host.
+constexpr std::string_view guard = "/spank_sarus.so/is/not/loaded/on/this/node/";
 
 /// A file in memory for the tasks of this step on this node, or -1. Made in slurmstepd before the tasks.
 int sharedFile = -1;
@@ -209,6 +235,10 @@ int replaceCommand(spank_t spank) {
         slurm_error("sarus: Slurm does not tell the command of the step");
         return failure;
     }
+    words[0] += std::string_view(words[0]).starts_with(guard) ? guard.size() : 0;
+    if (!wantsContainer(spank)) {
+        return ESPANK_SUCCESS;
+    }
     const auto set = [&](const char* name, const std::string& value) {
         return spank_setenv(spank, name, value.c_str(), 1) == ESPANK_SUCCESS;
     };
@@ -261,27 +291,31 @@ int slurm_spank_init(spank_t spank, int, char**) {
 }
 
 int slurm_spank_init_post_opt(spank_t, int, char**) {
-    return guarded([&] {
-        const auto context = spank_context();
-        return context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR ? submitStep(context == S_CTX_LOCAL)
-                                                                    : ESPANK_SUCCESS;
-    });
+    const auto context = spank_context();
+    if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR) {
+        return ESPANK_SUCCESS;
+    }
+    return endCallerUnlessGood(guarded([&] { return submitStep(context == S_CTX_LOCAL); }));
 }
 
 int slurm_spank_local_user_init(spank_t spank, int, char**) {
-    return guarded([&] {
+    return endCallerUnlessGood(guarded([&] {
         int count = 0;
         char** words = nullptr;
-        if (::getenv(requestVariable) != nullptr &&
-            spank_get_item(spank, S_JOB_ARGV, &count, &words) == ESPANK_SUCCESS &&
-            isMultiProg(count, words)) {
+        if (::getenv(requestVariable) == nullptr ||
+            spank_get_item(spank, S_JOB_ARGV, &count, &words) != ESPANK_SUCCESS || count < 1) {
+            return static_cast<int>(ESPANK_SUCCESS);
+        }
+        if (isMultiProg(count, words)) {
             slurm_error(
                 "sarus: --multi-prog cannot run programs in containers: start a script that chooses "
                 "its program by SLURM_PROCID");
             return failure;
         }
+        static std::deque<std::string> guardedWords;  // one for each component; srun sends them to the nodes
+        words[0] = guardedWords.emplace_back(std::string(guard) + words[0]).data();
         return static_cast<int>(ESPANK_SUCCESS);
-    });
+    }));
 }
 
 int slurm_spank_user_init(spank_t spank, int, char**) {
@@ -294,5 +328,6 @@ int slurm_spank_user_init(spank_t spank, int, char**) {
 }
 
 int slurm_spank_task_init(spank_t spank, int, char**) {
-    return guarded([&] { return wantsContainer(spank) ? replaceCommand(spank) : ESPANK_SUCCESS; });
+    return endTaskUnlessGood(
+        guarded([&] { return hasRequest(spank) ? replaceCommand(spank) : ESPANK_SUCCESS; }));
 }

@@ -1,0 +1,182 @@
+#include <glob.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+#include "cli/doctor/checks.hpp"
+
+namespace sarus::cli {
+
+namespace {
+
+using Grade = Finding::Grade;
+
+Output scontrol(const std::string& program, std::vector<std::string> words) {
+    words.insert(words.begin(), "scontrol");
+    return runAndCapture({.path = program, .args = std::move(words)});
+}
+
+Finding checkController(const Output& answer) {
+    if (answer.status.ok()) {
+        return {"Slurm", Grade::ok, printable(split(trim(answer.out), '\n').front())};
+    }
+    // The commands of Slurm alone make no node of a cluster.
+    const auto reason = split(trim(cat(answer.out, answer.err)), '\n').back();
+    return {"Slurm", pathExists("/etc/slurm/slurm.conf") ? Grade::warning : Grade::note,
+            cat("the controller does not answer: ", printable(reason)),
+            "systemctl status slurmctld (on the controller), and slurm.conf on this node"};
+}
+
+Finding checkPmix(const Patient& patient, const std::string& srun) {
+    const auto plugins = runAndCapture({.path = srun, .args = {"srun", "--mpi=list"}});
+    const auto words = splitWords(cat(plugins.out, ' ', plugins.err));
+    std::string pmix;
+    for (const auto& word : words) {
+        pmix += word.starts_with("pmix") ? cat(pmix.empty() ? "" : ", ", printable(word)) : "";
+    }
+    if (pmix.empty()) {
+        return {"PMIx", Grade::note, "Slurm has no plugin for PMIx, which Open MPI needs under srun",
+                "Install Slurm's plugin mpi_pmix"};
+    }
+    return {
+        "PMIx", Grade::ok,
+        cat("srun --mpi=", pmix, patient.config.enablePmixV3Support ? "; enablePMIxv3Support is set" : "")};
+}
+
+/// Slurm's programs on this node take slurm.conf from the first of these places.
+std::string slurmConfiguration() {
+    if (const char* variable = std::getenv("SLURM_CONF"); variable != nullptr) {
+        return variable;
+    }
+    for (const auto* file : {"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
+        if (pathExists(file)) {
+            return file;
+        }
+    }
+    return {};
+}
+
+std::string plugstackFile(const std::string& configuration) {
+    constexpr std::string_view key = "PlugStackConfig=";
+    for (const auto& word :
+         pathExists(configuration) ? splitWords(readFile(configuration)) : std::vector<std::string>()) {
+        if (word.starts_with(key)) {
+            return word.substr(key.size());
+        }
+    }
+    return cat(configuration.substr(0, configuration.rfind('/') + 1), "plugstack.conf");
+}
+
+/// The files that a pattern of `include` names.
+std::vector<std::string> filesLike(const std::string& pattern) {
+    glob_t found{};
+    std::vector<std::string> files;
+    if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+        files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    ::globfree(&found);
+    return files;
+}
+
+struct PlugstackLine {
+    std::string file;
+    bool required;
+};
+
+/// The line that loads the plugin; nullopt if there is none.
+std::optional<PlugstackLine> findPluginLine(const std::string& file, const std::string& plugin, int depth) {
+    constexpr int deepest = 8;
+    if (depth > deepest || !pathExists(file)) {
+        return std::nullopt;
+    }
+    for (const auto& line : split(readFile(file), '\n')) {
+        const auto words = splitWords(line);
+        if (words.size() < 2) {
+            continue;
+        }
+        if (words[0] == "include") {
+            for (const auto& included : filesLike(words[1])) {
+                if (auto found = findPluginLine(included, plugin, depth + 1)) {
+                    return found;
+                }
+            }
+        } else if (words[1] == plugin || words[1].ends_with("/spank_sarus.so")) {
+            return PlugstackLine{file, words[0] == "required"};
+        }
+    }
+    return std::nullopt;
+}
+
+/// The plugin says it itself (src/spank/plugin/plugin.cpp).
+std::string releaseOf(const std::string& plugin) {
+    constexpr std::string_view words = "spank_sarus for Slurm ";
+    const auto text = readFile(plugin);
+    const auto found = text.find(words);
+    return found == std::string::npos ? "" : text.c_str() + found + words.size();
+}
+
+/// 22.05 of "slurm-wlm 22.05.8"
+std::string releaseIn(const std::string& output) {
+    const auto words = splitWords(output);
+    const auto parts = split(words.empty() ? std::string() : words.back(), '.');
+    return parts.size() < 2 ? "" : cat(parts[0], '.', parts[1]);
+}
+
+/// `slurms`: the release of Slurm on this node. `plugstack`: its file.
+Finding checkPlugin(const std::string& plugin, const std::string& slurms, const std::string& plugstack) {
+    const auto own = releaseOf(plugin);
+    const auto line = findPluginLine(plugstack, plugin, 0);
+    Finding found{"Slurm plugin", Grade::ok, cat(plugin, " is for Slurm ", printable(own))};
+    const bool required = line && line->required;
+    if (own != slurms) {
+        found.grade = required ? Grade::error : Grade::warning;
+        found.message +=
+            cat(", and this node has Slurm ", printable(slurms), ": ",
+                required ? "every srun fails" : "srun has no --container-image and --environment");
+        found.cure = cat("Build Sarus with the headers of Slurm ", printable(slurms));
+    } else if (required) {
+        found.grade = Grade::warning;
+        found.message += ", and required: an upgrade of Slurm would make every srun fail";
+    } else if (!line) {
+        found.grade = Grade::note;
+        found.message += ", and Slurm does not load it";
+        found.cure = cat("Include etc/plugstack.conf of the installation in ", printable(plugstack));
+    }
+    if (required) {
+        found.cure += cat(found.cure.empty() ? "Write" : ". Until then, write",
+                          " 'optional' for 'required' in ", printable(line->file));
+    }
+    return found;
+}
+
+}  // namespace
+
+std::vector<Finding> checkSlurm(const Patient& patient) {
+    const auto program = findProgram("scontrol");
+    const auto srun = findProgram("srun");
+    if (!program || !srun) {
+        return {{"Slurm", Grade::note, "scontrol and srun are not in PATH"}};
+    }
+    const auto ping = scontrol(*program, {"ping"});
+    std::vector<Finding> all{checkController(ping)};
+    if (ping.status.ok()) {
+        all.push_back(checkPmix(patient, *srun));
+    }
+    if (const auto plugin = cat(patient.prefix, "/lib/slurm/spank_sarus.so"); pathExists(plugin)) {
+        const auto release = releaseIn(scontrol(*program, {"--version"}).out);
+        if (!release.empty()) {  // it is, without a configuration of Slurm
+            all.push_back(checkPlugin(plugin, release, plugstackFile(slurmConfiguration())));
+        }
+    }
+    return all;
+}
+
+}  // namespace sarus::cli
