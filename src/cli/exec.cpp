@@ -13,6 +13,7 @@ namespace {
 int run(Context& context, const Arguments& arguments) {
     auto request = readCommonOptions<engine::ExecRequest>(arguments, "exec");
     request.name = arguments.positionals().front();
+    request.ownStep = arguments.has("own-step");
     try {
         engine::checkContainerName(request.name);
     } catch (Error& error) {
@@ -30,6 +31,8 @@ int run(Context& context, const Arguments& arguments) {
 std::vector<Option> execOptions() {
     std::vector<Option> options{environmentOption(), environmentFileOption(), terminalOption(),
                                 workdirOption()};
+    options.push_back(
+        {.longName = "own-step", .help = "Keep the job step of the caller: its cgroup, variables and PMI"});
     for (auto& option : optionsWithoutEffect()) {
         options.push_back(std::move(option));
     }

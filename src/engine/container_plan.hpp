@@ -136,10 +136,12 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
 struct ExecBase {
     std::vector<std::string> environment;  ///< "NAME=value"
     std::string workdir;
+    std::vector<std::string> ownVariables;  ///< ownVariables() (environment.hpp) of the container
 };
 
-/// Plans a command in a running container: its arguments, variables, directory and identity; the rest of the
-/// plan is empty. Pure; throws Error.
-ContainerPlan planExec(const ExecRequest& request, const HostFacts& facts, const ExecBase& base);
+/// Plans a command in a running container: its arguments, variables, descriptors, directory and identity; the
+/// rest of the plan is empty. Pure; throws Error.
+ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, const HostFacts& facts,
+                       const ExecBase& base);
 
 }  // namespace sarus::engine

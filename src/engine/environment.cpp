@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text.hpp"
@@ -166,6 +167,27 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
         }
     }
     return container;
+}
+
+std::vector<std::string> ownVariables(const SiteConfig& config, const LaunchRequest& request) {
+    Environment own;
+    applyImage(request.metadata.env, own);
+    applySite({.set = config.environment.set,
+               .prepend = config.environment.prepend,
+               .append = config.environment.append,
+               .unset = {}},
+              own);
+    std::set<std::string> names;
+    for (const auto& variable : own) {
+        names.insert(variable.first);
+    }
+    for (const auto& option : request.env) {
+        names.insert(parseEnvironmentOption(option).first);
+    }
+    if (request.init) {
+        names.emplace("TINI_SUBREAPER");
+    }
+    return {names.begin(), names.end()};
 }
 
 }  // namespace sarus::engine

@@ -33,4 +33,8 @@ void applyEnvironmentOptions(const std::vector<std::string>& options, const Envi
 Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,
                             std::map<std::string, std::string>* origins = nullptr);
 
+/// The names of the variables that the image, the site and the command line give the container, sorted: the
+/// others are the caller's.
+std::vector<std::string> ownVariables(const SiteConfig& config, const LaunchRequest& request);
+
 }  // namespace sarus::engine

@@ -232,8 +232,8 @@ void planDevices(const SiteConfig& config, const LaunchRequest& request, Contain
 
 /// PMI_FD names a connected socket of the process manager. The container gets it as the lowest free number,
 /// 3.
-void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, const Environment& host,
-                       Environment& container, ContainerPlan& plan) {
+void planPmiDescriptor(int imageFd, const HostFacts& facts, const Environment& host, Environment& container,
+                       ContainerPlan& plan) {
     constexpr int firstPreserved = 3;
     const auto found = host.find("PMI_FD");
     if (found == host.end()) {
@@ -252,7 +252,7 @@ void planPmiDescriptor(const LaunchRequest& request, const HostFacts& facts, con
     }
     const auto isNumber = [&](int descriptor) { return static_cast<std::uint64_t>(descriptor) == *number; };
     const auto& open = facts.inheritedDescriptors;
-    if (isNumber(request.imageFd) || std::none_of(open.begin(), open.end(), isNumber)) {
+    if (isNumber(imageFd) || std::none_of(open.begin(), open.end(), isNumber)) {
         plan.warnings.push_back(
             cat("PMI_FD=", *number, " is not an open file descriptor: not passed to the container"));
         container.erase(inContainer);
@@ -282,8 +282,25 @@ void setIdentity(const HostFacts& facts, ContainerPlan& plan) {
 void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
                      const Environment& host, ContainerPlan& plan) {
     auto environment = makeEnvironment(config, request, request.dryRun ? &plan.environmentOrigins : nullptr);
-    planPmiDescriptor(request, facts, host, environment, plan);
+    planPmiDescriptor(request.imageFd, facts, host, environment, plan);
     setEnvironment(environment, plan);
+}
+
+/// The variables that a new container would have, started by the caller of `exec`. What the site adds to them
+/// is in the container's own.
+Environment environmentOfOwnStep(const SiteConfig& config, const ExecRequest& request, const ExecBase& base) {
+    LaunchRequest again;
+    again.hostEnvironment = request.hostEnvironment;
+    again.env = request.env;
+    for (const auto& [name, value] : parseEnvironment(base.environment)) {
+        if (std::binary_search(base.ownVariables.begin(), base.ownVariables.end(), name)) {
+            again.metadata.env.push_back(cat(name, '=', value));
+        }
+    }
+    SiteConfig rules;
+    rules.enablePmixV3Support = config.enablePmixV3Support;
+    rules.environment.unset = config.environment.unset;
+    return makeEnvironment(rules, again);
 }
 
 void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool reasons,
@@ -423,7 +440,8 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     return plan;
 }
 
-ContainerPlan planExec(const ExecRequest& request, const HostFacts& facts, const ExecBase& base) {
+ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, const HostFacts& facts,
+                       const ExecBase& base) {
     ContainerPlan plan;
     plan.name = request.name;
     checkContainerName(plan.name);
@@ -436,8 +454,15 @@ ContainerPlan planExec(const ExecRequest& request, const HostFacts& facts, const
     checkRuntimeWorkdir(plan.workdir);
     setIdentity(facts, plan);
     plan.terminal = request.tty;
-    auto environment = parseEnvironment(base.environment);
-    applyEnvironmentOptions(request.env, parseEnvironment(request.hostEnvironment), environment);
+    const auto host = parseEnvironment(request.hostEnvironment);
+    Environment environment;
+    if (request.ownStep) {
+        environment = environmentOfOwnStep(config, request, base);
+        planPmiDescriptor(-1, facts, host, environment, plan);
+    } else {
+        environment = parseEnvironment(base.environment);
+        applyEnvironmentOptions(request.env, host, environment);
+    }
     setEnvironment(environment, plan);
     return plan;
 }

@@ -211,7 +211,7 @@ auto fields(Is<LaunchRequest> auto& request) {
 
 auto fields(Is<ExecRequest> auto& request) {
     return std::tie(request.name, request.command, request.hostEnvironment, request.env, request.workdir,
-                    request.tty, request.stackLimit, request.logLevel);
+                    request.tty, request.ownStep, request.stackLimit, request.logLevel);
 }
 
 auto fields(Is<ListRequest> auto& request) {

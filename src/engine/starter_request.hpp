@@ -20,6 +20,7 @@ struct ExecRequest {
     std::vector<std::string> env{};              ///< values of -e/--env, in order
     std::optional<std::string> workdir{};
     bool tty = false;
+    bool ownStep = false;  ///< keeps the cgroups, the variables and the PMI descriptor of the caller
     std::optional<std::uint64_t> stackLimit{};  ///< as in LaunchRequest
     LogLevel logLevel = LogLevel::warn;
 };

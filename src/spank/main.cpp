@@ -73,6 +73,16 @@ GivenOption parseOption(const std::string& word) {
             separator == std::string::npos ? std::string() : word.substr(separator + 1)};
 }
 
+std::vector<GivenOption> peerVariables() {
+    std::vector<GivenOption> found;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        if (std::string_view(*entry).starts_with(peerPrefix)) {
+            found.push_back(parseOption(*entry));
+        }
+    }
+    return found;
+}
+
 /// The messages of `sarus` are the user's: they go where this program's own do.
 std::string readDefinition(const std::string& name, const std::string& changes) {
     std::vector<std::string> words{"sarus", "edf", "show", name};
@@ -95,8 +105,9 @@ int submit(const std::vector<std::string>& words) {
         given.push_back(parseOption(words[i]));
     }
     const bool useVariables = words.size() > 1 && words[1] == "local";
-    auto submission =
-        readOptions(given, useVariables, {.workingDirectory = workingDirectory(), .variable = variable});
+    auto submission = readOptions(
+        given, useVariables,
+        {.workingDirectory = workingDirectory(), .variable = variable, .peerVariables = peerVariables()});
     if (!submission) {
         return 0;
     }
@@ -157,13 +168,13 @@ enum class Decision : char {
     failed = 'f',  ///< nothing: the user has the message
 };
 
-Decision decide(const StepRequest& request, bool script) {
-    if (!script && !request.name.empty() && isRunning(request.name)) {
+Decision decide(const StepRequest& request, const std::string& container, bool script) {
+    if (!script && !container.empty() && isRunning(container)) {
         return Decision::join;
     }
     if (request.image.empty() && request.edf.empty()) {
         throw Error(cat("There is no running container with the name '", request.name,
-                        "' on this node, and no image to start it from"),
+                        "' on this node in this job, and no image to start it from"),
                     "Add --container-image or --environment");
     }
     return obtainImage(request) ? Decision::run : Decision::failed;
@@ -197,13 +208,13 @@ private:
     UniqueFd file;  // closing it ends the lock
 };
 
-Decision agree(const StepRequest& request, bool script, int descriptor) {
+Decision agree(const StepRequest& request, const std::string& container, bool script, int descriptor) {
     const SharedDecision shared(descriptor);
     if (const auto decision = shared.get()) {
         return *decision;
     }
     try {
-        const auto decision = decide(request, script);
+        const auto decision = decide(request, container, script);
         shared.set(decision);
         return decision;
     } catch (const Error&) {
@@ -235,18 +246,20 @@ void forgetVariables() {
     const auto shared = parseNumber(variable(sharedVariable).value_or(""));
     // Only the first task of a step on a node can have the name.
     const bool first = variable("SLURM_LOCALID").value_or("0") == "0";
+    const auto container = containerName(request.name, variable("SLURM_JOB_ID").value_or(""));
     const bool terminal = ::isatty(STDIN_FILENO) == 1;
     forgetVariables();
-    const auto decision =
-        shared ? agree(request, script, static_cast<int>(*shared)) : decide(request, script);
+    const auto decision = shared ? agree(request, container, script, static_cast<int>(*shared))
+                                 : decide(request, container, script);
     if (decision == Decision::failed) {
         std::exit(1);
     }
     if (decision == Decision::join) {
-        execute(execArguments(request, command, terminal));
+        execute(execArguments(request, command, terminal, container));
     }
     const DefinitionFile definition(request.edf);
-    execute(runArguments(request, command, definition.path(), terminal, first, script));
+    execute(runArguments(request, command, definition.path(), terminal, first ? container : std::string(),
+                         script));
 }
 
 int runHelper(const std::vector<std::string>& words) {

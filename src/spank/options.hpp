@@ -50,6 +50,9 @@ inline std::string variableOf(std::string_view option) {
     return name;
 }
 
+/// The variables of Pyxis that stand for its options begin so.
+inline constexpr std::string_view peerPrefix = "PYXIS_CONTAINER_";
+
 /// Carries the request from srun or sbatch to the node. Slurm passes on variables with such a name whatever
 /// --export says.
 inline constexpr const char* requestVariable = "SLURM_SARUS_STEP";

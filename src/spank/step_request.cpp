@@ -95,14 +95,19 @@ StepRequest parseRequest(std::string_view text) {
     return request;
 }
 
+std::string containerName(const std::string& name, const std::string& job) {
+    return name.empty() || job.empty() ? name : cat(name, ".job", job);
+}
+
 std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
-                                      std::string_view edfPath, bool terminal, bool named, bool script) {
+                                      std::string_view edfPath, bool terminal, const std::string& container,
+                                      bool script) {
     std::vector<std::string> words{"sarus", "run"};
     if (terminal) {
         words.emplace_back("--tty");
     }
-    if (named && !request.name.empty()) {
-        words.push_back(cat("--name=", request.name));
+    if (!container.empty()) {
+        words.push_back(cat("--name=", container));
     }
     append(words, request.runOptions);
     append(words, request.options);
@@ -121,14 +126,14 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
     return words;
 }
 
-std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command,
-                                       bool terminal) {
-    std::vector<std::string> words{"sarus", "exec"};
+std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command, bool terminal,
+                                       const std::string& container) {
+    std::vector<std::string> words{"sarus", "exec", "--own-step"};
     if (terminal) {
         words.emplace_back("--tty");
     }
     append(words, request.options);
-    words.push_back(request.name);
+    words.push_back(container);
     words.push_back(command.word);
     append(words, command.arguments);
     return words;

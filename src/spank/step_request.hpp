@@ -33,13 +33,19 @@ struct StepCommand {
     std::vector<std::string> arguments;
 };
 
-/// argv of `sarus` that runs the command in a new container. `edfPath` is where the text of the definition
-/// can be read. `named`: whether the container gets the name of the request. `script`: whether the word is a
-/// file of the host, which the container gets at a place of its own.
-std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
-                                      std::string_view edfPath, bool terminal, bool named, bool script);
+/// The name of the container for `sarus`: a name of --container-name belongs to its job. `job` is the job's
+/// number, "" outside of jobs. "" without a name.
+std::string containerName(const std::string& name, const std::string& job);
 
-/// argv of `sarus` that runs the command in the container with the name of the request.
-std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command, bool terminal);
+/// argv of `sarus` that runs the command in a new container. `edfPath` is where the text of the definition
+/// can be read. `container`: its name, "" for none. `script`: whether the word is a file of the host, which
+/// the container gets at a place of its own.
+std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
+                                      std::string_view edfPath, bool terminal, const std::string& container,
+                                      bool script);
+
+/// argv of `sarus` that runs the command in the container of that name, as a task of its own step.
+std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command, bool terminal,
+                                       const std::string& container);
 
 }  // namespace sarus::spank

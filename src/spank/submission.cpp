@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -73,17 +74,94 @@ std::string tomlString(std::string_view text) {
     return quoted + '"';
 }
 
+std::string lowercase(std::string_view text) {
+    std::string lower(text);
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return lower;
+}
+
+/// nullopt if the text is no truth value.
+std::optional<bool> truth(const std::string& text) {
+    const auto word = lowercase(text);
+    if (word == "1" || word == "true" || word == "yes" || word == "on") {
+        return true;
+    }
+    return word == "0" || word == "false" || word == "no" || word == "off" ? std::optional(false)
+                                                                           : std::nullopt;
+}
+
+std::string opposite(const std::string& flag) {
+    if (flag == "container-writable" || flag == "container-readonly") {
+        return flag == "container-writable" ? "container-readonly" : "container-writable";
+    }
+    return "no-" + flag;
+}
+
+/// The option that a variable of Pyxis stands for; nullopt if the variable is off. Throws Error.
+std::optional<GivenOption> optionOfPeer(const GivenOption& variable) {
+    auto name = "container-" + lowercase(std::string_view(variable.name).substr(peerPrefix.size()));
+    std::replace(name.begin(), name.end(), '_', '-');
+    const auto known =
+        std::find_if(options.begin(), options.end(), [&](const auto& option) { return name == option.name; });
+    const auto isOn = truth(variable.value);
+    if (known == options.end() || name == "container-mpi") {
+        if (!isOn.value_or(true)) {
+            return std::nullopt;
+        }
+        throw Error(cat(printable(variable.name), " is not supported"), "Unset it, or set it to 0");
+    }
+    if (known->argument != nullptr) {
+        return GivenOption{name, variable.value};
+    }
+    if (!isOn) {
+        throw Error(cat(variable.name, ": expected 1 or 0, found '", printable(variable.value), "'"));
+    }
+    return GivenOption{*isOn ? name : opposite(name), ""};
+}
+
 /// The values of the options: of the variables first, then of the command line.
 class Values {
 public:
     Values(const std::vector<GivenOption>& commandLine, bool useVariables, const Caller& caller)
         : given(commandLine) {
+        if (!useVariables) {
+            return;
+        }
         for (const auto& option : options) {
-            const auto value = useVariables ? caller.variable(variableOf(option.name)) : std::nullopt;
-            if (value && !value->empty() && !onCommandLine(option.name)) {
-                given.insert(given.begin(), {option.name, *value});
+            const auto value = caller.variable(variableOf(option.name));
+            if (value && !value->empty()) {
+                addVariable({option.name, *value}, variableOf(option.name));
             }
         }
+        for (const auto& variable : caller.peerVariables) {
+            try {
+                const auto option = variable.value.empty() ? std::nullopt : optionOfPeer(variable);
+                if (option) {
+                    addVariable(*option, variable.name);
+                }
+            } catch (const Error& error) {
+                problem = error;
+            }
+        }
+    }
+
+    /// Throws what is wrong with a variable of Pyxis. It matters only if there is a container.
+    void checkVariables() const {
+        if (problem) {
+            throw Error(*problem);
+        }
+    }
+
+    /// Throws the error, and names the variable if it is about one.
+    [[noreturn]] void explain(const Error& error) const {
+        for (const auto& [option, variable] : variables) {
+            if (std::string_view(error.what()).starts_with(cat("--", option, ":"))) {
+                throw Error(cat(variable, std::string_view(error.what()).substr(option.size() + 2)),
+                            error.hint());
+            }
+        }
+        throw Error(error);
     }
 
     std::optional<std::string> value(std::string_view name) const {
@@ -111,12 +189,17 @@ public:
     }
 
 private:
-    bool onCommandLine(std::string_view name) const {
-        return std::any_of(given.begin(), given.end(),
-                           [&](const auto& option) { return option.name == name; });
+    /// What is given already wins.
+    void addVariable(const GivenOption& option, const std::string& variable) {
+        if (!value(option.name)) {
+            given.insert(given.begin(), option);
+            variables.emplace_back(option.name, variable);
+        }
     }
 
     std::vector<GivenOption> given;
+    std::vector<std::pair<std::string, std::string>> variables;  ///< option and variable
+    std::optional<Error> problem;
 };
 
 void refuseUnsupported(const Values& values) {
@@ -243,22 +326,27 @@ std::string imageName(const std::string& text) {
 std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLine, bool useVariables,
                                       const Caller& caller) {
     const Values values(commandLine, useVariables, caller);
-    Submission submission;
-    refuseUnsupported(values);
-    addImage(values, caller, submission);
-    addName(values, submission.request);
-    const auto& request = submission.request;
-    if (request.image.empty() && request.name.empty() && submission.environment.empty()) {
-        if (commandLine.empty()) {
-            return std::nullopt;
+    try {
+        Submission submission;
+        addImage(values, caller, submission);
+        addName(values, submission.request);
+        const auto& request = submission.request;
+        if (request.image.empty() && request.name.empty() && submission.environment.empty()) {
+            if (commandLine.empty()) {
+                return std::nullopt;
+            }
+            throw Error(cat("--", commandLine.front().name, " needs a container"),
+                        "Add --container-image, --container-name or --environment");
         }
-        throw Error(cat("--", commandLine.front().name, " needs a container"),
-                    "Add --container-image, --container-name or --environment");
+        values.checkVariables();
+        refuseUnsupported(values);
+        addMounts(values, caller, submission.request);
+        addFlags(values, submission);
+        addVariables(values, submission.request);
+        return submission;
+    } catch (const Error& error) {
+        values.explain(error);
     }
-    addMounts(values, caller, submission.request);
-    addFlags(values, submission);
-    addVariables(values, submission.request);
-    return submission;
 }
 
 }  // namespace sarus::spank

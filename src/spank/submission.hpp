@@ -19,6 +19,7 @@ struct GivenOption {
 struct Caller {
     std::string workingDirectory;
     std::function<std::optional<std::string>(const std::string& name)> variable;
+    std::vector<GivenOption> peerVariables{};  ///< whose names begin with peerPrefix, with their values
 };
 
 /// The request of a submission. An environment definition is still to be read.
@@ -28,7 +29,8 @@ struct Submission {
     std::string changes;      ///< TOML: the keys of the definition that the options replace
 };
 
-/// What the options of the variables, then those of the command line ask for; the latter replace the former.
+/// What the options of Pyxis' variables, of Sarus' variables and of the command line ask for; later ones
+/// replace earlier ones.
 /// nullopt if nothing asks for a container. Throws Error that names the option.
 std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLine, bool useVariables,
                                       const Caller& caller);

@@ -53,6 +53,15 @@ def start(engine, busybox):
         container.stop()
 
 
+def test_in_its_own_step_a_command_keeps_its_cgroups_and_variables(start, engine):
+    container = start(env={"WHOSE": "container", "ONLY": "container"}, options=["--env=GIVEN=container"])
+    script = "echo $WHOSE $ONLY $GIVEN $PATH; cat /proc/self/cgroup"
+    variables, *cgroups = container.output("sh", "-c", script, options=["--own-step"], env={"WHOSE": "caller", "GIVEN": "caller"}).splitlines()
+    words = container.output("sh", "-c", "echo $WHOSE $ONLY $GIVEN $PATH").split()
+    assert variables.split() == ["caller", "container", words[-1]] and words[:3] == ["container"] * 3
+    assert cgroups == pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+
+
 def fields(status):
     return dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
 

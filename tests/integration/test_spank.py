@@ -246,6 +246,18 @@ def test_variables_stand_for_options_of_srun(call, image):
     assert call.output("hostname", env={"SARUS_CONTAINER_WORKDIR": "/work", "SARUS_CONTAINER_IMAGE": ""}) == os.uname().nodename
 
 
+def test_variables_of_pyxis_are_honoured_or_end_the_step(call, image):
+    env = {"PYXIS_CONTAINER_IMAGE": image, "PYXIS_CONTAINER_WORKDIR": "/work", "PYXIS_CONTAINER_READONLY": "1"}
+    script = ["sh", "-c", "pwd; touch /made 2>/dev/null || echo readonly"]
+    assert call.output(*script, env=env) == "/work\nreadonly"
+    assert call.output("--container-workdir=/usr", "--container-writable", *script, env=env) == "/usr"
+    assert call.output("hostname", env={**env, "PYXIS_CONTAINER_IMAGE": ""}) == os.uname().nodename
+    error = call.error("hostname", env={**env, "PYXIS_CONTAINER_UNSHARE": "net"})
+    assert "PYXIS_CONTAINER_UNSHARE is not supported" in error and os.uname().nodename not in error
+    script = "#!/bin/sh\nhostname\nsrun hostname\n"
+    assert call.batch(script, env={"PYXIS_CONTAINER_IMAGE": image}) == f"{os.uname().nodename}\nthe tool of the image\n"
+
+
 # Environment definition files
 
 
@@ -382,16 +394,19 @@ def test_image_file(call, image):
 
 
 def test_step_joins_the_running_container_of_that_name(call, image):
-    first = call.start("--container-name=joined", f"--container-image={image}", "sh", "-c", "echo made > /mark; echo ready; sleep 60")
-    try:
-        assert first.stdout.readline() == "ready\n"
-        assert call.output("-n", 2, "--container-name=joined", "--container-workdir=/work", "sh", "-c", "echo $(cat /mark) $(pwd)") == "made /work\nmade /work"
-    finally:
-        first.terminate()
-        first.communicate(timeout=30)
-    message = "There is no running container with the name 'joined' on this node"
-    assert system.eventually(lambda: message in call("srun", "--container-name=joined", "true").stderr)
-    assert call.output("--container-name=joined", f"--container-image={image}", "sh", "-c", "test -e /mark || echo anew") == "anew"
+    """Of its job: a container of the name in another job does not count."""
+    script = f"""#!/bin/sh
+exec 2>/dev/null
+srun --overlap --quiet --container-name=joined --container-image={image} sh -c 'echo made > /mark; echo ready; exec sleep 60' > $1/started &
+until grep -q ready $1/started; do sleep 0.1; done
+srun --overlap -n 2 --container-name=joined --container-workdir=/work sh -c 'echo $(cat /mark) $(pwd)'
+env -u SLURM_JOB_ID -u SLURM_JOBID srun --container-name=joined true 2>&1 | grep -o 'There is no running .*'
+kill $!
+wait $!
+srun --container-name=joined --container-image={image} sh -c 'test -e /mark || echo anew'
+"""
+    lines = call.batch(script, arguments=[call.folder()]).splitlines()
+    assert lines == ["made /work"] * 2 + ["There is no running container with the name 'joined' on this node in this job, and no image to start it from", "anew"]
 
 
 def test_several_tasks_can_start_under_a_name(call, image):

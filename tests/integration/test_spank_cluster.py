@@ -95,6 +95,38 @@ cat joined
     assert sorted(result.splitlines()) == ["0 node1", "1 node2"]
 
 
+JOB_AND_CGROUP = 'echo "$SLURM_JOB_ID $(grep -o "job_[0-9]*" /proc/self/cgroup | sort -u)"'
+
+
+def test_jobs_with_one_name_have_a_container_each(srun, site, image, user):
+    options = ["--quiet", "--nodelist=node1", "--mem=100M", f"--container-image={image}", "--container-name=env", "sh", "-c"]
+    first = site.start("login", "srun", *options, f"{JOB_AND_CGROUP}; echo > /mark; sleep 60", user=user)
+    try:
+        lines = [first.stdout.readline().rstrip("\n"), srun(*options, f"{JOB_AND_CGROUP}; test ! -e /mark")]
+    finally:
+        first.terminate()
+        first.communicate(timeout=30)
+    assert [line.split()[1] for line in lines] == [f"job_{line.split()[0]}" for line in lines] and lines[0] != lines[1], lines
+
+
+def test_step_that_joins_a_container_is_a_step_of_its_own(srun, spank_engine, load_image, images, workspace, user):
+    """Its tasks have its ranks, cgroup, PMI and variables: MPI runs in them."""
+    program = mpi.compile_program("mpich", SOURCE.parent / "mpi_ranks.c", workspace / "spank-cluster-joined")
+    ranks = load_image(spank_engine, "spank-cluster-joined", mpi.image_with(images, "mpich", program))
+    own = 'echo "$SLURM_PROCID $SLURM_NTASKS $WHOSE $(grep -o "step_[0-9]*" /proc/self/cgroup | sort -u) step_$SLURM_STEP_ID"'
+    script = user.home / "joined-step.sh"
+    script.write_text(f"""#!/bin/sh
+WHOSE=first srun --overlap -n1 --container-name=shared --container-image={ranks} sh -c 'echo ready; exec sleep 60' > started &
+until grep -q ready started; do sleep 0.1; done
+WHOSE=own srun --overlap -n2 --container-name=shared sh -c '{own}' | sort
+srun --overlap -n2 --mpi=pmi2 --container-name=shared /app
+kill $!
+""")
+    script.chmod(0o755)
+    lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home, timeout=60).splitlines()
+    assert lines[:2] == [f"{rank} 2 own step_1 step_1" for rank in (0, 1)] and sum("of 2: sum 3" in line for line in lines[2:]) == 2, lines
+
+
 def test_options_hold_for_all_tasks_of_an_array(srun, site, image, user):
     script = user.home / "array.sh"
     script.write_text('#!/bin/sh\necho "$SLURM_ARRAY_TASK_ID $(test -e /etc/debian_version || echo contained)"\n')

@@ -188,6 +188,11 @@ bool hasVariables() {
             return true;
         }
     }
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        if (std::string_view(*entry).starts_with(peerPrefix)) {
+            return true;
+        }
+    }
     return false;
 }
 

@@ -31,6 +31,7 @@ constexpr std::size_t largestRecord = 64U << 20U;
 /// Size limit for each list and for all other strings of a record.
 constexpr std::size_t largestEnvironment = 192U << 10U;
 constexpr std::size_t largestCommand = 32U << 10U;
+constexpr std::size_t largestNames = 32U << 10U;
 constexpr std::size_t largestString = 32U << 10U;
 
 std::string recordPath(const std::string& runtimeRoot, const std::string& containerName) {
@@ -77,6 +78,7 @@ std::vector<std::string> fitting(const std::vector<std::string>& strings, std::s
 std::string serialize(const ContainerRecord& record) {
     const auto command = fitting(record.command, largestCommand);
     const auto environment = fitting(record.environment, largestEnvironment);
+    const auto ownVariables = fitting(record.ownVariables, largestNames);
     for (const auto* text : {&record.image, &record.workdir}) {
         if (sizeAsJson(*text) > largestString) {
             throw Error(
@@ -88,8 +90,10 @@ std::string serialize(const ContainerRecord& record) {
     out.member("image", record.image);
     out.member("command", command);
     out.member("environment", environment);
-    out.member("incomplete",
-               command.size() < record.command.size() || environment.size() < record.environment.size());
+    out.member("ownVariables", ownVariables);
+    out.member("incomplete", command.size() < record.command.size() ||
+                                 environment.size() < record.environment.size() ||
+                                 ownVariables.size() < record.ownVariables.size());
     out.member("workdir", record.workdir);
     if (record.apparmorProfile) {
         out.member("apparmorProfile", *record.apparmorProfile);
@@ -121,6 +125,9 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
     record.image = root.member("image", member("image")).string();
     record.command = strings("command");
     record.environment = strings("environment");
+    if (root.object().find("ownVariables") != document.end()) {
+        record.ownVariables = strings("ownVariables");
+    }
     record.workdir = root.member("workdir", member("workdir")).string();
     record.apparmorProfile = optionalString("apparmorProfile");
     record.selinuxLabel = optionalString("selinuxLabel");

@@ -16,6 +16,7 @@ struct ContainerRecord {
     std::vector<std::string> command;      ///< argv of its first process
     std::vector<std::string> environment;  ///< "NAME=value"
     std::string workdir;
+    std::vector<std::string> ownVariables = {};  ///< names: engine::ownVariables()
     /// The profile that also confines every process that joins it.
     std::optional<std::string> apparmorProfile = std::nullopt;
     std::optional<std::string> selinuxLabel = std::nullopt;

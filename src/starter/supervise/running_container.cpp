@@ -202,7 +202,7 @@ std::string runtimeStateFile(engine::OciRuntime runtime, const std::string& runt
 }
 
 std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, pid_t pid,
-                             std::uint64_t started) {
+                             std::uint64_t started, bool keepCgroups) {
     const auto keys = keysOf(runtime);
     auto state = parseState(json, keys);
     state[keys.pid] = pid;
@@ -215,6 +215,9 @@ std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, 
                 path = cat("/proc/", pid, "/ns", name == std::string::npos ? "/none" : text.substr(name));
             }
         }
+    }
+    if (keepCgroups && state.contains("cgroup_paths")) {
+        state["cgroup_paths"] = Json::object();
     }
     return state.dump();
 }
@@ -304,7 +307,8 @@ void RunningContainer::enterStarterNamespaces(Credentials& credentials) const {
 }
 
 Child RunningContainer::anchor(const Credentials& credentials, const std::string& workdir,
-                               const std::string& runtimeRoot, const std::string& directory) const {
+                               const std::string& runtimeRoot, const std::string& directory,
+                               bool keepCgroups) const {
     auto [reader, writer] = makePipe();
     const pid_t parent = ::getpid();
     Child child(checkErrno(::fork(), "Failed to create a process in the container"));
@@ -333,7 +337,7 @@ Child RunningContainer::anchor(const Credentials& credentials, const std::string
     copyStateFiles(source, target, keys.file);
     const auto state = readFile(cat(source, '/', keys.file), largestState);
     const auto file = openFile(cat(target, '/', keys.file), O_WRONLY | O_CREAT | O_EXCL, 0600);
-    writeAll(file.get(), withOtherProcess(state, runtime, process.pid(), process.started()),
+    writeAll(file.get(), withOtherProcess(state, runtime, process.pid(), process.started(), keepCgroups),
              printable(target));
     return child;
 }

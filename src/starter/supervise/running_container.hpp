@@ -30,9 +30,10 @@ std::string runtimeStateFile(engine::OciRuntime runtime, const std::string& runt
 /// Reads the state file of a runtime (crun: `status`, runc: `state.json`). Throws Error.
 RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime);
 
-/// The state file with another process in place of the container's first one. Throws Error.
+/// The state file with another process in place of the container's first one, and without the cgroups that
+/// commands enter if they `keepCgroups`. Throws Error.
 std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, pid_t pid,
-                             std::uint64_t started);
+                             std::uint64_t started, bool keepCgroups = false);
 
 /// A running container of the caller, held so that its own processes cannot replace what is being entered.
 ///
@@ -64,7 +65,7 @@ public:
     /// `directory` (exists, empty, private). The anchor ends with the returned object. Throws Error if
     /// `workdir` leads into the container's /proc; the anchor resolves it as the user.
     Child anchor(const Credentials& credentials, const std::string& workdir, const std::string& runtimeRoot,
-                 const std::string& directory) const;
+                 const std::string& directory, bool keepCgroups) const;
 
 private:
     RunningContainer(Process process, engine::OciRuntime kind, std::string container)

@@ -39,10 +39,24 @@ namespace sarus::starter {
 
 namespace {
 
+/// A command has only the standard streams, and in a job step of its own the descriptor of the process
+/// manager.
+std::vector<int> descriptorsOf(const Session& session, const engine::ExecRequest& request) {
+    const auto number = parseNumber(callerVariable(request.hostEnvironment, "PMI_FD"));
+    std::vector<int> kept;
+    for (const int descriptor : session.entry.descriptors) {
+        if (request.ownStep && number && static_cast<std::uint64_t>(descriptor) == *number) {
+            kept.push_back(descriptor);
+        }
+    }
+    return kept;
+}
+
 engine::ContainerPlan planCommand(const Session& session, const engine::ExecRequest& request,
                                   const ContainerRecord& record) {
-    auto plan = engine::planExec(request, gatherHostFacts(session),
-                                 {.environment = record.environment, .workdir = record.workdir});
+    auto plan = engine::planExec(
+        session.config, request, gatherHostFacts(session),
+        {.environment = record.environment, .workdir = record.workdir, .ownVariables = record.ownVariables});
     logWarnings(plan);
     if (record.incomplete) {
         logWarn("Runtime",
@@ -127,8 +141,8 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
         throw engine::siteForbids("commands in running containers", "allowExec");
     }
     engine::checkContainerName(request.name);
-    closeInherited(std::exchange(session.entry.descriptors, {}),
-                   {});  // a command has only the standard streams
+    const auto kept = descriptorsOf(session, request);
+    closeInherited(std::exchange(session.entry.descriptors, kept), kept);
     const auto jobStep = watchJobStep(request.hostEnvironment);
     auto& credentials = session.credentials;
     auto directories = prepareStateDirectories(credentials, session.config, request.hostEnvironment);
@@ -144,8 +158,9 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto plan = planCommand(session, request, record);
     auto terminal = plan.terminal ? std::optional<UserTerminal>(std::in_place) : std::nullopt;
     // runc itself enters the cgroups that it made for the container.
-    const auto cgroups =
-        isCrun ? openCgroupsToJoin(container.cgroups(), credentials.privileged()) : std::vector<UniqueFd>();
+    const auto cgroups = isCrun && !request.ownStep
+                             ? openCgroupsToJoin(container.cgroups(), credentials.privileged())
+                             : std::vector<UniqueFd>();
     const auto process = writeProcess(plan, session, request, runtime.kind, record);
 
     container.enterStarterNamespaces(credentials);
@@ -153,7 +168,8 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
         hideUnifiedHierarchy();
     }
     const auto state = makePrivateState(directories.bundleDir, session.config.rootfsFolder);
-    auto anchor = container.anchor(credentials, plan.workdir, directories.runtimeRoot, state);
+    auto anchor =
+        container.anchor(credentials, plan.workdir, directories.runtimeRoot, state, request.ownStep);
     RuntimeInvocation invocation{.program = runtime,
                                  .runtimeRoot = state,
                                  .bundleDir = directories.bundleDir,
@@ -162,6 +178,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
                                  .gid = credentials.ownerGid(),
                                  .terminal = plan.terminal,
                                  .input = terminal ? terminal->runtimeInput() : STDIN_FILENO,
+                                 .descriptors = plan.descriptors,
                                  .keepLog = !isCrun && logLevel() > LogLevel::debug,
                                  .execProcess = process.get()};
     if (record.idMapHelper) {

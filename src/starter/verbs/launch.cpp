@@ -18,6 +18,7 @@
 #include "base/mounts.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
+#include "engine/environment.hpp"
 #include "engine/plan_report.hpp"
 #include "node/cgroups.hpp"
 #include "starter/devices/device_cgroup.hpp"
@@ -178,6 +179,7 @@ ContainerRecord Launch::describe() const {
                                 .command = plan.args,
                                 .environment = {},
                                 .workdir = plan.workdir,
+                                .ownVariables = engine::ownVariables(session.config, request),
                                 .apparmorProfile = session.config.apparmorProfile,
                                 .selinuxLabel = session.config.selinuxLabel,
                                 .idMapHelper = idMapHelper};

@@ -34,7 +34,7 @@ def head(verb, version=4):
 
 
 def exec_request(name, command=("true",), workdir=None):
-    return b"".join([head("exec"), text(name), texts(list(command)), texts([]), texts([]), optional(workdir, text), b"\0", optional(None, text),
+    return b"".join([head("exec"), text(name), texts(list(command)), texts([]), texts([]), optional(workdir, text), b"\0\0", optional(None, text),
                      struct.pack("<I", 3)])
 
 

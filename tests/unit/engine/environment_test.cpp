@@ -235,5 +235,16 @@ TEST(CudaDevices, AnEmptyListStaysEmpty) {
     EXPECT_EQ(renumberDevices(""), "");
 }
 
+TEST_F(EnvironmentTest, OwnVariablesAreThoseOfImageSiteAndCommandLine) {
+    config.environment.set = {{"SET", "1"}};
+    config.environment.append = {{"PATH", "/x"}};
+    config.environment.unset = {"SET"};
+    request.hostEnvironment = {"HOST=1"};
+    request.metadata.env = {"IMAGE=1", "PMIX_X=1"};
+    request.env = {"HOST", "OPTION=1"};
+    EXPECT_THAT(ownVariables(config, request),
+                testing::ElementsAre("HOST", "IMAGE", "OPTION", "PATH", "SET"));
+}
+
 }  // namespace
 }  // namespace sarus::engine

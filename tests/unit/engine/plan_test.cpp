@@ -617,9 +617,9 @@ TEST_F(PlanTest, EnvironmentIsSortedByName) {
 
 struct ExecPlanTest : PlanTest {
     ExecRequest request{.name = "job", .command = {"true"}};
-    ExecBase base{.environment = {"A=run", "B=run"}, .workdir = "/run"};
+    ExecBase base{.environment = {"A=run", "B=run"}, .workdir = "/run", .ownVariables = {}};
 
-    ContainerPlan makeExec() { return planExec(request, facts, base); }
+    ContainerPlan makeExec() { return planExec(config, request, facts, base); }
 };
 
 TEST_F(ExecPlanTest, VariablesAndDirectoryAreTheContainersUnlessOptionsSayOtherwise) {
@@ -630,6 +630,23 @@ TEST_F(ExecPlanTest, VariablesAndDirectoryAreTheContainersUnlessOptionsSayOtherw
     EXPECT_EQ(made.workdir, "/run");
     request.workdir = "/exec";
     EXPECT_EQ(makeExec().workdir, "/exec");
+}
+
+TEST_F(ExecPlanTest, InItsOwnStepACommandHasTheVariablesOfItsCaller) {
+    config.environment.unset = {"UNSET"};
+    config.environment.prepend = {{"PATH", "/site"}};
+    base.environment = {"A=run", "B=run", "PATH=/site:/image", "SLURM_STEP_ID=0", "CUDA_VISIBLE_DEVICES=0"};
+    base.ownVariables = {"B", "PATH"};
+    request.ownStep = true;
+    request.hostEnvironment = {"A=caller", "B=caller",     "PATH=/host", "SLURM_STEP_ID=1",
+                               "UNSET=x",  "LD_PRELOAD=x", "PMI_FD=7"};
+    facts.inheritedDescriptors = {7};
+    const auto made = makeExec();
+    EXPECT_THAT(made.environment,
+                ElementsAre(Pair("A", "caller"), Pair("B", "run"), Pair("PATH", "/site:/image"),
+                            Pair("PMI_FD", "3"), Pair("SLURM_STEP_ID", "1")));
+    ASSERT_EQ(made.descriptors.size(), 1U);
+    EXPECT_EQ(made.descriptors[0].from, 7);
 }
 
 TEST_F(ExecPlanTest, IdentityComesFromTheKernel) {

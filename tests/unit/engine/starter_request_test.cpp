@@ -133,8 +133,10 @@ TEST(StarterRequest, EachVerbIsItsOwn) {
                                           .env = {"B"},
                                           .workdir = "/w",
                                           .tty = true,
+                                          .ownStep = true,
                                           .stackLimit = 7,
                                           .logLevel = LogLevel::info});
+    EXPECT_TRUE(exec.ownStep);
     EXPECT_EQ(exec.name, "job");
     EXPECT_THAT(exec.command, ElementsAre("echo", ""));
     EXPECT_THAT(exec.hostEnvironment, ElementsAre("A=1"));

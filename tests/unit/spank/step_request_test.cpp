@@ -35,20 +35,20 @@ TEST(StepRequests, LargeOnesAreRefused) {
 TEST(StepCommands, RunInANewContainer) {
     const StepRequest request{
         .image = "tool", .name = "n", .runOptions = {"--read-only"}, .options = {"--env=A"}};
-    EXPECT_THAT(runArguments(request, {"app", {"-x"}}, "", false, true, false),
-                ElementsAre("sarus", "run", "--name=n", "--read-only", "--env=A", "tool", "app", "-x"));
-    EXPECT_THAT(runArguments(request, {"app", {}}, "", true, false, false),
+    EXPECT_THAT(runArguments(request, {"app", {"-x"}}, "", false, "n.job7", false),
+                ElementsAre("sarus", "run", "--name=n.job7", "--read-only", "--env=A", "tool", "app", "-x"));
+    EXPECT_THAT(runArguments(request, {"app", {}}, "", true, "", false),
                 ElementsAre("sarus", "run", "--tty", "--read-only", "--env=A", "tool", "app"));
 }
 
 TEST(StepCommands, FollowTheDefinitionThatNamesTheImage) {
-    EXPECT_THAT(runArguments({.edf = "text"}, {"-app", {}}, "/dev/fd/3", false, true, false),
+    EXPECT_THAT(runArguments({.edf = "text"}, {"-app", {}}, "/dev/fd/3", false, "", false),
                 ElementsAre("sarus", "run", "--edf=/dev/fd/3", "--", "-app"));
 }
 
 TEST(StepCommands, BatchScriptsGetAPlaceInTheContainer) {
     EXPECT_THAT(
-        runArguments({.image = "tool"}, {"/spool/job1/slurm_script", {"x"}}, "", false, true, true),
+        runArguments({.image = "tool"}, {"/spool/job1/slurm_script", {"x"}}, "", false, "", true),
         ElementsAre("sarus", "run",
                     "--mount=type=bind,source=/spool/job1/slurm_script,destination=/slurm_script,readonly",
                     "tool", "/slurm_script", "x"));
@@ -57,8 +57,14 @@ TEST(StepCommands, BatchScriptsGetAPlaceInTheContainer) {
 TEST(StepCommands, JoinTheContainerOfTheName) {
     EXPECT_THAT(
         execArguments({.image = "tool", .name = "n", .runOptions = {"--read-only"}, .options = {"--env=A"}},
-                      {"app", {"-x"}}, true),
-        ElementsAre("sarus", "exec", "--tty", "--env=A", "n", "app", "-x"));
+                      {"app", {"-x"}}, true, "n.job7"),
+        ElementsAre("sarus", "exec", "--own-step", "--tty", "--env=A", "n.job7", "app", "-x"));
+}
+
+TEST(StepCommands, NamesBelongToTheirJob) {
+    EXPECT_EQ(containerName("n", "7"), "n.job7");
+    EXPECT_EQ(containerName("n", ""), "n");
+    EXPECT_EQ(containerName("", "7"), "");
 }
 
 }  // namespace

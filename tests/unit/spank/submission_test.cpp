@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
+#include <vector>
 
 #include "base/error.hpp"
 #include "spank/options.hpp"
@@ -19,11 +21,17 @@ using testing::IsEmpty;
 std::map<std::string, std::string> environment;
 
 Caller caller() {
-    return {.workingDirectory = "/where",
-            .variable = [](const std::string& name) -> std::optional<std::string> {
-                const auto found = environment.find(name);
-                return found == environment.end() ? std::nullopt : std::optional(found->second);
-            }};
+    Caller made{.workingDirectory = "/where",
+                .variable = [](const std::string& name) -> std::optional<std::string> {
+                    const auto found = environment.find(name);
+                    return found == environment.end() ? std::nullopt : std::optional(found->second);
+                }};
+    for (const auto& [name, value] : environment) {
+        if (name.starts_with(peerPrefix)) {
+            made.peerVariables.push_back({name, value});
+        }
+    }
+    return made;
 }
 
 class Submissions : public testing::Test {
@@ -127,6 +135,40 @@ TEST_F(Submissions, VariablesAloneThatNameNoContainerChangeNothing) {
     environment["SARUS_CONTAINER_IMAGE"] = "";
     EXPECT_FALSE(readOptions({}, true, caller()));
     EXPECT_THAT(error({{"container-workdir", "/x"}}), HasSubstr("needs a container"));
+}
+
+TEST_F(Submissions, VariablesOfPyxisComeBehindThoseOfSarus) {
+    environment["PYXIS_CONTAINER_IMAGE"] = "peer";
+    environment["PYXIS_CONTAINER_READONLY"] = "1";
+    environment["PYXIS_CONTAINER_ENTRYPOINT"] = "true";
+    environment["PYXIS_CONTAINER_REMAP_ROOT"] = "0";
+    environment["PYXIS_CONTAINER_UNSHARE"] = "";
+    environment["PYXIS_CONTAINER_ENTRYPOINT_LOG"] = "no";
+    EXPECT_EQ(read({}).request.image, "peer");
+    EXPECT_THAT(read({}).request.runOptions, ElementsAre("--read-only"));
+    EXPECT_THAT(read({{"container-writable", ""}}).request.runOptions, IsEmpty());
+    EXPECT_THAT(read({{"no-container-entrypoint", ""}}).request.runOptions,
+                ElementsAre("--entrypoint", "", "--read-only"));
+    EXPECT_FALSE(readOptions({}, false, caller())) << "sbatch and salloc";
+    environment["SARUS_CONTAINER_IMAGE"] = "own";
+    EXPECT_EQ(read({}).request.image, "own");
+    EXPECT_EQ(read({image}).request.image, "tool");
+}
+
+TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithAContainer) {
+    for (const auto& [name, value, message] : std::vector<std::array<const char*, 3>>{
+             {"PYXIS_CONTAINER_UNSHARE", "net", "PYXIS_CONTAINER_UNSHARE is not supported"},
+             {"PYXIS_CONTAINER_REMAP_ROOT", "1", "--container-remap-root is not supported"},
+             {"PYXIS_CONTAINER_SAVE", "/x", "--container-save is not supported"},
+             {"PYXIS_CONTAINER_READONLY", "maybe",
+              "PYXIS_CONTAINER_READONLY: expected 1 or 0, found 'maybe'"},
+             {"PYXIS_CONTAINER_NAME", "n:exec", "PYXIS_CONTAINER_NAME: 'n:exec' is not a valid name"},
+             {"PYXIS_CONTAINER_MOUNTS", "x", "PYXIS_CONTAINER_MOUNTS: expected SOURCE"}}) {
+        environment = {{"HOME", "/home/me"}, {name, value}};
+        EXPECT_THAT(error({image}), testing::StartsWith(message)) << name;
+    }
+    environment = {{"PYXIS_CONTAINER_UNSHARE", "net"}, {"PYXIS_CONTAINER_REMAP_ROOT", "1"}};
+    EXPECT_FALSE(readOptions({}, true, caller())) << "no container";
 }
 
 TEST_F(Submissions, NamesAreThoseOfTheEngine) {

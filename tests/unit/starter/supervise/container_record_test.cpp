@@ -19,8 +19,11 @@ namespace {
 
 using testing::ElementsAre;
 
-const ContainerRecord sample{
-    .image = "a:1", .command = {"sh", "-c", "x"}, .environment = {"A=1", "B=\n\""}, .workdir = "/w"};
+const ContainerRecord sample{.image = "a:1",
+                             .command = {"sh", "-c", "x"},
+                             .environment = {"A=1", "B=\n\""},
+                             .workdir = "/w",
+                             .ownVariables = {"A"}};
 
 TEST(ContainerRecord, IsReadWhileItsContainerLives) {
     const test::TemporaryDirectory directory;
@@ -31,6 +34,7 @@ TEST(ContainerRecord, IsReadWhileItsContainerLives) {
     EXPECT_THAT(record->command, ElementsAre("sh", "-c", "x"));
     EXPECT_THAT(record->environment, ElementsAre("A=1", "B=\n\""));
     EXPECT_EQ(record->workdir, "/w");
+    EXPECT_THAT(record->ownVariables, ElementsAre("A"));
     struct stat status {};
     ASSERT_EQ(::stat(cat(directory.path(), "/.n.json").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600U);

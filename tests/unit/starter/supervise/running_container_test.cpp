@@ -41,5 +41,13 @@ TEST(RuntimeStateFile, WithAnotherProcessKeepsTheRest) {
         R"({"init_process_pid":10,"init_process_start":20,"namespace_paths":{"NEWNS":"/proc/10/ns/mnt"}})");
 }
 
+TEST(RuntimeStateFile, CanKeepCommandsInTheirOwnCgroups) {
+    constexpr auto* state =
+        R"({"init_process_pid":1,"init_process_start":2,"cgroup_paths":{"devices":"/sys/fs/cgroup/devices/x"}})";
+    EXPECT_EQ(withOtherProcess(state, OciRuntime::runc, 10, 20, true),
+              R"({"init_process_pid":10,"init_process_start":20,"cgroup_paths":{}})");
+    EXPECT_THAT(withOtherProcess(state, OciRuntime::runc, 10, 20), testing::HasSubstr("devices/x"));
+}
+
 }  // namespace
 }  // namespace sarus::starter
