@@ -67,6 +67,22 @@ engine::SlurmDirectories askController(const engine::Environment& environment) {
     return engine::parseSlurmConfiguration(outputInTime(*program), nodeName(environment));
 }
 
+/// Of the file that Slurm's programs on this node read.
+engine::SlurmDirectories readConfiguration(const engine::Environment& environment) {
+    for (const auto& file :
+         {std::string(engine::valueOf(environment, "SLURM_CONF")), std::string("/etc/slurm/slurm.conf"),
+          std::string("/run/slurm/conf/slurm.conf")}) {
+        try {
+            if (file.starts_with('/') && pathExists(file)) {
+                return engine::parseSlurmConfiguration(readFile(file), nodeName(environment));
+            }
+        } catch (const Error& error) {
+            logInfo("CLI", error.what());
+        }
+    }
+    return {};
+}
+
 /// Whether a name, such as that of a variable or directory, speaks of Open MPI.
 bool isOpenMpi(std::string_view name) {
     std::string text(name);
@@ -109,7 +125,7 @@ bool hasLauncher(const engine::LaunchRequest& request) {
 
 }  // namespace
 
-std::vector<std::string> findSlurmPmixDirectories() {
+std::vector<std::string> findSlurmPmixDirectories(bool mayAskController) {
     const auto environment = engine::parseEnvironment(ownVariables());
     if (!engine::isSlurmPmixStep(environment)) {
         return {};
@@ -118,6 +134,9 @@ std::vector<std::string> findSlurmPmixDirectories() {
     constexpr std::size_t serverAndClients = 2;
     auto found = existing(engine::slurmPmixDirectories(environment, {}));
     if (found.size() < serverAndClients) {
+        found = existing(engine::slurmPmixDirectories(environment, readConfiguration(environment)));
+    }
+    if (found.size() < serverAndClients && mayAskController) {
         found = existing(engine::slurmPmixDirectories(environment, askController(environment)));
     }
     return found;

@@ -144,7 +144,7 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
     noted.changedBy("image");
     rewriteCudaVariables(host, container);
     noted.changedBy("container engine (renumbered GPUs)");
-    if (config.enablePmixV3Support) {
+    if (config.enablePmixV3Support.value_or(false)) {
         applyPmix(host, container);
         noted.changedBy("site configuration (enablePMIxv3Support)");
     }

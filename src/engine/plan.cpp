@@ -144,17 +144,22 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
     }
 }
 
-/// The directories of the workload manager's PMIx server, mounted at the same paths. The site enables them
-/// with a separate key, so userMounts does not apply. But the user chooses the paths: they must not cover
-/// what userMounts protects as a whole, and they are mounts of a user for the site's rules.
+/// The directories of the workload manager's PMIx server, mounted at the same paths: those of Slurm's step,
+/// or with the site's key all that variables name. userMounts does not apply. But the user chooses the paths:
+/// they must not cover what userMounts protects as a whole, and they are mounts of a user for the site's
+/// rules. Nobody asks for those of a step, so they do not count.
 void planPmixMounts(const SiteConfig& config, const LaunchRequest& request, const Environment& host,
                     ContainerPlan& plan) {
-    if (!config.enablePmixV3Support) {
+    const bool onlyOfStep = !config.enablePmixV3Support;
+    if (onlyOfStep ? !isSlurmPmixStep(host) : !*config.enablePmixV3Support) {
         return;
     }
     auto directories = pmixDirectories(host);
     for (const auto& directory : request.workloadDirectories) {
         directories.push_back(normalizePath(directory));
+    }
+    if (onlyOfStep) {
+        directories = directoriesOfSlurmStep(directories, host);
     }
     if (!config.allowMount && !directories.empty()) {
         plan.warnings.emplace_back(
@@ -184,7 +189,7 @@ void planPmixMounts(const SiteConfig& config, const LaunchRequest& request, cons
         plan.mounts.push_back(
             {directory, directory, false, MountOrigin::workloadManager, cat("PMIx: ", directory)});
     }
-    checkMountCount(config, request.mounts.size() + planned.size());
+    checkMountCount(config, request.mounts.size() + (onlyOfStep ? 0 : planned.size()));
 }
 
 /// Whether this is a standard device, such as /dev/null, at its usual path: the OCI runtime creates it

@@ -97,4 +97,17 @@ std::vector<std::string> slurmPmixDirectories(const Environment& host, const Slu
     return directories;
 }
 
+std::vector<std::string> directoriesOfSlurmStep(const std::vector<std::string>& directories,
+                                                const Environment& host) {
+    std::vector<std::string> own;
+    for (const auto& name : slurmPmixDirectories(host, {.spool = "", .tmp = ""})) {
+        const auto found = std::find_if(directories.begin(), directories.end(),
+                                        [&](const auto& directory) { return directory.ends_with(name); });
+        if (found != directories.end()) {
+            own.push_back(*found);
+        }
+    }
+    return own;
+}
+
 }  // namespace sarus::engine

@@ -27,6 +27,10 @@ SlurmDirectories parseSlurmConfiguration(std::string_view scontrolOutput, std::s
 /// Whether Slurm started this step with one of its PMIx plugins (pmix, pmix_v3, pmix_v4...).
 bool isSlurmPmixStep(const Environment& host);
 
+/// Those of the directories that are Slurm's for this step, by their names; at most one of each name.
+std::vector<std::string> directoriesOfSlurmStep(const std::vector<std::string>& directories,
+                                                const Environment& host);
+
 /// Where Slurm's PMIx plugins of all versions keep their files for the job step of isSlurmPmixStep(). Some
 /// may not exist.
 std::vector<std::string> slurmPmixDirectories(const Environment& host, const SlurmDirectories& slurm);

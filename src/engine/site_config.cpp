@@ -258,10 +258,12 @@ constexpr std::array siteKeys{
     key<Boolean, &SiteConfig::enablePmixV3Support>(
         "enablePMIxv3Support", optional,
         "Whether to mount the directories of a PMIx server (versions 2 to 5) into containers, at their own "
-        "paths and with the rights of the user, and to set the variables that clients of version 3 read. A "
-        "launcher such as `srun --mpi=pmix` or "
-        "`mpirun` names these directories in variables. Needed if clients and server exchange data through "
-        "files."),
+        "paths and with the rights of the user: clients and server exchange data through files. Without the "
+        "key, containers get the directories that Slurm makes for a step of `srun --mpi=pmix`. With true, "
+        "they "
+        "also get those that a launcher such as `mpirun` names in variables, and the variables that clients "
+        "of "
+        "version 3 read. With false, they get none."),
     key<OneOf<imageMountPolicies>, &SiteConfig::imageMount>(
         "imageMount", own,
         "Who parses the filesystem of an image if the starter holds privileges: the kernel, a process of the "

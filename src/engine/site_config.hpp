@@ -128,7 +128,7 @@ struct SiteConfig {
     std::uint64_t lockWarningMs = 10000;        ///< repositoryMetadataLockTimings.warningMs
     std::uint64_t registryTimeoutMs = 600'000;  ///< registryTimings.timeoutMs
     std::uint64_t registryWarningMs = 20'000;   ///< registryTimings.warningMs
-    bool enablePmixV3Support = false;
+    std::optional<bool> enablePmixV3Support;    ///< absent: only for the steps of Slurm's PMIx
     ImageMountPolicy imageMount = ImageMountPolicy::kernel;
     /// Key `cdiSpecDirs`: directories of CDI files, by ascending priority; empty: no CDI devices.
     std::vector<std::string> cdiSpecDirs{"/etc/cdi", "/var/run/cdi"};

@@ -68,7 +68,10 @@ inline std::string definition(std::string_view name) {
 
 struct Boolean {
     static ValueDescription describe() { return {"boolean", R"({"type": "boolean"})"}; }
-    static void read(const Node& node, bool& flag) { flag = node.boolean(); }
+    template <typename Target>
+    static void read(const Node& node, Target& flag) {
+        flag = node.boolean();
+    }
 };
 
 struct StringRule {

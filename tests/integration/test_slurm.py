@@ -80,6 +80,17 @@ def test_directories_of_slurms_pmix_server_are_in_the_container(cluster, pmix_en
     assert result.stderr == ""
 
 
+def test_directories_of_the_step_are_in_the_container_unless_the_site_refuses(cluster, pmix_engine, pmix_image):
+    script = 'ls -d "$PMIX_SERVER_TMPDIR" "$1"/spmix_appdir_* 2>/dev/null | wc -l; env | grep -c PMIX_MCA || :'
+    try:
+        for value, expected in ((None, ["2", "0"]), (False, ["0", "0"])):
+            installation.set_configuration(pmix_engine.prefix, enablePMIxv3Support=value)
+            result = run_step(cluster, pmix_engine, ["--mpi=pmix"], "run", pmix_image, "sh", "-c", script, "sh", cluster.directory / "tmp")
+            assert (result.stdout.split(), result.stderr) == (expected, ""), value
+    finally:
+        installation.set_configuration(pmix_engine.prefix, enablePMIxv3Support=True)
+
+
 def test_a_controller_that_does_not_answer_keeps_nobody_from_starting(pmix_engine, pmix_image, workspace):
     silent = workspace / "silent"
     silent.mkdir()

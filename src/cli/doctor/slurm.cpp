@@ -46,9 +46,13 @@ Finding checkPmix(const Patient& patient, const std::string& srun) {
         return {"PMIx", Grade::note, "Slurm has no plugin for PMIx, which Open MPI needs under srun",
                 "Install Slurm's plugin mpi_pmix"};
     }
-    return {
-        "PMIx", Grade::ok,
-        cat("srun --mpi=", pmix, patient.config.enablePmixV3Support ? "; enablePMIxv3Support is set" : "")};
+    const auto enabled = patient.config.enablePmixV3Support;
+    if (enabled && !*enabled) {
+        return {"PMIx", Grade::note,
+                cat("srun --mpi=", pmix, "; enablePMIxv3Support is false: Open MPI may fail in containers"),
+                "Remove the key: containers then get the directories of their step"};
+    }
+    return {"PMIx", Grade::ok, cat("srun --mpi=", pmix, enabled ? "; enablePMIxv3Support is set" : "")};
 }
 
 /// Slurm's programs on this node take slurm.conf from the first of these places.

@@ -286,6 +286,23 @@ TEST_F(PlanTest, PmixDirectoriesOfSlurmAreMountedToo) {
     EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("/etc")));
 }
 
+TEST_F(PlanTest, PmixDirectoriesOfSlurmsStepNeedNoKeyAndDoNotCount) {
+    request.hostEnvironment = {"PMIX_SERVER_TMPDIR=/var/spool/slurmd/pmix.1.0/",
+                               "PMIX_DSTORE_1_BASE_PATH=/home/user", "SLURM_JOB_ID=1", "SLURM_STEP_ID=0",
+                               "SLURM_MPI_TYPE=pmix_v5"};
+    request.workloadDirectories = {"/tmp/spmix_appdir_1.0", "/tmp/other"};
+    config.containerLimits.mounts = 0;
+    const auto mounts = make().mounts;
+    ASSERT_EQ(mounts.size(), 2U);
+    EXPECT_EQ(mounts[0].source, "/var/spool/slurmd/pmix.1.0");
+    EXPECT_EQ(mounts[1].source, "/tmp/spmix_appdir_1.0");
+    config.enablePmixV3Support = false;
+    EXPECT_THAT(make().mounts, IsEmpty());
+    config.enablePmixV3Support.reset();
+    request.hostEnvironment.back() = "SLURM_MPI_TYPE=pmi2";
+    EXPECT_THAT(make().mounts, IsEmpty());
+}
+
 TEST_F(PlanTest, PmixDirectoriesAreMountsOfAUserForTheSitesRules) {
     config.enablePmixV3Support = true;
     request.hostEnvironment = {"PMIX_SERVER_TMPDIR=/home/user/own", "PMIX_DSTORE_1_BASE_PATH=/usr/share"};

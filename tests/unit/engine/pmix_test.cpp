@@ -55,6 +55,14 @@ TEST(SlurmPmix, DirectoriesOfServerAndClients) {
         ElementsAre("/var/spool/slurmd/pmix.12.3", "/tmp/spmix_appdir_12.3", "/tmp/spmix_appdir_1000_12.3"));
 }
 
+TEST(SlurmPmix, DirectoriesOfTheStepAreKnownByTheirNames) {
+    const Environment host{{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "3"}, {"SLURM_JOB_UID", "1000"}};
+    EXPECT_THAT(directoriesOfSlurmStep({"/home/u", "/spool/pmix.12.3", "/x/pmix.12.3", "/tmp/pmix.12.30",
+                                        "/tmp/spmix_appdir_1000_12.3"},
+                                       host),
+                ElementsAre("/spool/pmix.12.3", "/tmp/spmix_appdir_1000_12.3"));
+}
+
 TEST(SlurmPmix, ConfigurationIsReadFromTheOutputOfScontrol) {
     const auto slurm = parseSlurmConfiguration(
         "Configuration data as of 2023-01-01T00:00:00\n"

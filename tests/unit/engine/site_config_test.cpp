@@ -113,7 +113,7 @@ TEST(SiteConfig, AbsentOptionalKeysHaveTheDocumentedDefaults) {
     EXPECT_EQ(config.lockWarningMs, 10000U);
     EXPECT_EQ(config.registryTimeoutMs, 600000U);
     EXPECT_EQ(config.registryWarningMs, 20000U);
-    EXPECT_FALSE(config.enablePmixV3Support);
+    EXPECT_EQ(config.enablePmixV3Support, std::nullopt);
     EXPECT_EQ(config.imageMount, ImageMountPolicy::kernel);
     EXPECT_TRUE(config.allowRootless);
 }
@@ -137,7 +137,7 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     const auto config = parseSiteConfig(document.dump(), "f");
     EXPECT_EQ(config.imageMount, ImageMountPolicy::kernelForRootOwned);
     EXPECT_FALSE(config.allowRootless);
-    EXPECT_TRUE(config.enablePmixV3Support);
+    EXPECT_EQ(config.enablePmixV3Support, true);
     EXPECT_EQ(config.ramFilesystemType, RamFilesystem::ramfs);
     EXPECT_TRUE(config.siteMounts.at(0).readonly);
     EXPECT_EQ(config.auditLog, AuditFacility::off);
