@@ -258,7 +258,7 @@ def test_records_of_former_times_are_swept(rootless_engine, image, namespaces, u
 
 
 HOOK = """#!/bin/sh
-pid=$(sed 's/.*"pid": *\\([0-9]*\\).*/\\1/')
+pid=$(tr -d '\\n' | sed 's/.*"pid": *\\([0-9]*\\).*/\\1/')
 [ "$pid" != 0 ] || exit 0  # crun does not tell
 exec readlink "/proc/$pid/ns/mnt" > /dev/null
 """

@@ -50,6 +50,16 @@ std::vector<std::string> hidingProcOptions() {
     return found;
 }
 
+/// A link in the bundle to the shared user namespace. runc (since 1.1.11) takes any /proc/PID/NAME for a file
+/// of a process in that namespace and compares PID's own id map with the container's; for another path it
+/// looks inside the namespace.
+std::string linkUserNamespace(const BundleRequest& request) {
+    auto path = cat(request.rootfs.bundleDir(), "/user-namespace");
+    const auto target = pathForOthers(request.userNamespaces.container.get());
+    checkErrno(::symlink(target.c_str(), path.c_str()), cat("Failed to create ", printable(path)));
+    return path;
+}
+
 engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     engine::RuntimeInputs inputs;
     inputs.deviceRules = request.rootfs.devices();
@@ -81,7 +91,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     }
     inputs.hostHasMqueue = isDirectory("/dev/mqueue");
     if (request.userNamespaces.container) {
-        inputs.userNamespace = pathForOthers(request.userNamespaces.container.get());
+        inputs.userNamespace = linkUserNamespace(request);
     }
     if (request.userNamespaces.payload) {
         inputs.payloadNamespace = payloadNamespaceNumber(request.plan);

@@ -54,20 +54,24 @@ class Releases:
         """Unpacks single packages of another architecture into `root`."""
         for name in names:
             file = self.directory / f"{suite}-{architecture}-{name}.deb"
-            with urllib.request.urlopen(f"{mirror()}/{self._index(suite, architecture)[name]}", timeout=60) as answer:
+            with urllib.request.urlopen(f"{mirror()}/{self._index(suite, architecture)[name]['Filename']}", timeout=60) as answer:
                 file.write_bytes(answer.read())
             unpack(file, root)
         return root
 
+    def dependencies(self, suite, architecture, name):
+        """The packages that a package itself needs, without those that they need."""
+        return [each.split()[0] for each in self._index(suite, architecture)[name]["Depends"].split(", ")]
+
     def _index(self, suite, architecture):
-        """{package: path below the mirror}"""
+        """{package: {"Package", "Filename" (below the mirror) and "Depends": text}}"""
         if (suite, architecture) not in self._indices:
             address = f"{mirror()}/dists/{suite}/main/binary-{architecture}/Packages.xz"
             with urllib.request.urlopen(address, timeout=60) as answer:
                 text = lzma.decompress(answer.read()).decode()
-            stanzas = [dict(line.split(": ", 1) for line in stanza.splitlines() if line.startswith(("Package: ", "Filename: ")))
+            stanzas = [dict(line.split(": ", 1) for line in stanza.splitlines() if line.startswith(("Package: ", "Filename: ", "Depends: ")))
                        for stanza in text.split("\n\n") if stanza]
-            self._indices[suite, architecture] = {stanza["Package"]: stanza["Filename"] for stanza in stanzas}
+            self._indices[suite, architecture] = {stanza["Package"]: stanza for stanza in stanzas}
         return self._indices[suite, architecture]
 
 

@@ -1,0 +1,58 @@
+"""OCI runtimes that are newer than this node's, with what containers need most of them: those of later releases of Debian.
+
+They need a newer C library, so each runs on a node that has the files of its packages above its own /usr.
+"""
+
+import subprocess
+
+import pytest
+from helpers import installation
+from helpers.debian import Releases
+from test_shared_namespaces import engine_with_hook, hold, image, neighbour  # noqa: F401 (fixtures)
+from test_shared_namespaces import (  # noqa: F401
+    test_containers_read_each_others_memory_and_descriptors, test_hooks_inside_and_commands_beside,
+    test_private_processes_and_a_command_beside_them_are_in_the_same_namespace)
+
+pytestmark = pytest.mark.asroot
+
+RUNTIMES = [f"{runtime}-{suite}" for suite in ("trixie", "sid") for runtime in ("crun", "runc")]
+
+
+@pytest.fixture(scope="session")
+def on_newer_node(engines, workspace):
+    """on_newer_node(mode, runtime, suite) -> Engine."""
+    releases = Releases(workspace)
+    architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
+    options = {}
+
+    def make(mode, runtime, suite):
+        if (runtime, suite) not in options:
+            files = workspace / f"{runtime}-{suite}"
+            releases.packages(suite, architecture, [runtime, *releases.dependencies(suite, architecture, runtime)], files)
+            options[runtime, suite] = ("--node", f"mount -t overlay -o lowerdir={files}/usr:/usr overlay /usr")
+        engine = engines(mode, runtime)
+        return engine.variant(sandbox=(*engine.sandbox, *options[runtime, suite]))
+
+    return make
+
+
+@pytest.fixture(params=RUNTIMES)
+def rootless_engine(request, on_newer_node):
+    return on_newer_node("rootless", *request.param.split("-"))
+
+
+@pytest.fixture(params=[f"{mode}-{runtime}" for mode in ("setuid", "rootless") for runtime in RUNTIMES])
+def engine(request, on_newer_node):
+    return on_newer_node(*request.param.split("-"))
+
+
+def test_the_runtime_is_the_newer_one(engine):
+    def version(options):
+        return subprocess.run([str(installation.SANDBOX), *options, "--", engine.runtime, "--version"], check=True, capture_output=True, text=True).stdout
+
+    assert version(engine.sandbox) != version(())
+
+
+def test_commands_run_and_their_status_is_the_containers(engine, busybox):
+    result = engine.run(busybox, "sh", "-c", "id -u; exit 7", check=False)
+    assert (result.returncode, result.stdout) == (7, f"{engine.user.uid}\n"), result.stderr
