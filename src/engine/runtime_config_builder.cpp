@@ -16,6 +16,7 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
                                 const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
     oci::RuntimeProcess process;
     process.terminal = plan.terminal;
+    process.consoleSize = inputs.consoleSize;
     process.user.uid = plan.uid;
     process.user.gid = plan.gid;
     process.user.umask = plan.umask;

@@ -41,6 +41,7 @@ struct RuntimeInputs {
     bool hostHasMqueue = false;  ///< /dev/mqueue is a directory on the host
     /// Rootless: an existing one for the container, mapped like a new one.
     std::optional<std::string> userNamespace{};
+    std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of a container with a terminal
     std::optional<int> payloadNamespace{};  ///< descriptor of the one that the id-map helper enters
 };
 

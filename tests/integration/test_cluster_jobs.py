@@ -155,6 +155,11 @@ def test_interactive_step_on_a_terminal(cluster, engine, image):
     try:
         terminal.type("echo $((6 * 7)); tty\n")
         terminal.expect("42\n/dev/pts/")
+        terminal.type("stty size\n")
+        terminal.expect("24 80\n")
+        terminal.resize(50, 132)
+        terminal.type("until [ \"$(stty size)\" = '50 132' ]; do sleep 0.1; done; echo $((5 * 5))\n")
+        terminal.expect("25\n")
         terminal.type("echo $((8 * 8)); sleep 100\n")
         terminal.expect("64\n")
         time.sleep(0.3)

@@ -12,6 +12,9 @@ from test_shared_namespaces import engine_with_hook, hold, image, neighbour  # n
 from test_shared_namespaces import (  # noqa: F401
     test_containers_read_each_others_memory_and_descriptors, test_hooks_inside_and_commands_beside,
     test_private_processes_and_a_command_beside_them_are_in_the_same_namespace)
+from test_terminal import terminal  # noqa: F401 (fixtures)
+from test_terminal import (  # noqa: F401
+    test_the_size_of_the_terminal_is_the_users_at_the_start_and_after_each_change, test_what_a_container_with_a_terminal_prints_goes_to_a_file)
 
 pytestmark = pytest.mark.asroot
 

@@ -14,12 +14,12 @@ STREAMS = {"stdin": ["stdin"], "stdout": ["stdout", "stderr"], "all": ["stdin", 
 
 @pytest.fixture
 def terminal(engine):
-    """terminal(*arguments of sarus) -> Terminal."""
+    """terminal(*arguments of sarus) -> Terminal; a launcher is a command that starts sarus."""
     opened = []
 
-    def start(*arguments, streams=("stdin", "stdout", "stderr")):
-        argv, identity = engine.command(*arguments)
-        opened.append(Terminal(argv, identity, streams, env=engine.user.environment(), cwd=engine.user.home))
+    def start(*arguments, launcher=(), streams=("stdin", "stdout", "stderr"), **keywords):
+        argv, identity = engine.launched_by(launcher, *arguments)
+        opened.append(Terminal(argv, identity, streams, env=engine.user.environment(), cwd=engine.user.home, **keywords))
         return opened[-1]
 
     yield start
@@ -107,6 +107,60 @@ def test_container_with_a_terminal_of_its_own_reads_from_a_file_or_pipe(engine, 
     session.close()
 
 
+SIZES = "trap 'echo now $(stty size)' WINCH; sleep 600 & echo at first $(stty size); while :; do wait; done"
+INSIDE_SCRIPT = ["sh", "-c", 'exec script --quiet --return --command "$*" /dev/null', "sh"]
+
+
+@pytest.mark.parametrize("place", ["run", "exec", "nested"])
+def test_the_size_of_the_terminal_is_the_users_at_the_start_and_after_each_change(engine, busybox, terminal, place):
+    name = f"terminal-{os.getpid()}-{next(NUMBERS)}"
+    if place == "exec":
+        container = engine.start("run", "--name", name, busybox, "sh", "-c", "echo ready; exec sleep 600")
+        assert container.stdout.readline() == "ready\n"
+        session = terminal("exec", "-t", name, "sh", "-c", SIZES, size=(33, 77))
+    elif place == "run":
+        session = terminal("run", "-t", busybox, "sh", "-c", SIZES, size=(33, 77))
+    else:
+        session = terminal("run", "-t", busybox, "sh", "-c", shlex.quote(SIZES), launcher=INSIDE_SCRIPT, size=(33, 77))
+    session.expect("33 77\n" if place == "exec" else "at first 33 77\n")  # crun may set that of a command just after its start
+    for rows, columns in ((50, 132), (20, 60)):
+        session.resize(rows, columns)
+        session.expect(f"now {rows} {columns}\n")
+    session.type("\x03")
+    assert session.wait() == 128 + signal.SIGINT
+    if place == "exec":
+        container.kill()
+        container.communicate(timeout=15)
+
+
+@pytest.mark.parametrize("output", ["> output", "> output 2> /dev/null"], ids=["stdout", "both"])
+def test_what_a_container_with_a_terminal_prints_goes_to_a_file(busybox, terminal, output):
+    session = terminal("run", "-t", busybox, "sh", "-c", "test -t 1 && stty size; read -r line; echo \"got <$line>\"; exit 5",
+                       launcher=["sh", "-c", f"\"$@\" {output}; status=$?; tr -d '\\r' < output; exit $status", "sh"], size=(33, 77))
+    session.type("typed\n")
+    assert session.wait() == 5
+    assert "33 77\n" in session.text and "got <typed>\n" in session.text
+
+
+def test_what_a_container_with_a_terminal_prints_reaches_a_slow_reader_completely(busybox, terminal):
+    session = terminal("run", "-t", busybox, "sh", "-c", "exec seq 1 30000",
+                       launcher=["sh", "-c", '"$@" | { read -r first; sleep 1; echo "lines: $(wc -l)"; }', "sh"])
+    assert session.wait() == 0
+    assert "lines: 29999\n" in session.text
+
+
+def test_container_whose_output_nobody_reads_any_more_ends(busybox, terminal):
+    session = terminal("run", "-t", busybox, "yes", launcher=["sh", "-c", '"$@" | head -n 1', "sh"])
+    assert session.wait() == 0
+    assert session.text.strip() == "y"
+
+
+def test_the_users_terminal_has_its_settings_again(busybox, terminal):
+    launcher = ["sh", "-c", 'before=$(stty -g); "$@"; echo "status $?"; test "$before" = "$(stty -g)" && echo unchanged', "sh"]
+    session = terminal("run", "-t", busybox, "sh", "-c", "exit 3", launcher=launcher)
+    assert session.wait() == 0 and session.text == "status 3\nunchanged\n"
+
+
 class Shell(Terminal):
     """An interactive shell with job control."""
 
@@ -159,3 +213,17 @@ def test_container_in_the_background_takes_nothing_that_is_typed_for_the_shell(s
     shell.expect("done", after=position)
     shell.type("wait %1; echo status:$?\n")
     shell.expect("status:0", after=position)
+
+
+def test_container_with_a_terminal_waits_in_the_background_for_the_keyboard(shell, busybox):
+    shell.type("set -b\n")  # it reports at once
+    position = shell.check_that_it_has_the_keyboard()
+    shell.type(f"{shell.program} run -t {busybox} sh -c 'echo rea\"\"dy; read -r line; echo \"got <$line>\"' &\n")
+    shell.expect("Stopped", after=position)
+    position = shell.check_that_it_has_the_keyboard()
+    shell.type("fg\n")
+    shell.expect("ready\n", after=position)
+    shell.type("typed\n")
+    position = shell.expect("got <typed>\n", after=position)
+    shell.expect("$ ", after=position)  # until then, what is typed is the container's
+    shell.check_that_it_has_the_keyboard()

@@ -59,6 +59,13 @@ void writeRlimits(JsonWriter& out, const std::vector<RuntimeRlimit>& rlimits) {
 void writeProcess(JsonWriter& out, const RuntimeProcess& process) {
     out.beginObject();
     out.member("terminal", process.terminal);
+    if (process.consoleSize) {
+        out.key("consoleSize")
+            .beginObject()
+            .member("height", process.consoleSize->height)
+            .member("width", process.consoleSize->width)
+            .endObject();
+    }
     writeUser(out, process.user);
     out.member("args", process.args);
     writeEnvironment(out, process.env);

@@ -39,8 +39,15 @@ struct RuntimeRlimit {
     std::uint64_t hard = 0;
 };
 
+/// In characters.
+struct RuntimeConsoleSize {
+    unsigned height = 0;
+    unsigned width = 0;
+};
+
 struct RuntimeProcess {
     bool terminal = false;
+    std::optional<RuntimeConsoleSize> consoleSize{};  ///< of the terminal; empty: the runtime decides
     RuntimeUser user;
     std::vector<std::string> args;
     std::vector<std::pair<std::string, std::string>> env;  ///< written as "NAME=value"

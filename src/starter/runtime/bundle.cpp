@@ -77,6 +77,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
     inputs.rlimits = callerLimits(request.limits);
+    inputs.consoleSize = request.consoleSize;
     if (request.credentials.privileged() && !request.plan.privatePid) {
         inputs.hostProcOptions = hidingProcOptions();
     }

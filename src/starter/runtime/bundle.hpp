@@ -40,6 +40,7 @@ struct BundleRequest {
     /// runc's v1 device cgroup, if a hook sets its rules.
     std::optional<std::string> runcDevices;
     const UserNamespaces& userNamespaces;  ///< namespaces that the container shares with others
+    std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of the container's terminal
 };
 
 /// Writes config.json (0600) beside the root filesystem, and provides the id-map helper in the container if

@@ -131,13 +131,6 @@ StateDirectories rootlessDirectories(const Credentials& credentials, const engin
     return directories;
 }
 
-/// True for this session's terminal while another job is in the foreground. The container would read input
-/// meant for that job, usually the shell: being in another session, it is not stopped when it reads.
-bool isInBackground(int terminal) {
-    const pid_t foreground = ::tcgetpgrp(terminal);
-    return foreground >= 0 && foreground != ::getpgrp();
-}
-
 /// The child of the fork: only system calls on prepared data. It runs in the memory of the waiting parent.
 class RuntimeChild {
 public:
@@ -161,10 +154,16 @@ public:
         }
         const bool background = !invocation.terminal && isInBackground(STDIN_FILENO);
         const auto null = background ? openFile("/dev/null", O_RDONLY) : UniqueFd();
-        if (const int input = background ? null.get() : invocation.input; input != STDIN_FILENO) {
-            sources.emplace_back(
-                checkErrno(::fcntl(input, F_DUPFD_CLOEXEC, free), "Failed to keep the runtime's input"));
-            targets.push_back(STDIN_FILENO);
+        auto streams = invocation.streams;
+        if (background) {
+            streams[STDIN_FILENO] = null.get();
+        }
+        for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+            if (const int source = streams.at(static_cast<std::size_t>(stream)); source != stream) {
+                sources.emplace_back(checkErrno(::fcntl(source, F_DUPFD_CLOEXEC, free),
+                                                "Failed to keep a stream of the runtime"));
+                targets.push_back(stream);
+            }
         }
         auto [reader, writer] = makePipe();
         failureReader = std::move(reader);
@@ -212,9 +211,7 @@ private:
         if (::getppid() != parent) {  // from here on the janitor ends it if the parent is gone
             ::_exit(1);
         }
-        if (!invocation.terminal) {
-            ::setsid();
-        }
+        ::setsid();
         for (const int cgroup : invocation.cgroups) {
             if (::write(cgroup, "0", 1) != 1) {
                 fail();
@@ -394,6 +391,9 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     if (!invocation.pidFile.empty()) {
         arguments.insert(arguments.end(), {"--pid-file", invocation.pidFile});
     }
+    if (!invocation.consoleSocket.empty()) {
+        arguments.insert(arguments.end(), {"--console-socket", invocation.consoleSocket});
+    }
     if (invocation.execProcess >= 0) {
         arguments.insert(arguments.end(),
                          {"--process", cat("/proc/self/fd/", execProcessNumber(invocation))});
@@ -406,6 +406,11 @@ std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation) {
     }
     arguments.emplace_back(invocation.containerName);
     return arguments;
+}
+
+bool isInBackground(int terminal) noexcept {
+    const pid_t foreground = ::tcgetpgrp(terminal);
+    return foreground >= 0 && foreground != ::getpgrp();
 }
 
 Child startRuntime(const RuntimeInvocation& invocation) {

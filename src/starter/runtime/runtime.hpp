@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,7 +73,8 @@ struct RuntimeInvocation {
     uid_t uid = static_cast<uid_t>(-1);  ///< the container's user, as this process sees it; -1: unknown
     gid_t gid = static_cast<gid_t>(-1);
     bool terminal = false;
-    int input = 0;                                           ///< becomes the runtime's standard input
+    std::array<int, 3> streams{0, 1, 2};  ///< become the runtime's standard streams
+    std::string consoleSocket{};          ///< to which it sends the container's terminal; empty: nowhere
     std::vector<engine::PreservedDescriptor> descriptors{};  ///< `to` counts up from 3
     /// runc's warnings go only to a file in the bundle; crun's errors go there and to the user
     bool keepLog = false;
@@ -90,10 +92,14 @@ std::string runtimeLogPath(const std::string& bundleDir);
 std::vector<std::string> runtimeArguments(const RuntimeInvocation& invocation);
 
 /// Starts the runtime with a clean environment and only the standard streams and the preserved descriptors.
-/// It receives SIGHUP if this process ends, unless it runs a command in an existing container. Unless it
-/// creates a terminal for the container, it has a session of its own: signals of the caller's terminal then
-/// reach it once, through the starter, and runc, which copies terminal input, is not stopped for reading in
-/// the background. A start in the background has no input. Throws Error if the runtime cannot be executed.
+/// It receives SIGHUP if this process ends, unless it runs a command in an existing container. It has a
+/// session of its own: signals of the caller's terminal then reach it once, through the starter, and runc,
+/// which copies terminal input, is not stopped for reading in the background. A start in the background has
+/// no input, unless the container has a terminal of its own. Throws Error if the runtime cannot be executed.
 Child startRuntime(const RuntimeInvocation& invocation);
+
+/// True for this session's terminal while another job is in the foreground. The container would read input
+/// meant for that job, usually the shell: being in another session, it is not stopped when it reads.
+bool isInBackground(int terminal) noexcept;
 
 }  // namespace sarus::starter

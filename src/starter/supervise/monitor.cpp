@@ -66,6 +66,23 @@ bool isConfined(const Process& process) {
             process.read("uid_map") != self.read("uid_map"));
 }
 
+/// Whether a signal ends a process that does nothing but print.
+bool endsRest(int number) {
+    switch (number) {
+        case SIGCHLD:
+        case SIGPIPE:
+        case SIGWINCH:
+        case SIGURG:
+        case SIGCONT:
+        case SIGTSTP:
+        case SIGTTIN:
+        case SIGTTOU:
+            return false;
+        default:
+            return true;
+    }
+}
+
 bool isReadable(int fd) {
     pollfd source{fd, POLLIN, 0};
     return ::poll(&source, 1, 0) > 0;
@@ -117,8 +134,8 @@ public:
             if (unread) {
                 readBack();
             }
-            if (things.terminal != nullptr) {
-                things.terminal->forward();
+            if (things.terminal != nullptr && !things.terminal->forward(programNoted)) {
+                stop();  // as the kernel stops a job that reads in the background
             }
             endWithOwner();
             if (!imageLost) {
@@ -127,6 +144,10 @@ public:
             if (isOver()) {
                 killLeftovers();
             }
+        }
+        if (things.terminal != nullptr) {
+            drainTerminal(signals.get());
+            things.terminal->finish();
         }
         if (things.hookLog != nullptr) {
             things.hookLog->finish();
@@ -167,13 +188,28 @@ private:
         ::poll(sources.data(), sources.size(), look ? lookMilliseconds : -1);
     }
 
+    /// Waits until the user has the rest of the output, or a signal ends that.
+    void drainTerminal(int signals) {
+        std::vector<pollfd> sources{{signals, POLLIN, 0}};
+        while (!things.terminal->drain(sources) && !things.terminal->hasVanished()) {
+            ::poll(sources.data(), sources.size(), -1);
+            signalfd_siginfo info{};
+            while (::read(signals, &info, sizeof info) == sizeof info) {
+                if (const auto number = static_cast<int>(info.ssi_signo); endsRest(number)) {
+                    return;
+                }
+            }
+            sources.resize(1);
+        }
+    }
+
     bool isOver() const {
         return std::any_of(leaders.begin(), leaders.end(),
                            [](const Leader& leader) { return leader.isOver(); });
     }
 
     /// Ends the container whose terminal or job step is gone. The kernel reports a lost terminal only to the
-    /// session leader, and crun would try to read from it forever.
+    /// session leader.
     void endWithOwner() {
         constexpr std::chrono::seconds patience{3};  // for the signal, and for the runtime after SIGKILL
         const bool noTerminal = things.terminal != nullptr && things.terminal->hasVanished();
@@ -296,7 +332,10 @@ private:
     void stop() {
         signalPayload(runtime.pid(), SIGSTOP);
         stopped = ::kill(runtime.pid(), SIGSTOP) == 0;  // runc would go on reading input meant for others
-        ::kill(::getpid(), SIGSTOP);                    // a pending SIGCONT resumes it
+        if (things.terminal != nullptr) {
+            things.terminal->releaseKeyboard();
+        }
+        ::kill(::getpid(), SIGSTOP);  // a pending SIGCONT resumes it
     }
 
     /// True if the runtime has ended.

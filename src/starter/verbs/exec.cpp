@@ -101,7 +101,7 @@ engine::SiteConfig confinedLike(const ContainerRecord& record, engine::SiteConfi
 /// The description of the process, in memory because it contains the user's variables.
 UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
                       const engine::ExecRequest& request, engine::OciRuntime runtime,
-                      const ContainerRecord& record) {
+                      const ContainerRecord& record, const std::optional<UserTerminal>& terminal) {
     const engine::RuntimeDialect dialect{.runtime = runtime,
                                          .privileged = session.credentials.privileged(),
                                          .idMapHelper = idMapHelperInside,
@@ -111,6 +111,7 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
         inputs.payloadNamespace = payloadNamespaceNumber(plan);
     }
     inputs.rlimits = callerLimits(payloadLimits(session.entry, request.stackLimit));
+    inputs.consoleSize = terminal ? terminal->size() : std::nullopt;
     const auto process =
         engine::makeRuntimeConfig(plan, confinedLike(record, session.config), dialect, inputs).process;
     UniqueFd file(checkErrno(::memfd_create("sarus-process", MFD_CLOEXEC), "Failed to describe the process"));
@@ -161,7 +162,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto cgroups = isCrun && !request.ownStep
                              ? openCgroupsToJoin(container.cgroups(), credentials.privileged())
                              : std::vector<UniqueFd>();
-    const auto process = writeProcess(plan, session, request, runtime.kind, record);
+    const auto process = writeProcess(plan, session, request, runtime.kind, record, terminal);
 
     container.enterStarterNamespaces(credentials);
     if (isCrun && node::detectCgroupLayout() == node::CgroupLayout::hybrid) {
@@ -177,7 +178,6 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
                                  .uid = credentials.ownerUid(),
                                  .gid = credentials.ownerGid(),
                                  .terminal = plan.terminal,
-                                 .input = terminal ? terminal->runtimeInput() : STDIN_FILENO,
                                  .descriptors = plan.descriptors,
                                  .keepLog = !isCrun && logLevel() > LogLevel::debug,
                                  .execProcess = process.get()};
@@ -187,6 +187,9 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     }
     for (const auto& cgroup : cgroups) {
         invocation.cgroups.push_back(cgroup.get());
+    }
+    if (terminal) {
+        terminal->attach(invocation);
     }
     PidFile pidFile(invocation);
     const PlannedState planned{.privileged = credentials.privileged(), .seccomp = false};

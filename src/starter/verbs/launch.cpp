@@ -278,7 +278,8 @@ void Launch::writeConfiguration() {
                                 .hookWrapper = program("sarus-hook"),
                                 .early = earlyHooks,
                                 .runcDevices = runcDevices,
-                                .userNamespaces = userNamespaces});
+                                .userNamespaces = userNamespaces,
+                                .consoleSize = terminal ? terminal->size() : std::nullopt});
     session.timer.done("Writing the bundle");
 }
 
@@ -295,6 +296,9 @@ void Launch::runEarly() {
 
 int Launch::watch() {
     auto invocation = makeInvocation();
+    if (terminal) {
+        terminal->attach(invocation);
+    }
     auto remains = takeRemains();
     if (remains.deviceCgroup && remains.deviceCgroup->processes() >= 0) {
         invocation.cgroups.push_back(remains.deviceCgroup->processes());
@@ -331,7 +335,6 @@ RuntimeInvocation Launch::makeInvocation() const {
                                  .uid = session.credentials.ownerUid(),
                                  .gid = session.credentials.ownerGid(),
                                  .terminal = plan.terminal,
-                                 .input = terminal ? terminal->runtimeInput() : STDIN_FILENO,
                                  .descriptors = plan.descriptors,
                                  .keepLog = true,
                                  .deviceRulesByHook = runcDevices.has_value()};

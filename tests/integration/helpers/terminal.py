@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import struct
 import subprocess
 import termios
 import time
@@ -11,11 +12,12 @@ import time
 class Terminal:
     """A pseudo-terminal, and a process of which it is the controlling one: a session of its own, in the foreground.
 
-    `streams` names the standard streams which are the terminal; the others are /dev/null.
+    `streams` names the standard streams which are the terminal; the others are /dev/null. `size`: rows and columns.
     """
 
-    def __init__(self, argv, identity, streams=("stdin", "stdout", "stderr"), **keywords):
+    def __init__(self, argv, identity, streams=("stdin", "stdout", "stderr"), size=(24, 80), **keywords):
         self.master, slave = pty.openpty()
+        self.resize(*size)
         os.fchmod(slave, 0o666)
         os.set_blocking(self.master, False)
         self.text = ""
@@ -27,6 +29,9 @@ class Terminal:
         # Popen offers no other way to do this between setsid(2) and execve(2).
         self.process = subprocess.Popen(argv, start_new_session=True, preexec_fn=take_terminal, **chosen, **identity, **keywords)
         os.close(slave)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def type(self, text):
         os.write(self.master, text.encode())

@@ -20,6 +20,7 @@ Json written(const RuntimeConfig& config) {
 TEST(RuntimeConfig, WritesTheProcess) {
     RuntimeConfig config;
     config.process.terminal = true;
+    config.process.consoleSize = {.height = 24, .width = 80};
     config.process.user = {1000, 100, 027, {5, 6}};
     config.process.args = {"sh", "-c", "echo \"x\""};
     config.process.env = {{"A", "1"}, {"B", "x=y"}};
@@ -30,6 +31,7 @@ TEST(RuntimeConfig, WritesTheProcess) {
     const auto empty = Json::array();
     EXPECT_EQ(written(config).at("process"),
               Json({{"terminal", true},
+                    {"consoleSize", {{"height", 24}, {"width", 80}}},
                     {"user", {{"uid", 1000}, {"gid", 100}, {"umask", 027}, {"additionalGids", {5, 6}}}},
                     {"args", {"sh", "-c", "echo \"x\""}},
                     {"env", {"A=1", "B=x=y"}},

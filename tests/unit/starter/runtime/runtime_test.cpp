@@ -19,6 +19,7 @@ using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 using testing::Not;
 
 RuntimeInvocation invocation(OciRuntime kind) {
@@ -51,6 +52,13 @@ TEST(RuntimeArguments, RuncGoesOnWhereAHookMakesTheDeviceRules) {
     EXPECT_THAT(runtimeArguments(with), Not(Contains("--rootless=true")));
     with.deviceRulesByHook = true;
     EXPECT_THAT(runtimeArguments(with), Contains("--rootless=true"));
+}
+
+TEST(RuntimeArguments, TheTerminalIsSentToTheSocket) {
+    auto with = invocation(OciRuntime::crun);
+    EXPECT_THAT(runtimeArguments(with), Not(Contains("--console-socket")));
+    with.consoleSocket = "/bundle/console";
+    EXPECT_THAT(runtimeArguments(with), IsSupersetOf({"--console-socket", "/bundle/console"}));
 }
 
 TEST(RuntimeArguments, PreservedDescriptorsAreCounted) {
