@@ -177,7 +177,7 @@ def test_mps_serves_containers_of_a_user(cdi_directory, gpus, gpu_engine, load_i
     ask = {"input": "get_server_list\n", "env": user.environment(CUDA_MPS_PIPE_DIRECTORY=pipe), "capture_output": True, "text": True, **user.identity()}
     started = [engine.start(*command) for _ in range(2)]
     try:
-        outputs = [process.communicate(timeout=60) for process in started]
+        outputs = [process.communicate(timeout=300) for process in started]
         servers = subprocess.run([control], check=False, **ask).stdout.split()
     finally:
         subprocess.run([control], check=False, **{**ask, "input": "quit -t 5\n"})

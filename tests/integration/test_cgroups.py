@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pathlib
-import signal
 import subprocess
 import tempfile
 
@@ -79,7 +78,7 @@ def test_the_end_of_a_container_spares_another_users_of_the_same_name(place, run
     try:
         assert other.stdout.readline() == "ready\n", other.stderr.read()
         first.run(mine, "true", options=["--name=same", *options])
-        assert other.communicate("x\n", timeout=20) == ("alive\n", "")
+        assert other.communicate("x\n", timeout=300) == ("alive\n", "")
     finally:
         other.kill()
         other.communicate()
@@ -233,7 +232,7 @@ def test_exec_has_the_devices_of_its_container_in_such_a_job(place, image, runti
             assert result.returncode == 0 and f"/{job.name}/" in result.stdout, result.stderr
         finally:
             engine.sarus("kill", "--signal=KILL", name)
-            process.communicate(timeout=20)
+            process.communicate(timeout=300)
 
 
 @pytest.mark.parametrize("layout", ["as-mounted", "legacy"])
@@ -341,16 +340,16 @@ def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace)
     command = [str(installation.SANDBOX), "--fuse", "--user", user.name, "--", "sh", "-c", script]
     shell = subprocess.Popen(command, env=user.environment(), cwd=user.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert system.eventually((user.home / "ready").exists, timeout=30), shell.communicate()[1] if shell.poll() is not None else "not ready"
+        assert system.eventually((user.home / "ready").exists), shell.communicate()[1] if shell.poll() is not None else "not ready"
         for pid, uid, line in system.processes():
             if uid == user.uid and line.startswith("sh -c"):
                 (rich / "cgroup.procs").write_text(str(pid))
         (user.home / "ready").unlink()
-        out, _ = shell.communicate(timeout=60)
+        out, _ = shell.communicate(timeout=300)
     finally:
         shell.kill()
         for pid, _, line in system.processes():
             if line.startswith(f"squashfuse {user.home}"):
-                os.kill(pid, signal.SIGKILL)
+                system.kill(pid)
     assert secret.read_text() == "root's own"
     assert "status 0" in out and "/sarus-job-" not in out  # it has joined the container's cgroup

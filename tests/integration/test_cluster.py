@@ -5,7 +5,6 @@ import os
 import pathlib
 import random
 import secrets
-import signal
 import subprocess
 import sys
 import time
@@ -119,8 +118,8 @@ def test_nothing_remains_when_the_starting_script_is_killed(start_script, name, 
     inhabitants = members(name)
     script.kill()
     script.wait()
-    assert system.eventually(lambda: not traces(name), timeout=30), traces(name)
-    assert system.eventually(lambda: not system.alive(inhabitants), timeout=30), system.alive(inhabitants)
+    assert system.eventually(lambda: not traces(name)), traces(name)
+    assert system.eventually(lambda: not system.alive(inhabitants)), system.alive(inhabitants)
     assert host_state() == before
 
 
@@ -134,12 +133,12 @@ def test_nothing_remains_after_the_end_whatever_was_killed_before(start_script, 
     for mark in range(2):
         cluster.run("login", "sbatch", "--output=/dev/null", "--nodes=2", f"--wrap=srun {program} run {image} sleep 300", user=engines("setuid", "crun").user,
                     check=True)
-    assert system.eventually(lambda: any(line.startswith("loop device") for line in traces(name)), timeout=30), cluster.logs()
+    assert system.eventually(lambda: any(line.startswith("loop device") for line in traces(name))), cluster.logs()
     cluster.run("login", "scontrol", "suspend", "1")
     pids = [int(line.split()[1]) for line in traces(name) if line.split()[0] in ("process", "keeper")]
     inhabitants = members(name)
     with contextlib.suppress(ProcessLookupError):
-        os.kill(random.choice(pids), signal.SIGKILL)
+        system.kill(random.choice(pids))
     time.sleep(random.uniform(0, 0.5))
     script.kill()
     script.wait()
@@ -148,16 +147,16 @@ def test_nothing_remains_after_the_end_whatever_was_killed_before(start_script, 
         cluster_processes.sweep()  # as the next command does if the keeper was killed
         return not traces(name)
 
-    assert system.eventually(clean, timeout=30, interval=0.2), traces(name)
-    assert system.eventually(lambda: not system.alive(inhabitants), timeout=30), system.alive(inhabitants)
+    assert system.eventually(clean, interval=0.2), traces(name)
+    assert system.eventually(lambda: not system.alive(inhabitants)), system.alive(inhabitants)
 
 
 def test_killed_keeper_takes_all_processes_along(start_script, name):
     script = start_script()
     assert script.stdout.readline() == "up\n"
     keeper = next(line for line in traces(name) if line.startswith("keeper"))
-    os.kill(int(keeper.split()[1]), signal.SIGKILL)
-    assert system.eventually(lambda: not [line for line in traces(name) if line.startswith("process")], timeout=30), traces(name)
+    system.kill(int(keeper.split()[1]))
+    assert system.eventually(lambda: not [line for line in traces(name) if line.startswith("process")]), traces(name)
 
 
 def test_clusters_run_beside_each_other(cluster, home_base):
@@ -198,7 +197,7 @@ def test_script_starts_enters_and_stops_a_cluster(script, name):
 def test_script_removes_what_is_left_of_a_cluster_whose_keeper_was_killed(script, name, next_verb):
     assert script("up", "--name", name, "--nodes", "1").returncode == 0
     keeper, = (int(line.split()[1]) for line in traces(name) if line.startswith("keeper"))
-    os.kill(keeper, signal.SIGKILL)
+    system.kill(keeper)
     try:
         result = script(next_verb, "--name", name, *{"up": ["--nodes", "1"], "run": ["login", "true"], "down": []}[next_verb])
         expected = {"up": (0, ""), "run": (1, f"the cluster '{name}' is not up: start it with scripts/cluster up --name {name}\n"), "down": (0, "")}

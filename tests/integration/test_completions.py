@@ -5,11 +5,11 @@ import pathlib
 import pty
 import select
 import shutil
-import signal
 import subprocess
 import time
 
 import pytest
+from helpers import system
 
 BASH_COMPLETION = pathlib.Path("/usr/share/bash-completion/bash_completion")
 STUB = """#!/bin/sh
@@ -152,6 +152,6 @@ def test_zsh(scripts, place, line, expected):
                     seen += os.read(terminal, 4096)
             assert awaited in seen, seen.decode(errors="replace")
     finally:
-        os.kill(pid, signal.SIGKILL)
+        system.kill(pid)
         os.waitpid(pid, 0)
         os.close(terminal)

@@ -234,7 +234,7 @@ def test_image_mount(configured, image, home_base, value, by_kernel):
         servers = [name for name in test_kills.children(process.pid) if name == "sarus-squashfs"]
         assert (len(devices), len(servers)) == ((1, 0) if by_kernel else (0, 1))
     finally:
-        process.communicate("\n", timeout=30)
+        process.communicate("\n", timeout=300)
     assert process.returncode == 0
 
 

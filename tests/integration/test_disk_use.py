@@ -103,7 +103,7 @@ def test_df_knows_what_a_container_uses(place):
     place.load("busy")
     process = place.start("busy")
     assert place.json("df")["images"]["reclaimable"] == 0
-    process.communicate("\n", timeout=60)
+    process.communicate("\n", timeout=300)
     assert system.eventually(lambda: place.json("df")["images"]["reclaimable"] > 0)
 
 
@@ -203,7 +203,7 @@ def test_prune_leaves_images_of_running_containers(place):
     place.age("running", 90)
     place.sarus("prune", "--older-than=2w", "--keep-bytes=0")
     assert place.names() == {"running"}
-    process.communicate("\n", timeout=60)
+    process.communicate("\n", timeout=300)
 
 
 def test_prune_without_limits_keeps_images(place):

@@ -6,11 +6,11 @@ import pty
 import re
 import select
 import shutil
-import signal
 import subprocess
 import time
 
 import pytest
+from helpers import system
 
 
 def keys(schema):
@@ -153,7 +153,7 @@ autoload -U compinit && compinit -u -d {tmp_path}/dump; print ready\n""")
         os.write(terminal, b"sarus ssh-k\t")
         read_until(b"sarus ssh-keygen")
     finally:
-        os.kill(pid, signal.SIGKILL)
+        system.kill(pid)
         os.waitpid(pid, 0)
         os.close(terminal)
 

@@ -275,7 +275,7 @@ def site(make_any_prefix, workspace, home_base, registry, documented_image, imag
     yield Site(prefix, directory, user, cluster, host, image, documented_image.manifest_digest())
     if ROOT:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=300)
         cluster.stop()
 
 

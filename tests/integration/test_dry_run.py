@@ -100,8 +100,8 @@ def test_a_reader_that_stops_reading_leaves_no_process_which_the_user_cannot_end
             return uids == [str(setuid_engine.user.uid)] * 4 and "sarus-starter" in status
 
         assert system.eventually(owned_by_user)
-        os.kill(process.pid, 15)
-        assert process.wait(timeout=5) == -15
+        system.kill(process.pid, 15)
+        assert process.wait(timeout=300) == -15
     finally:
         process.kill()
         process.communicate()

@@ -93,7 +93,7 @@ def test_of_two_imports_at_once_one_converts(sarus, registry, images, content):
     archive = images.archive(content, "equal-at-once")
     commands = [("load", archive, f"equal-at-once:{number}") for number in range(3)] + [("pull", registry.push(content, "library/equal-at-once:1"))]
     processes = [sarus.engine.start(*command) for command in commands]
-    results = [process.communicate(timeout=120) for process in processes]
+    results = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, results
     assert sum("> making squashfs image" in output for output, _ in results) == 1
     assert len({inode_of(sarus, f"load/library/equal-at-once:{number}") for number in range(3)}) == 1

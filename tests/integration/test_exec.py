@@ -34,7 +34,7 @@ class Container:
 
     def stop(self):
         self.process.kill()  # a shell that is the first process of a pid namespace ignores what is more polite
-        self.process.communicate(timeout=15)
+        self.process.communicate(timeout=300)
         assert system.eventually(lambda: self.name not in self.engine.sarus("ps").stdout)
 
 
@@ -155,7 +155,7 @@ def test_a_signal_ends_the_command_and_not_the_container(start):
     process = container.engine.start("exec", container.name, "sh", "-c", "echo begun; exec sleep 60")
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=10) == 143
+    assert process.wait(timeout=300) == 143
     process.communicate()
     assert container.process.poll() is None
 
@@ -180,7 +180,7 @@ def test_the_command_ends_with_its_container(start, options):
     assert process.stdout.readline() == "begun\n"
     container.stop()
     # A file system in user space may end first: what the command reads of its own program is lost then.
-    assert process.wait(timeout=10) in ([137, 128 + signal.SIGBUS] if container.engine.rootless else [137])
+    assert process.wait(timeout=300) in ([137, 128 + signal.SIGBUS] if container.engine.rootless else [137])
     process.communicate()
     assert not [line for _, _, line in system.processes() if "sleep 6544" in line]
 

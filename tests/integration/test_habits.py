@@ -35,7 +35,7 @@ def start_container(any_engine):
     yield start
     for name, process in started:
         any_engine.sarus("kill", "-9", name)
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_line(any_engine, names, line):
 def test_signals_of_kill(any_engine, names, start_container, option):
     process = start_container(f"habits{option.replace('=', '-')}".replace("--", "-"))
     assert any_engine.sarus("kill", option, f"habits{option.replace('=', '-')}".replace("--", "-")).returncode == 0
-    assert process.wait(timeout=30) == 137
+    assert process.wait(timeout=300) == 137
 
 
 def test_files_carry_their_metadata(any_engine, names, load_image, images, user):
@@ -136,7 +136,7 @@ def test_removing_an_image_in_use_says_so(any_engine, images, plain_busybox):
     assert result.stdout == "removed image load/library/in-use:1\nrunning containers keep it until they end: habits-in-use\n"
     assert any_engine.sarus("exec", "habits-in-use", "echo", "runs").stdout == "runs\n"
     any_engine.sarus("kill", "-9", "habits-in-use")
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
 
 
 def test_pull_tells_programs_what_it_stored(any_engine, registry, images, plain_busybox):

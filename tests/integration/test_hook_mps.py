@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import pytest
+from helpers import system
 
 from test_hooks import hooks, hooks_engine, image  # noqa: F401 (fixtures)
 
@@ -54,7 +55,7 @@ class Mps:
 
     def run(self, **more):
         process = self.start(**more)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=300)
         return subprocess.CompletedProcess([], process.returncode, output, errors)
 
     def control(self, command):
@@ -104,7 +105,7 @@ def test_hook_waits_until_the_server_has_registered(mps):
 def test_many_starts_at_once_start_one_server(mps):
     mps.behave(registers_after=0.2)
     processes = [mps.start(MPS_TIMEOUT="50") for _ in range(16)]
-    assert [process.communicate(timeout=60)[1] for process in processes] == [""] * 16
+    assert [process.communicate(timeout=300)[1] for process in processes] == [""] * 16
     assert [process.returncode for process in processes] == [0] * 16
     assert sum(call.startswith("start_server") for call in mps.calls()) == 1
 
@@ -112,8 +113,8 @@ def test_many_starts_at_once_start_one_server(mps):
 def test_dead_daemon_behind_an_old_socket_is_replaced(mps):
     mps.run()
     server = mps.servers()[0]
-    os.kill(mps.daemon(), signal.SIGKILL)
-    os.kill(server, signal.SIGKILL)
+    system.kill(mps.daemon())
+    system.kill(server)
     assert (mps.pipes / "control").exists()
     assert mps.run().returncode == 0
     assert mps.servers() not in ([], [server])
@@ -123,7 +124,7 @@ def test_daemon_inherits_no_descriptor(mps):
     reader, writer = os.pipe()
     process = mps.start(pass_fds=[writer])
     os.close(writer)
-    assert process.communicate(timeout=30)[1] == "" and mps.servers()
+    assert process.communicate(timeout=300)[1] == "" and mps.servers()
     assert os.read(reader, 1) == b""
     os.close(reader)
 

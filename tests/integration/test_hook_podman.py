@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 
@@ -64,7 +63,7 @@ def podman(request):
         # The process that keeps a rootless user's namespaces for the next call of Podman; there is none.
         for pid, uid, command in system.processes():
             if uid == user.uid and command.startswith("catatonit -P"):
-                os.kill(pid, 9)
+                system.kill(pid)
     subprocess.run(["chmod", "-R", "u+rwX", str(made.directory)], check=False)
     shutil.rmtree(made.directory, ignore_errors=True)
 
@@ -197,19 +196,19 @@ def test_the_ssh_daemon_ends_when_its_keeper_or_the_container_is_killed(ssh_podm
     mark = f"{port} seconds"  # in the command of the container's first process
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         container = executor.submit(ssh_podman.run, "/bin/sh", "-c", f": {mark}; sleep 20 & wait")
-        assert system.eventually(lambda: ssh.listens(port), timeout=30)
+        assert system.eventually(lambda: ssh.listens(port))
 
         def first_processes():
             return [pid for pid, _, command in system.processes() if command.startswith(f"/bin/sh -c : {mark}")]
 
-        first, = system.eventually(first_processes, timeout=30)
+        first, = system.eventually(first_processes)
         namespace = os.readlink(f"/proc/{first}/ns/pid")
         keeper, = [pid for pid in system.descendants(first) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "ssh-keeper\n"]
         assert os.readlink(f"/proc/{keeper}/ns/pid") == namespace
-        os.kill(keeper if victim == "ssh-keeper" else first, signal.SIGKILL)
-        assert system.eventually(lambda: not ssh.listens(port), timeout=2)
+        system.kill(keeper if victim == "ssh-keeper" else first)
+        assert system.eventually(lambda: not ssh.listens(port))
         if victim == "ssh-keeper":
-            os.kill(first, signal.SIGKILL)
+            system.kill(first)
         container.result(timeout=60)
 
 

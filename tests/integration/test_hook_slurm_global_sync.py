@@ -29,7 +29,7 @@ def is_tidy(hook):
 
 def test_tasks_wait_until_all_have_arrived(hook):
     early = [hook.start(rank, 4, node=rank // 2) for rank in range(3)]
-    assert eventually(lambda: arrivals(hook) == ["slurm-procid-0", "slurm-procid-1", "slurm-procid-2"], 20)
+    assert eventually(lambda: arrivals(hook) == ["slurm-procid-0", "slurm-procid-1", "slurm-procid-2"])
     assert all(task.poll() is None for task in early)
     assert results([*early, hook.start(3, 4, node=1)]) == [DONE] * 4
     assert is_tidy(hook)
@@ -43,7 +43,7 @@ def test_256_tasks_on_4_nodes(hook):
 
 def test_directories_are_the_users_alone(hook):
     task = hook.start(0, 2)
-    assert eventually(lambda: arrivals(hook), 20)
+    assert eventually(lambda: arrivals(hook))
     for path in (hook.steps, hook.steps / STEP, hook.steps / STEP / "departure"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     task.kill()
@@ -68,13 +68,13 @@ def test_missing_tasks_are_named_on_every_node(hook):
 def test_killed_task_does_not_count(hook, victim):
     """Its successor, in the same step, has to come first."""
     tasks = [hook.start(0, 3)]
-    assert eventually(lambda: arrivals(hook), 20)
+    assert eventually(lambda: arrivals(hook))
     tasks.append(hook.start(1, 3))
-    assert eventually(lambda: len(arrivals(hook)) == 2, 20)
+    assert eventually(lambda: len(arrivals(hook)) == 2)
     tasks[victim].send_signal(signal.SIGKILL)
-    assert eventually(lambda: arrivals(hook) == [f"slurm-procid-{1 - victim}"], 20)
+    assert eventually(lambda: arrivals(hook) == [f"slurm-procid-{1 - victim}"])
     tasks.append(hook.start(2, 3, node=1))
-    assert eventually(lambda: len(arrivals(hook)) == 2, 20)
+    assert eventually(lambda: len(arrivals(hook)) == 2)
     tasks[victim] = hook.start(victim, 3)
     assert results(tasks) == [DONE] * 3
     assert is_tidy(hook)
@@ -108,7 +108,7 @@ def test_what_killed_tasks_left_behind_is_no_error(hook):
 
 def test_requeued_job_does_not_count_tasks_of_its_first_run(hook):
     first = hook.start(1, 2, node=1)
-    assert eventually(lambda: arrivals(hook) == ["slurm-procid-1"], 20)
+    assert eventually(lambda: arrivals(hook) == ["slurm-procid-1"])
     first.kill()
     (status, message), = results([hook.start(0, 2, timeout=1, SLURM_RESTART_COUNT=1)])
     assert status == 1 and "rank 1" in message

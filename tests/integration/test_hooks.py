@@ -211,7 +211,7 @@ def test_a_signal_ends_the_start_while_a_hook_runs(hooks, image, stage, number, 
     engine = hooks.engine.start("run", image, "echo", "started", stdin=subprocess.DEVNULL)
     assert system.eventually(pid.exists)
     engine.send_signal(number)
-    out, err = engine.communicate(timeout=20)
+    out, err = engine.communicate(timeout=300)
     assert engine.returncode == 128 + number and "started" not in out, err
     assert not os.path.exists(f"/proc/{pid.read_text().strip()}")
     assert hooks.engine.sarus("ps").stdout.count("\n") == 1
@@ -413,10 +413,10 @@ def test_containers_are_listed_and_ended_beside_an_invalid_hook_file(hooks, imag
         hooks.add("10-x", "/bin/true", ["never"])
         assert hooks.engine.sarus("ps").stdout.splitlines()[1].startswith("beside ")
         assert hooks.engine.sarus("kill", "beside").returncode == 0
-        assert process.wait(timeout=30) == 129
+        assert process.wait(timeout=300) == 129
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 def test_hook_writes_to_the_users_terminal_through_the_engines_fifo(hooks, image):
@@ -552,7 +552,7 @@ def sleeping(hooks_engine, image):
     yield process
     if process.poll() is None:
         process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
 
 
 def test_ps_shows_the_table_of_runc(hooks_engine, sleeping):
@@ -605,12 +605,12 @@ def test_ps_without_containers_prints_the_titles(hooks_engine):
 def test_kill_sends_sighup_and_is_silent(hooks_engine, sleeping):
     result = hooks_engine.sarus("kill", "sleeper")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert sleeping.wait(timeout=30) == 129
+    assert sleeping.wait(timeout=300) == 129
 
 
 def test_kill_sends_the_chosen_signal(hooks_engine, sleeping):
     assert hooks_engine.sarus("kill", "--signal", "TERM", "sleeper").returncode == 0
-    assert sleeping.wait(timeout=30) == 143
+    assert sleeping.wait(timeout=300) == 143
 
 
 def test_containers_are_found_in_every_session(rootless_engine, load_image, plain_busybox):
@@ -622,10 +622,10 @@ def test_containers_are_found_in_every_session(rootless_engine, load_image, plai
     try:
         assert system.eventually(lambda: "elsewhere" in rootless_engine.sarus("ps").stdout)
         assert rootless_engine.sarus("kill", "--signal=TERM", "elsewhere", env={"XDG_RUNTIME_DIR": "/nonexistent"}).returncode == 0
-        assert process.wait(timeout=30) == 143
+        assert process.wait(timeout=300) == 143
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
         shutil.rmtree(session)
     assert "elsewhere" not in rootless_engine.sarus("ps").stdout
 
@@ -650,4 +650,4 @@ def test_containers_of_other_users_are_out_of_reach(engines, other_user, load_im
         assert "invalid" in stranger.sarus("kill", f"../{engine.user.uid}/private").stderr.lower()
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)

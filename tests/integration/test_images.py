@@ -494,7 +494,7 @@ def test_signal_during_a_pull_leaves_nothing(stuck, sarus, repository, private_r
     assert system.eventually(started.exists, 20)
     assert list(repository.glob("sarus-auth-*")) and rubbish(repository, temp_dir)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + number, errors
     assert rubbish(repository, temp_dir) == []
     assert stored_names(repository) == []
@@ -508,7 +508,7 @@ def test_next_command_removes_what_a_killed_pull_left(stuck, sarus, repository, 
     process.stdin.flush()
     assert system.eventually(started.exists, 20)
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=300)
     assert rubbish(repository, temp_dir)
     sarus("images")
     assert rubbish(repository, temp_dir) == []
@@ -542,7 +542,7 @@ def test_running_container_survives_the_removal_of_its_image(sarus, repository, 
     process = sarus.engine.start("run", "load/library/removed", "sh", "-c", "echo ready; read line; cat /variant")
     assert process.stdout.readline() == "ready\n"
     sarus("rmi", "load/library/removed")
-    output, errors = process.communicate("go\n", timeout=20)
+    output, errors = process.communicate("go\n", timeout=300)
     assert output == "removed", errors
 
 

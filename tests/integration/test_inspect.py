@@ -26,7 +26,7 @@ def running(engine, busybox):
     assert system.eventually(lambda: re.search(rf"^{name} .* running ", engine.sarus("ps").stdout, re.MULTILINE))
     yield name
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=300)
 
 
 def output(engine, *arguments):

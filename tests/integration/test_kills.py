@@ -62,7 +62,7 @@ def check_gone(engine):
 
 def finish(process):
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
 
 
 @pytest.mark.parametrize("options", [(), ("--pid=private",), ("--init", "--pid=private")])
@@ -75,19 +75,19 @@ def test_killed_starter(killed_engine, image, options):
 @pytest.mark.parametrize("options", [(), ("--pid=private",)])
 def test_killed_runtime(killed_engine, image, options):
     process, others = start(killed_engine, image, *options)
-    os.kill(others[killed_engine.runtime], signal.SIGKILL)
-    _, errors = process.communicate(timeout=20)
+    system.kill(others[killed_engine.runtime])
+    _, errors = process.communicate(timeout=300)
     assert process.returncode != 0 and f"{killed_engine.runtime} was killed by signal 9" in errors
     check_gone(killed_engine)
 
 
 def test_killed_janitor_costs_nothing_but_the_janitor(killed_engine, image):
     process, others = start(killed_engine, image)
-    os.kill(others["sarus-janitor"], signal.SIGKILL)
+    system.kill(others["sarus-janitor"])
     time.sleep(0.2)
     assert payload_runs(killed_engine) and process.poll() is None
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGTERM
     system.eventually(lambda: False, timeout=0.1)
     for pid, uid, command in system.processes():
@@ -99,8 +99,8 @@ def test_killed_janitor_costs_nothing_but_the_janitor(killed_engine, image):
 def test_killed_payload(killed_engine, image):
     process, others = start(killed_engine, image)
     payload = children(others[killed_engine.runtime])["sleep"]
-    os.kill(payload, signal.SIGKILL)
-    process.communicate(timeout=20)
+    system.kill(payload)
+    process.communicate(timeout=300)
     assert process.returncode == 137
     check_gone(killed_engine)
 
@@ -127,9 +127,8 @@ def test_processes_that_multiply_are_ended_with_the_main_process(killed_engine, 
 def test_containers_end_where_processes_of_root_are_hidden(engines, load_image, plain_busybox, runtime):
     engine = engines("setuid", runtime).variant(sandbox=("--hidepid",))
     image = load_image(engine, "busybox", plain_busybox)
-    begin = time.monotonic()
-    result = engine.run(image, "sh", "-c", BACKGROUND + "sleep 0.3; exit 3", check=False, timeout=20)
-    assert (result.returncode, result.stderr) == (3, "") and time.monotonic() - begin < 10
+    result = engine.run(image, "sh", "-c", BACKGROUND + "sleep 0.3; exit 3", check=False)
+    assert (result.returncode, result.stderr) == (3, "")
     check_gone(engine)
     process, _ = start(engine, image)
     finish(process)
@@ -142,8 +141,8 @@ def test_killed_with_processes_in_the_background(killed_engine, image, victim):
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     payload = system.eventually(lambda: [pid for pid, uid, command in system.processes() if command == "sleep 3334"])[0]
     runtime = children(process.pid)[killed_engine.runtime]
-    os.kill({"starter": process.pid, "runtime": runtime, "payload": payload}[victim], signal.SIGKILL)
-    process.communicate(timeout=20)
+    system.kill({"starter": process.pid, "runtime": runtime, "payload": payload}[victim])
+    process.communicate(timeout=300)
     assert process.returncode == {"starter": -signal.SIGKILL, "runtime": 1, "payload": 137}[victim]
     check_gone(killed_engine)
 
@@ -152,8 +151,8 @@ def test_killed_runtime_leaves_no_cgroup(killed_engine, image):
     name = f"killed-{os.getpid()}"
     process = killed_engine.start("run", "--name", name, image, "sh", "-c", "echo ready; exec sleep 3333")
     assert process.stdout.readline() == "ready\n", process.stderr.read()
-    os.kill(children(process.pid)[killed_engine.runtime], signal.SIGKILL)
-    process.communicate(timeout=20)
+    system.kill(children(process.pid)[killed_engine.runtime])
+    process.communicate(timeout=300)
     assert system.eventually(lambda: not any(path.name.endswith(name) for path in system.cgroups()))
 
 
@@ -173,7 +172,7 @@ def test_image_server_dies_with_its_container(killed_engine, image):
     server = image_server_of(others)
     assert (server is not None) == killed_engine.rootless
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     assert server is None or not any(pid == server for pid, _, _ in system.processes())
 
 
@@ -186,9 +185,9 @@ def test_signals_for_a_whole_job_leave_its_root_filesystem(killed_engine, image)
     server = image_server_of(children(process.pid))
     assert (server is not None) == killed_engine.rootless
     for number in numbers if server is not None else ():
-        os.kill(server, number)
+        system.kill(server, number)
         time.sleep(0.05)
-    assert process.communicate("\n", timeout=20) == ("/bin/sh\n", "")
+    assert process.communicate("\n", timeout=300) == ("/bin/sh\n", "")
     assert process.returncode == 0
 
 
@@ -198,10 +197,10 @@ def test_killed_image_server(killed_engine, image):
     if server is None:
         assert not killed_engine.rootless
     else:
-        os.kill(server, signal.SIGKILL)
+        system.kill(server)
         time.sleep(0.1)
     process.terminate()
-    said = process.communicate(timeout=20)[1]
+    said = process.communicate(timeout=300)[1]
     assert ("The process which provides the image (sarus-squashfs) was ended by SIGKILL: " in said) == (server is not None), said
     check_gone(killed_engine)
 
@@ -221,11 +220,11 @@ def kill_whole_job(engine, image, *options):
     victims = [process.pid, *others.values(), *children(others[engine.runtime]).values()]
     for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them gets a moment to react to the end of another
         for pid in sorted(victims, reverse=True):
-            os.kill(pid, number)
-    process.communicate(timeout=20)
+            system.kill(pid, number)
+    process.communicate(timeout=300)
     for pid, uid, command in system.processes():
         if command == "sleep 3333" and uid == engine.user.uid:
-            os.kill(pid, signal.SIGKILL)  # the job's other processes get the signal too
+            system.kill(pid)  # the job's other processes get the signal too
     check_gone(engine)
 
 
@@ -259,7 +258,7 @@ def test_containers_that_survive_their_starter_and_janitor_are_still_there(kille
     """One that ignores the SIGHUP which it gets then."""
     process = killed_engine.start("run", "--name=survivor", image, "sh", "-c", "trap '' HUP; echo ready; while :; do sleep 0.1; done")
     assert process.stdout.readline() == "ready\n", process.stderr.read()
-    os.kill(children(process.pid)["sarus-janitor"], signal.SIGKILL)
+    system.kill(children(process.pid)["sarus-janitor"])
     process.kill()
     process.wait()
     try:
@@ -269,17 +268,17 @@ def test_containers_that_survive_their_starter_and_janitor_are_still_there(kille
         assert "survivor" in killed_engine.sarus("ps").stdout
     finally:
         assert killed_engine.sarus("kill", "--signal=KILL", "survivor").returncode == 0
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     assert system.eventually(lambda: "survivor" not in killed_engine.sarus("ps").stdout)
 
 
 def test_killed_janitor_does_not_make_the_container_a_dead_one(killed_engine, image):
     process, others = start(killed_engine, image, "--name=kept")
-    os.kill(others["sarus-janitor"], signal.SIGKILL)
+    system.kill(others["sarus-janitor"])
     assert "kept" in killed_engine.sarus("ps").stdout
     assert killed_engine.sarus("exec", "kept", "true").returncode == 0
     assert killed_engine.sarus("kill", "--signal=TERM", "kept").returncode == 0
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGTERM
     assert "kept" not in killed_engine.sarus("ps").stdout
 
@@ -306,7 +305,7 @@ def end_all(processes):
         process.stdin.close()
         process.stdin = None
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     return collections.Counter(process.returncode for process in processes)
 
 
@@ -319,30 +318,26 @@ def private_memory(process):
 def test_128_starts_share_one_loop_device(setuid_engine, load_image, plain_busybox, home_base):
     image = load_image(setuid_engine, "busybox", plain_busybox)
     assert own_loop_devices(home_base) == []
-    begin = time.monotonic()
     processes = start_many(setuid_engine, image, 128)
     await_ready(processes)
-    elapsed = time.monotonic() - begin
     devices = own_loop_devices(home_base)
     memory = max(map(private_memory, processes))
     assert end_all(processes) == {1: 128}, "read fails at the end of its input"
     assert len(devices) == 1
-    assert elapsed < 60 and memory < 1 << 20, f"{elapsed:.1f} s, {memory} bytes"  # far above what they need, also on a busy machine
+    assert memory < 1 << 20
     assert system.eventually(lambda: not own_loop_devices(home_base))
 
 
 def test_128_rootless_starts_share_one_server(rootless_engine, load_image, plain_busybox):
     engine = rootless_engine.variant(sandbox=("--fuse",))
     image = load_image(engine, "busybox", plain_busybox)
-    begin = time.monotonic()
     processes = start_many(engine, image, 128)
     await_ready(processes)
-    elapsed = time.monotonic() - begin
     servers = [server for server in (image_server_of(children(process.pid)) for process in processes) if server is not None]
     memory = max(map(private_memory, processes))
     assert end_all(processes) == {1: 128}, "read fails at the end of its input"
     assert len(servers) == 1
-    assert elapsed < 60 and memory < 1 << 20, f"{elapsed:.1f} s, {memory} bytes"
+    assert memory < 1 << 20
     assert system.eventually(lambda: not {pid for pid, _, _ in system.processes()} & set(servers))
 
 
@@ -362,7 +357,7 @@ def steps_of(engine, image, directory):
     """[(call, number)] of the steps of one start: what the process makes of them that `sarus` becomes."""
     file = directory / "trace"
     process = traced(engine, image, ["--trace", ",".join(STEPS), "--output", str(file)])
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     found, steps = collections.Counter(), []
     for line in file.read_text().splitlines():
@@ -391,7 +386,7 @@ def stepped(killed_engine, load_image, plain_busybox, home_base, tmp_path):
 def check_starts(engine, image, count, step):
     others = [engine.start("run", image, "true") for _ in range(count)]
     for other in others:
-        _, errors = other.communicate(timeout=60)
+        _, errors = other.communicate(timeout=300)
         assert other.returncode == 0, f"{step}: {errors}"
 
 
@@ -401,11 +396,11 @@ def test_starter_killed_at_each_step(stepped, home_base):
     for call, number in steps:
         first = interrupt(engine, image, call, number, "SIGKILL")
         check_starts(engine, image, 2, (call, number))
-        first.communicate(timeout=60)
+        first.communicate(timeout=300)
         if first.returncode == 0:
             assert system.eventually(lambda: not own_loop_devices(home_base))
             first = interrupt(engine, image, call, number, "SIGKILL")
-            first.communicate(timeout=60)
+            first.communicate(timeout=300)
             check_starts(engine, image, 1, (call, number))
         assert first.returncode != 0, f"{call} {number} was not reached"
     check_starts(engine, image, 1, "a start after the last one that was killed")  # which removes its record
@@ -434,8 +429,8 @@ def test_starter_stopped_at_each_step_keeps_nobody_else_from_starting(stepped, h
             check_starts(engine, image, 2, (call, number))
         finally:
             for child in children(tracer.pid).values():
-                os.kill(child, signal.SIGCONT)
-            _, errors = tracer.communicate(timeout=60)
+                system.kill(child, signal.SIGCONT)
+            _, errors = tracer.communicate(timeout=300)
         assert tracer.returncode == 0, f"{call} {number}: {errors}"
         assert system.eventually(lambda: not own_loop_devices(home_base))
 
@@ -450,8 +445,8 @@ def test_128_starts_while_the_first_starter_is_stopped_with_the_lock(setuid_engi
         assert end_all(processes) == {1: 128}
     finally:
         for child in children(first.pid).values():
-            os.kill(child, signal.SIGCONT)
-    _, errors = first.communicate(timeout=60)
+            system.kill(child, signal.SIGCONT)
+    _, errors = first.communicate(timeout=300)
     assert first.returncode == 0, errors
 
 
@@ -464,6 +459,6 @@ def test_nothing_of_the_user_stays_in_run_after_the_last_container(engines, load
     processes = [subprocess.Popen(loop, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                   text=True, **identity) for _ in range(4)]
     for process in processes:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=300)
         assert (process.returncode, errors) == (0, "")
     assert not pathlib.Path(f"/run/sarus/{engine.user.uid}").exists()

@@ -86,7 +86,7 @@ def sleeping(engine, image):
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 def test_ps_and_kill(hooks_engine, image):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import time
 
 import pytest
 from helpers import system
@@ -41,7 +40,7 @@ class Steps:
         return [line for node in ("node1", "node2") for line in self.cluster.run(node, "ps", "-o", "args=", "-u", str(self.user.uid)).stdout.splitlines()]
 
     def assert_nothing_is_left(self):
-        assert system.eventually(lambda: not self.left(), timeout=15), self.left()
+        assert system.eventually(lambda: not self.left()), self.left()
         containers = self.srun("-N2", "-n2", text=f"{PROGRAM} ps -aq")
         assert containers == []
 
@@ -73,7 +72,7 @@ def test_two_steps_at_once_have_two_containers(steps):
     step = f"{PROGRAM} shared-run {OPTIONS} localhost/busybox sh -c 'sleep 1; readlink /proc/self/ns/mnt'"
     running = [steps.cluster.start("login", "srun", *steps.arguments(("-N1", "-w", "node1", "-n2", "--overcommit"), f"exec {step}"), user=steps.user, cwd="/")
                for _ in range(2)]
-    found = [set(process.communicate(timeout=60)[0].split()) for process in running]
+    found = [set(process.communicate(timeout=300)[0].split()) for process in running]
     assert [len(names) for names in found] == [1, 1] and found[0] != found[1]
     steps.assert_nothing_is_left()
 
@@ -82,13 +81,12 @@ def test_two_steps_at_once_have_two_containers(steps):
 def test_a_cancelled_step_leaves_no_container(steps, signal):
     mark = f"/tmp/started-{signal}"
     process = steps.cluster.start("login", "srun", *steps.arguments(
-        ("-N2", "-n4", "--overcommit"), f"exec {PROGRAM} shared-run {OPTIONS} -v /tmp:/host localhost/busybox sh -c ': >/host/started-{signal}; exec sleep 60'"),
+        ("-N2", "-n4", "--overcommit"), f"exec {PROGRAM} shared-run {OPTIONS} -v /tmp:/host localhost/busybox sh -c ': >/host/started-{signal}; exec sleep 1000'"),
         user=steps.user, cwd="/")
-    assert system.eventually(lambda: all(steps.cluster.run(node, "test", "-e", mark).returncode == 0 for node in ("node1", "node2")), timeout=30)
-    begin = time.monotonic()
+    assert system.eventually(lambda: all(steps.cluster.run(node, "test", "-e", mark).returncode == 0 for node in ("node1", "node2")))
     steps.cluster.run("login", "scancel", f"--signal={signal}", f"--user={steps.user.name}", check=True)
-    process.communicate(timeout=30)
-    assert process.returncode != 0 and time.monotonic() - begin < 30
+    process.communicate(timeout=300)
+    assert process.returncode != 0
     steps.assert_nothing_is_left()
 
 

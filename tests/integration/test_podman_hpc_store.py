@@ -121,7 +121,7 @@ def store(podman_hpc):  # noqa: F811
     yield Store(podman_hpc, podman_hpc.directory / "squash")
     for pid, _, command in system.processes():
         if str(podman_hpc.directory) in command and "fuse" in command:
-            os.kill(pid, 9)
+            system.kill(pid)
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_killed_migrations_are_never_visible(fresh, many):
             process.terminate()  # the processes that it has started end, too
         process.wait()
         mine = str(fresh.podman_hpc.directory)
-        assert system.eventually(lambda: not [command for _, _, command in system.processes() if mine in command], timeout=10)
+        assert system.eventually(lambda: not [command for _, _, command in system.processes() if mine in command])
         if (fresh.directory / "overlay-images/images.json").exists():
             fresh.check()
     for image in many[:6]:
@@ -356,7 +356,7 @@ def test_the_mount_program_of_the_reference(fresh, registry):
     link, = (path for path in (fresh.directory / "overlay/l").iterdir() if path.with_name(f"{path.name}.squash").exists())
     assert pathlib.Path(f"{program}.log").read_text() == f"{link}\n" * 2
     used = f"squashfuse {fresh.directory}"
-    assert system.eventually(lambda: not any(command.startswith(used) for _, _, command in system.processes()), timeout=20)
+    assert system.eventually(lambda: not any(command.startswith(used) for _, _, command in system.processes()))
     fresh.check()
 
 

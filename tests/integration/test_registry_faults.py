@@ -97,7 +97,7 @@ def test_a_registry_that_is_overloaded_once_is_asked_again(any_engine, faulty):
 
 def test_of_simultaneous_pulls_one_does_the_work_and_all_succeed(any_engine, faulty, user):
     processes = [any_engine.start("pull", faulty.reference) for _ in range(8)]
-    results = [process.communicate(timeout=120) for process in processes]
+    results = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * 8, [errors for _, errors in results]
     outputs = [output for output, _ in results]
     assert sum("> making squashfs image" in output for output in outputs) == 1
@@ -111,7 +111,7 @@ def test_images_with_a_layer_in_common_are_pulled_at_once(any_engine, related, u
     one, other = related
     assert one.blob == other.blob
     processes = [any_engine.start("pull", server.reference) for server in related * 4]
-    results = [process.communicate(timeout=120) for process in processes]
+    results = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * 8, [errors for _, errors in results]
     assert sum("> making squashfs image" in output for output, _ in results) == 2
     assert [any_engine.output(server.reference, "cat", "/variant") for server in related] == ["one", "other"]
@@ -126,7 +126,7 @@ def test_a_killed_pull_does_not_keep_others_from_pulling(any_engine, faulty):
     assert any("waiting for another process" in line for line in iter(second.stdout.readline, ""))
     first.kill()
     faulty.fault = None
-    _, errors = second.communicate(timeout=60)
+    _, errors = second.communicate(timeout=300)
     first.communicate()
     faulty.release()
     assert second.returncode == 0, errors
@@ -170,7 +170,7 @@ def test_signal_ends_a_pull_whose_credential_helper_ignores_it(any_engine, fault
         process = any_engine.start("pull", faulty.reference, env={"PATH": f"{helper.parent}:{system.PATH}"})
         assert system.eventually(helpers, 60)
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         assert process.returncode == 128 + number
         assert system.eventually(lambda: not helpers())
     finally:
@@ -265,7 +265,7 @@ def test_a_stall_that_ends_is_survived(impatient, faulty, user):
     process = impatient.start("pull", faulty.reference)
     assert "has sent nothing for" in process.stderr.readline()
     faulty.release()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert impatient.output(faulty.reference, "cat", "/variant") == "faulty"
 
@@ -279,7 +279,7 @@ def test_a_stopped_pull_does_not_count_the_time(impatient, faulty):
     assert not system.eventually(lambda: process.poll() is not None, 3)
     process.send_signal(signal.SIGCONT)
     faulty.release()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
 
 
@@ -288,7 +288,7 @@ def test_a_long_download_tells_in_a_log_how_far_it_is(any_engine, faulty):
     process = any_engine.start("pull", faulty.reference)
     assert re.fullmatch(r"Downloading layers: \d\.\d\dMB of \d\.\d\dMB, \d+\.\d\dKB/s, \d+ s left\n", process.stderr.readline())
     faulty.release()
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 0 and "Downloading" not in output, errors
 
 

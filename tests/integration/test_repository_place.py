@@ -217,7 +217,7 @@ def test_a_filesystem_that_never_answers_stops_only_the_users_own_commands(setui
         assert finding["status"] == "error" and finding["message"].startswith("no answer within ")
         assert waiting.poll() is None and pathlib.Path(f"/proc/{waiting.pid}/exe").resolve().name == "sarus"  # not the starter
         waiting.kill()
-        waiting.communicate(timeout=20)
+        waiting.communicate(timeout=300)
 
 
 # An older repository in the usual place

@@ -31,7 +31,7 @@ def test_image_is_mounted_by_the_kernel_or_through_fuse(both):
         assert process.stdout.readline() == "ready\n", process.stderr.read()
         with open(f"/proc/{process.pid}/mountinfo") as mounts:
             types = [line.split(" - ")[1].split()[0] for line in mounts if line.split()[4].endswith("/rootfs-lower")]
-        process.communicate("\n", timeout=20)
+        process.communicate("\n", timeout=300)
         assert types == [expected]
 
 
@@ -58,7 +58,7 @@ def test_bundle_and_state_lie_where_the_user_cannot_write(both):
         process = engine.start("run", "--name", f"state-{engine.mode}", image, "sh", "-c", "echo ready; read line")
         assert process.stdout.readline() == "ready\n", process.stderr.read()
         row = engine.sarus("ps").stdout.splitlines()[1].split()
-        process.communicate("\n", timeout=20)
+        process.communicate("\n", timeout=300)
         bundle = next(word for word in row if word.startswith("/"))
         assert os.stat(bundle).st_uid == owner
 
@@ -162,7 +162,7 @@ def test_without_fuse_an_image_is_unpacked_once_and_freed_by_prune(without_fuse,
     process = engine.start("run", image, "sh", "-c", "echo ready; read line; cat /etc/which")
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     engine.sarus("prune")
-    assert process.communicate("go on\n", timeout=20)[0] == name, "a copy in use is kept"
+    assert process.communicate("go on\n", timeout=300)[0] == name, "a copy in use is kept"
     pruned = engine.sarus("prune")
     assert pruned.returncode == 0 and "unpacked" in pruned.stdout, pruned.stderr
     assert list(cache.iterdir()) == []

@@ -577,7 +577,7 @@ def test_signals_reach_the_command(engine, busybox, number, options):
     process = engine.start("run", *options, busybox, "sh", "-c", script)
     wait_for_line(process, "ready")
     process.send_signal(number)
-    output, _ = process.communicate(timeout=10)
+    output, _ = process.communicate(timeout=300)
     assert output == "caught\n" and process.returncode == 5
 
 
@@ -785,7 +785,7 @@ def test_containers_of_one_image_share_one_loop_device(setuid_engine, load_image
 def test_many_containers_start_at_once(user_engine, load_image, plain_busybox):
     image = load_image(user_engine, "busybox", plain_busybox)
     processes = [user_engine.start("run", image, "echo", str(number)) for number in range(24)]
-    results = [process.communicate(timeout=120) + (process.returncode,) for process in processes]
+    results = [process.communicate(timeout=300) + (process.returncode,) for process in processes]
     assert [(output.strip(), status) for output, _, status in results] == [(str(number), 0) for number in range(24)], results
 
 
@@ -795,7 +795,7 @@ def test_image_replaced_while_a_container_runs(user_engine, images, plain_busybo
     wait_for_line(process, "ready")
     newer = images.busybox(extra=lambda layer: layer.file("etc/newer", "yes"))
     user_engine.load(images.archive(newer, "replaced"), "replaced")
-    output, errors = process.communicate("go on\n", timeout=30)
+    output, errors = process.communicate("go on\n", timeout=300)
     assert "Sarus demo image" in output, errors
     assert user_engine.output(image, "cat", "/etc/newer") == "yes"
 

@@ -80,11 +80,11 @@ class Container:
 
     def kill(self):
         self.process.kill()
-        return self.process.communicate(timeout=20)[1]
+        return self.process.communicate(timeout=300)[1]
 
     def end(self):
         """What it has printed as errors."""
-        return self.process.communicate(timeout=30)[1]
+        return self.process.communicate(timeout=300)[1]
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_killed_at_once_nothing_remains(shared_engine, start):
     for container in containers:
         container.process.kill()
     for container in containers:
-        container.process.communicate(timeout=20)
+        container.process.communicate(timeout=300)
     check_gone(shared_engine)
 
 
@@ -166,13 +166,13 @@ def test_a_killed_server_is_reported_to_all_and_used_by_nobody_else(shared_engin
     first, second = start(), start()
     assert first.do("true") == second.do("true") == (0, "")
     server, = servers(shared_engine)
-    os.kill(server, signal.SIGKILL)
+    system.kill(server)
     assert system.eventually(lambda: not servers(shared_engine))
     assert not first.reads(3) and not second.reads(4)
     third = start()
     assert third.reads(5) and third.lower()[0] != second.lower()[0]
     for container in (first, second):  # they learn it at once
-        assert LOST in container.process.stderr.readline()
+        assert any(LOST in line for line in container.process.stderr)  # beside what the programs in it say
         container.end()
     assert third.end() == ""
 
@@ -180,24 +180,24 @@ def test_a_killed_server_is_reported_to_all_and_used_by_nobody_else(shared_engin
 def test_a_stopped_server_is_not_used(shared_engine, start):
     first = start()
     server, = servers(shared_engine)
-    os.kill(server, signal.SIGSTOP)
+    system.kill(server, signal.SIGSTOP)
     try:
         second, third = start(), start()
         assert second.reads(1) and third.reads(1) and second.lower()[0] == third.lower()[0] != first.lower()[0]
     finally:
-        os.kill(server, signal.SIGCONT)
+        system.kill(server, signal.SIGCONT)
     assert first.reads(1)
 
 
 def test_a_stopped_starter_keeps_nobody_waiting(shared_engine, start):
     first = start()
-    os.kill(first.process.pid, signal.SIGSTOP)
+    system.kill(first.process.pid, signal.SIGSTOP)
     try:
         second = start()
         assert second.reads(1) and second.lower()[0] == first.lower()[0]
         assert second.end() == ""
     finally:
-        os.kill(first.process.pid, signal.SIGCONT)
+        system.kill(first.process.pid, signal.SIGCONT)
     assert first.reads(2) and first.end() == ""
 
 
@@ -290,10 +290,10 @@ def test_random_kills_leave_nothing(shared_engine, start, image):
             victim = dice.choice(running)
             choices = [victim.pid, *system.descendants(victim.pid), *(servers(shared_engine) if dice.random() < 0.2 else [])]
             with contextlib.suppress(ProcessLookupError):
-                os.kill(dice.choice(choices), signal.SIGKILL)
+                system.kill(dice.choice(choices))
         while len(running) >= at_once or (number == total - 1 and running):
             process = running.pop(0)
-            results.append((process.communicate(timeout=60)[0], process.returncode))
+            results.append((process.communicate(timeout=300)[0], process.returncode))
     assert len(results) == total and ("300000\n", 0) in results
     shared_engine.sarus("ps")  # removes the records of containers whose janitor was killed
     check_gone(shared_engine)

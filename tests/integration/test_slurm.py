@@ -94,18 +94,17 @@ def test_directories_of_the_step_are_in_the_container_unless_the_site_refuses(cl
 def test_a_controller_that_does_not_answer_keeps_nobody_from_starting(pmix_engine, pmix_image, workspace):
     silent = workspace / "silent"
     silent.mkdir()
-    (silent / "scontrol").write_text("#!/bin/sh\nexec sleep 60\n")
+    (silent / "scontrol").write_text(f"#!/bin/sh\n: > {silent}/asked\nexec sleep 1000\n")
+    pmix_engine.user.own(silent)
     (silent / "scontrol").chmod(0o755)
     environment = {"SLURM_MPI_TYPE": "pmix", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "PMIX_SERVER_TMPDIR": "/nonexistent",
                    "PATH": f"{silent}:{system.PATH}"}
-    begin = time.monotonic()
     result = pmix_engine.run(pmix_image, "echo", "started", env=environment)
     assert (result.stdout, result.stderr) == ("started\n", "")
-    assert time.monotonic() - begin < 20
+    (silent / "asked").unlink()
     environment["SLURM_MPI_TYPE"] = "pmi2"
-    begin = time.monotonic()
     pmix_engine.run(pmix_image, "echo", "started", env=environment)
-    assert time.monotonic() - begin < 4, "the controller was asked without need"
+    assert not (silent / "asked").exists(), "the controller was asked without need"
 
 
 class Step:
@@ -131,7 +130,7 @@ class Step:
     def end(self):
         if self.process.poll() is None:
             self.cluster.call("scancel", "--signal=KILL", f"--name={self.name}")
-        return self.process.communicate(timeout=30)
+        return self.process.communicate(timeout=300)
 
 
 @pytest.fixture
@@ -156,7 +155,7 @@ def test_signals_of_scancel_reach_the_command(start_step, name):
     started.wait_for("ready")
     started.signal(name)
     started.wait_for("caught")
-    assert started.process.wait(timeout=30) == 7
+    assert started.process.wait(timeout=300) == 7
 
 
 def states_of(uid, text):
@@ -181,14 +180,14 @@ def test_step_is_suspended_and_resumed(start_step, step_engine):
     started.signal("CONT")
     assert system.eventually(lambda: set(states_of(uid, command)) & {"S", "R", "D"})
     started.signal("TERM")
-    assert started.process.wait(timeout=30) == 143
+    assert started.process.wait(timeout=300) == 143
 
 
 def test_cancelled_step_leaves_nothing(start_step, cluster, step_engine):
     started = start_step(f"trap '' TERM; sleep 1234 & {LOOP}")
     started.wait_for("ready")
     assert cluster.call("scancel", f"--name={started.name}").returncode == 0
-    started.process.communicate(timeout=60)
+    started.process.communicate(timeout=300)
     assert system.eventually(lambda: not [command for _, _, command in system.processes() if command == "sleep 1234"])
     # All of the step was killed at once: what is left of the container goes with the next command of the user that looks.
     assert system.eventually(lambda: len(step_engine.sarus("ps").stdout.splitlines()) == 1)

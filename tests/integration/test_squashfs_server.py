@@ -119,7 +119,7 @@ class Mount:
 
     def __exit__(self, *_):
         subprocess.run(["umount", "-l", self.place], stderr=subprocess.DEVNULL)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=300)
         self.errors = self.process.stderr.read()
         self.process.stderr.close()
 
@@ -207,7 +207,7 @@ for _ in range(300):
 """
     with Mount(server, make_image(tree, tmp_path / "image"), tmp_path / "fuse", "-o", "cache=1,metadata_cache=1") as mount:
         readers = [subprocess.Popen(["python3", "-c", script, mount.place, tree, str(seed)]) for seed in range(6)]
-        assert [reader.wait(timeout=60) for reader in readers] == [0] * 6
+        assert [reader.wait(timeout=300) for reader in readers] == [0] * 6
     assert mount.errors == ""
 
 
@@ -223,7 +223,7 @@ def test_serves_a_descriptor_in_the_background_of_nobody(server, tree, tmp_path)
     os.close(device)
     assert (place / "hard").read_bytes() == b"hello"
     subprocess.run(["umount", place], check=True)
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=300) == 0
 
 
 def test_background_and_signal(server, tree, tmp_path):
@@ -232,7 +232,7 @@ def test_background_and_signal(server, tree, tmp_path):
     subprocess.run([server, make_image(tree, tmp_path / "image"), place], check=True, timeout=20)
     assert (place / "hard").read_bytes() == b"hello"
     pid = next(pid for pid, _, command in system.processes() if str(place) in command)
-    os.kill(pid, signal.SIGTERM)
+    system.kill(pid, signal.SIGTERM)
     assert system.eventually(lambda: not os.path.ismount(place))
     assert system.eventually(lambda: not any(str(place) in command for _, _, command in system.processes()))
 
@@ -256,7 +256,7 @@ def test_idle_server_gives_its_caches_back(server, tree, tmp_path):
         for path in (tree / "dir").iterdir():
             assert (mount.place / "dir" / path.name).read_bytes() == path.read_bytes()
         full = resident(mount.process)
-        assert system.eventually(lambda: resident(mount.process) < full - 512, 30)
+        assert system.eventually(lambda: resident(mount.process) < full - 512)
         assert len({(mount.place / "many" / name).read_bytes() for name in os.listdir(tree / "many")}) == 3000
 
 
@@ -279,7 +279,7 @@ def test_listings_bring_attributes_if_they_are_wanted(server, tmp_path):
 def test_killed_server_leaves_errors_but_no_hang(server, tree, tmp_path):
     with Mount(server, make_image(tree, tmp_path / "image"), tmp_path / "fuse") as mount:
         mount.process.kill()
-        mount.process.wait(timeout=20)
+        mount.process.wait(timeout=300)
         with pytest.raises(OSError) as error:
             (mount.place / "dir/random").read_bytes()
         assert error.value.errno in (errno.ENOTCONN, errno.ECONNABORTED)
@@ -329,5 +329,5 @@ def test_damaged_images(server, tree, tmp_path):
                 assert int(status.split("VmHWM:")[1].split()[0]) < 64 * 1024
             assert mount.process.returncode == 0 and mount.errors.count("\n") <= 20, mount.errors
         else:
-            assert mount.process.wait(timeout=20) == 1 and mount.process.stderr.read()
+            assert mount.process.wait(timeout=300) == 1 and mount.process.stderr.read()
             mount.process.stderr.close()

@@ -107,4 +107,4 @@ def test_a_killed_slurmstepd_leaves_no_daemon(workspace, home_base, engine, imag
         assert not other.run("node1", "pgrep", "dropbear").stdout.strip()
     finally:
         other.stop()
-        job.communicate(timeout=60)
+        job.communicate(timeout=300)

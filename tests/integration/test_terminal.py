@@ -38,7 +38,7 @@ def begin(request, engine, busybox, terminal):
     assert container.stdout.readline() == "ready\n"
     yield lambda *command, **keywords: terminal("exec", name, *command, **keywords)
     container.kill()
-    container.communicate(timeout=15)
+    container.communicate(timeout=300)
 
 
 @pytest.mark.parametrize("streams", STREAMS)
@@ -91,7 +91,7 @@ def test_container_whose_terminal_vanishes_is_ended(engine, busybox, command, nu
     session = Terminal([*leader, *argv], identity, env=engine.user.environment(), cwd=engine.user.home)
     session.expect("ready")
     os.close(session.master)
-    assert session.process.wait(timeout=20) == 128 + number
+    assert session.process.wait(timeout=300) == 128 + number
 
 
 @pytest.mark.parametrize("source", ["file", "pipe"])
@@ -130,7 +130,7 @@ def test_the_size_of_the_terminal_is_the_users_at_the_start_and_after_each_chang
     assert session.wait() == 128 + signal.SIGINT
     if place == "exec":
         container.kill()
-        container.communicate(timeout=15)
+        container.communicate(timeout=300)
 
 
 @pytest.mark.parametrize("output", ["> output", "> output 2> /dev/null"], ids=["stdout", "both"])

@@ -36,7 +36,7 @@ def test_containers_survive_the_switch_to_another_version(versions, setuid_engin
     assert engine.output(image, "echo", "new") == "new"
     assert "before-the-switch" in engine.sarus("ps").stdout
     assert engine.sarus("exec", "before-the-switch", "echo", "reached").stdout == "reached\n"
-    out, _ = old.communicate("goodbye\n", timeout=60)
+    out, _ = old.communicate("goodbye\n", timeout=300)
     assert (out, old.returncode) == ("goodbye\n", 0)
 
 

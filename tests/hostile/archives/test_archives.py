@@ -18,7 +18,7 @@ def run(directory, *arguments):
     """Exit status and both outputs of the builder, which does not run for ever."""
     process = subprocess.Popen([BUILDER, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=directory,
                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (60, 60)))
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=300)
     return process.returncode, out, errors
 
 

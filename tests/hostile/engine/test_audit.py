@@ -4,7 +4,6 @@ import contextlib
 import os
 import pathlib
 import re
-import signal
 import socket
 import struct
 import subprocess
@@ -89,7 +88,7 @@ def test_commands_in_a_container_are_recorded_too(engine, image, syslog):
     syslog.records(1)
     system.eventually(lambda: engine.sarus("exec", "inside", "true").returncode == 0)
     engine.sarus("kill", "-9", "inside")
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
     records = []
     while not records or (records[-1]["event"], records[-1]["verb"]) != ("end", "run"):
         records += [record for record in syslog.records(1) if record["event"] != "refused"]
@@ -165,10 +164,10 @@ def test_the_end_is_recorded_if_the_starter_is_killed(engine, image, syslog):
     process = engine.start("run", "--name=killed", image, "sleep", "600")
     syslog.records(1)
     system.eventually(lambda: pathlib.Path(f"/proc/{process.pid}/status").read_text().split("Uid:")[1].split()[0] == str(engine.user.uid))
-    os.kill(process.pid, signal.SIGKILL)
+    system.kill(process.pid)
     end, = syslog.records(1)
     assert (end["event"], end["status"], end["container"]) == ("end", "unknown", "killed")
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
 
 
 def test_the_kernel_does_not_end_the_process_first_that_writes_the_end(engine, image, syslog):
@@ -178,7 +177,7 @@ def test_the_kernel_does_not_end_the_process_first_that_writes_the_end(engine, i
     janitor, = (child for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
                 if pathlib.Path(f"/proc/{child}/comm").read_text() == "sarus-janitor\n")
     assert pathlib.Path(f"/proc/{janitor}/oom_score_adj").read_text() == "0\n"
-    process.communicate("", timeout=30)
+    process.communicate("", timeout=300)
 
 
 def test_a_full_queue_neither_stops_a_start_nor_hides_that_a_record_is_missing(engine, image, syslog):
@@ -194,7 +193,7 @@ def test_a_full_queue_neither_stops_a_start_nor_hides_that_a_record_is_missing(e
     with contextlib.suppress(BlockingIOError):
         while syslog.socket.recv(65536):
             pass
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
     end, = syslog.records(1)
     assert (end["event"], end["status"], end["lost"]) == ("end", "0", "1")
     flood.close()

@@ -26,7 +26,7 @@ def containers(setuid_engine, load_image, plain_busybox, other_user):
     yield start
     for engine, name, process in started:
         engine.sarus("kill", "-9", name)
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 def test_root_lists_inspects_and_kills_what_others_run(setuid_engine, root, containers):
@@ -37,7 +37,7 @@ def test_root_lists_inspects_and_kills_what_others_run(setuid_engine, root, cont
     assert "node-wide" not in admin.sarus("ps").stdout
     assert f"Owner:          {setuid_engine.user.name}" in admin.sarus("inspect", "node-wide").stdout
     assert admin.sarus("kill", "-9", "node-wide").returncode == 0
-    assert process.wait(timeout=30) == 137
+    assert process.wait(timeout=300) == 137
 
 
 def test_a_directory_that_cannot_be_listed_hides_no_others(setuid_engine, root, containers):

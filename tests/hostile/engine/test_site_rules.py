@@ -316,7 +316,7 @@ def sleeping(engine, image, name):
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     yield
     engine.sarus("kill", "-9", name)
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
 
 
 def test_no_command_enters_a_container_where_the_site_forbids_it(engine, stored):
@@ -349,7 +349,7 @@ def test_containers_that_start_at_once_are_limited_too(engine, stored):
     rules(engine, containerLimits={"perUser": 2})
     processes = [engine.start("run", stored[1], "sh", "-c", "echo ready; read line") for _ in range(6)]
     outcomes = [process.stdout.readline() for process in processes]
-    results = [process.communicate("\n", timeout=30) for process in processes]
+    results = [process.communicate("\n", timeout=300) for process in processes]
     assert outcomes.count("ready\n") <= 2
     assert all(ASK in error for line, (_, error) in zip(outcomes, results) if not line), results
 

@@ -246,7 +246,7 @@ def test_nothing_is_printed_by_root(engines, load_image, plain_busybox, argument
     process = engine.start(*(image if word == "IMAGE" else word for word in arguments), stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
     theirs.close()
     found = writers(ours)
-    process.wait(timeout=30)
+    process.wait(timeout=300)
     assert found and {uid for uid, _ in found} == {engine.user.uid}, sorted(found)
 
 

@@ -207,9 +207,9 @@ def test_nobody_is_let_in_before_the_command_starts(ssh_engine, busybox, client,
     container = engine.start("run", "--ssh", *annotations, busybox, "sh", "-c", "echo started; read line")
     login = None
     try:
-        assert system.eventually((folder / "held").exists, 60), container.poll()
+        assert system.eventually((folder / "held").exists), container.poll()
         login = client.start(port, f"{engine.user.name}@127.0.0.1", "echo inside")
-        assert system.eventually(lambda: is_connected(port), 60)
+        assert system.eventually(lambda: is_connected(port))
         assert not [command for _, _, command in system.processes() if command.startswith("dropbear ") and f"-p {port}" in command]
         if not engine.rootless:
             inside = [pid for pid in system.descendants(container.pid) if os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")]
@@ -217,7 +217,7 @@ def test_nobody_is_let_in_before_the_command_starts(ssh_engine, busybox, client,
             assert inside and listed.stdout == "", listed.stdout
         (folder / "go").touch()
         assert container.stdout.readline() == "started\n", container.communicate()
-        assert login.communicate(timeout=60) == ("inside\n", "")
+        assert login.communicate(timeout=300) == ("inside\n", "")
     finally:
         (folder / "go").touch()
         container.kill()
@@ -308,9 +308,9 @@ def test_another_user_is_not_let_in(ssh_engine, busybox, client, other_user, wor
     with ssh.container(ssh_engine, busybox, client) as (port, _):
         for name in (ssh_engine.user.name, other_user.name, "root"):
             process = stranger.start(port, f"{name}@127.0.0.1", "id")
-            assert process.communicate(timeout=30)[0] == "" and process.returncode == 255
+            assert process.communicate(timeout=300)[0] == "" and process.returncode == 255
         process = client.start(port, "-oPreferredAuthentications=password,keyboard-interactive", f"{client.user.name}@127.0.0.1", "id")
-        assert process.communicate(timeout=30)[0] == "" and process.returncode == 255
+        assert process.communicate(timeout=300)[0] == "" and process.returncode == 255
 
 
 def test_sessions_have_no_more_rights_than_the_container(ssh_engine, busybox, client):

@@ -136,7 +136,7 @@ def test_other_user_on_the_address_of_the_node_changes_nothing(hook):
         assert squatter.stdout.readline() == "ready\n"
         first = hook.start(0, 3)
         second = hook.start(1, 3)
-        assert eventually(lambda: (hook.steps / STEP / "arrival/slurm-procid-1").exists(), 20)
+        assert eventually(lambda: (hook.steps / STEP / "arrival/slurm-procid-1").exists())
         assert first.poll() is None and second.poll() is None
         assert results([first, second, hook.start(2, 3, node=1)]) == [(0, "")] * 3
         squatter.kill()
@@ -160,7 +160,7 @@ def test_other_user_who_takes_no_connection_stops_nobody(hook, queue):
 def test_own_process_that_speaks_nonsense_stops_nobody(hook, message):
     """The user's, hence he harms only himself; but no task crashes or waits for ever."""
     task = hook.start(1, 2, timeout=1)
-    assert eventually((hook.steps / STEP / "arrival/slurm-procid-1").exists, 20)
+    assert eventually((hook.steps / STEP / "arrival/slurm-procid-1").exists)
     client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     client.connect(f"\0sarus-slurm-sync-{os.getuid()}-{STEP}-node-0")
     client.send(message)

@@ -207,5 +207,5 @@ grep -E 'OCIBundleDir|squashfs' /proc/self/mountinfo | sed 's/^/mount /'"""
 
     def stop(self):
         self.keeper.stdin.close()
-        self.keeper.wait(timeout=60)
+        self.keeper.wait(timeout=300)
         processes.sweep()

@@ -87,7 +87,7 @@ class Engine:
         at = argv.index(self.program)
         return [*argv[:at], *map(str, launcher), *argv[at:]], identity
 
-    def sarus(self, *arguments, env=None, cwd=None, timeout=60, text=True, **keywords):
+    def sarus(self, *arguments, env=None, cwd=None, timeout=300, text=True, **keywords):
         """Runs `sarus ARGUMENTS` to its end. `env`: changes to the user's login environment."""
         argv, identity = self.command(*arguments)
         if "input" not in keywords and "stdin" not in keywords:

@@ -1,7 +1,6 @@
 """podman-hpc of one user, over the real Podman."""
 
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -59,7 +58,7 @@ class PodmanHpc:
             # The process that keeps a rootless user's namespaces for the next call of Podman; there is none.
             for pid, uid, command in system.processes():
                 if uid == self.user.uid and command.startswith("catatonit -P"):
-                    os.kill(pid, 9)
+                    system.kill(pid)
             for name in ("podman-run", "containers-user"):
                 shutil.rmtree(f"/tmp/{name}-{self.user.uid}", ignore_errors=True)
         subprocess.run(["chmod", "-R", "u+rwX", str(self.directory)], check=False)

@@ -72,10 +72,10 @@ class Slurm:
         key.chmod(0o400)
         self._daemon("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.munge}/munge.socket.2",
                      f"--pid-file={self.directory}/munged.pid", f"--seed-file={self.directory}/munged.seed", f"--log-file={self.directory}/munged.log")
-        assert eventually((self.munge / "munge.socket.2").exists, timeout=20), self.log("munged")
+        assert eventually((self.munge / "munge.socket.2").exists), self.log("munged")
         self._daemon("slurmctld", "-D", "-f", self.configuration)
         self._daemon("slurmd", "-D", "-f", self.configuration)
-        assert eventually(self._idle, timeout=60, interval=0.2), self.log("slurmctld") + self.log("slurmd")
+        assert eventually(self._idle, interval=0.2), self.log("slurmctld") + self.log("slurmd")
 
     def _daemon(self, name, *arguments):
         with open(self.directory / f"{name}.output", "w") as output:
@@ -97,7 +97,7 @@ class Slurm:
         for daemon in reversed(self.daemons):
             daemon.terminate()
             try:
-                daemon.wait(timeout=20)
+                daemon.wait(timeout=300)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()

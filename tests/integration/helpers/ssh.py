@@ -97,7 +97,7 @@ def container(engine, image_name, client=None, command="trap 'exit 0' TERM; echo
     try:
         line = process.stdout.readline()
         if line != "started\n":
-            raise AssertionError(f"the container did not start: {line}{process.communicate(timeout=30)}")
+            raise AssertionError(f"the container did not start: {line}{process.communicate(timeout=300)}")
         yield port, process
     finally:
         process.send_signal(signal.SIGTERM)

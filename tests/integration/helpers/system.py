@@ -8,6 +8,7 @@ import os
 import pathlib
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -148,13 +149,16 @@ def started(pid):
         return None
 
 
+def kill(pid, number=signal.SIGKILL):
+    """Does nothing if the process has ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
 def kill_processes_of(uid):
     for pid, owner, _ in processes():
         if owner == uid:
-            try:
-                os.kill(pid, 9)
-            except ProcessLookupError:
-                pass
+            kill(pid)
 
 
 def mounts():
@@ -185,7 +189,7 @@ def loop_devices():
     return found
 
 
-def eventually(condition, timeout=5.0, interval=0.02):
+def eventually(condition, timeout=120.0, interval=0.02):
     """The first true value of condition(), or the last value when the time is over."""
     deadline = time.monotonic() + timeout
     while True:
