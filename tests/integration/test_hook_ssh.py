@@ -403,6 +403,19 @@ def test_the_user_restarts_the_daemon_with_debug_output(one_engine, one_image, c
         assert system.eventually(lambda: client.run(port, "grep -q TRACE5 /tmp/log", check=False).returncode == 0)
 
 
+def test_a_login_has_the_size_of_its_terminal(ssh_engine, image, client):
+    with ssh.container(ssh_engine, image, client) as (port, _):
+        argv = ["ssh", *client.options(port), "-t", f"{client.user.name}@127.0.0.1", "sh"]
+        session = terminal.Terminal(argv, client.user.identity(), env=client.user.environment(), cwd="/", size=(33, 77))
+        session.type("stty size\n")
+        at = session.expect("33 77")
+        session.resize(40, 120)
+        session.type("until [ \"$(stty size)\" = '40 120' ]; do sleep 0.1; done; echo $((5 * 5)); exit 4\n")
+        session.expect("25", after=at)
+        assert session.wait() == 4
+        session.close()
+
+
 @pytest.mark.parametrize("victims", [["sarus-starter"], ["sarus-starter", "sarus-janitor"], ["runtime"], ["ssh-keeper"], ["init"]], ids="+".join)
 def test_the_daemon_ends_with_the_container_whoever_is_killed(ssh_engine, image, client, victims):
     command = "trap 'exit 0' TERM HUP; echo started; sleep 1000 & wait"  # SIGHUP tells of a killed starter

@@ -122,7 +122,7 @@ class Cluster:
                 "hosts": "127.0.0.1 localhost\n" + "".join(hosts), "munge.key": secrets.token_hex(64),
                 **{f"etc/{file}": content for file, content in files.items()}}
 
-    def _wait(self, timeout=60):
+    def _wait(self, timeout=300):
         """Until all nodes wait for jobs."""
         deadline = time.monotonic() + timeout
         while not all(map(self._pid, self.inhabited)) or self._idle() != len(self.nodes):
@@ -154,7 +154,7 @@ class Cluster:
                    "env", f"--chdir={cwd or (user.home if user else '/')}", "setpriv", "--pdeathsig=KILL", *identity, "--", *argv]
         return processes.joined(f"{self.name}/{node}", map(str, command)), {name: str(value) for name, value in environment.items() if value is not None}
 
-    def run(self, node, *argv, user=None, env=None, cwd=None, check=False, timeout=60, **keywords):
+    def run(self, node, *argv, user=None, env=None, cwd=None, check=False, timeout=300, **keywords):
         """Runs a command on a node to its end."""
         command, environment = self.entered(node, *argv, user=user, env=env, cwd=cwd)
         if "input" not in keywords:
@@ -178,7 +178,7 @@ class Cluster:
             keywords.setdefault(stream, subprocess.PIPE)
         return subprocess.Popen(command, env=environment, text=True, **keywords)
 
-    def srun(self, *arguments, user=None, env=None, timeout=120, **keywords):
+    def srun(self, *arguments, user=None, env=None, timeout=300, **keywords):
         """Runs `srun ARGUMENTS` on the login node to its end."""
         return self.run(processes.LOGIN, "srun", *arguments, user=user, env=env, timeout=timeout, **keywords)
 

@@ -68,7 +68,7 @@ def end_processes(group):
                     os.kill(int(pid), signal.SIGKILL)
 
 
-def remove_cgroups(group, timeout=20):
+def remove_cgroups(group, timeout=300):
     """Ends the processes of a cgroup in all hierarchies, and removes it."""
     deadline = time.monotonic() + timeout
     remaining = [pathlib.Path(top, f"test-cluster-{group}") for top in hierarchies()]

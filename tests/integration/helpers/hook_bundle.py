@@ -106,4 +106,4 @@ class Bundle:
         script = f'umount /sys/fs/cgroup/unified 2>/dev/null; {node}\nexec "$@"'
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", self.runtime,
                    "--root", str(self.directory / "state"), "run", "--bundle", str(self.directory), f"hook-{os.getpid()}-{self.runtime}"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)

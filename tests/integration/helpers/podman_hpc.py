@@ -39,7 +39,7 @@ class PodmanHpc:
 
     def __call__(self, *words, options=(), status=0, input=None, stream="out", **variables):
         """The text of a standard stream; `status` None is any."""
-        result = subprocess.run(self.argv(*words, options=options), capture_output=True, text=True, timeout=120, input=input or "", cwd="/",
+        result = subprocess.run(self.argv(*words, options=options), capture_output=True, text=True, timeout=300, input=input or "", cwd="/",
                                 env=self.environment(**variables))
         assert status is None or result.returncode == status, result.stderr
         return result.stdout if stream == "out" else result.stderr

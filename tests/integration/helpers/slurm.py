@@ -89,7 +89,7 @@ class Slurm:
         return "".join(path.read_text(errors="replace")[-3000:] for path in sorted(self.directory.glob(f"{name}.*")) if path.suffix in (".log", ".output"))
 
     def call(self, name, *arguments, **keywords):
-        return subprocess.run([program(name), *map(str, arguments)], env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=60,
+        return subprocess.run([program(name), *map(str, arguments)], env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=300,
                               **keywords)
 
     def stop(self):

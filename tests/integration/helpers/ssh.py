@@ -68,7 +68,7 @@ class Client:
         return subprocess.Popen(argv, env=self.user.environment(), cwd="/", text=True, **self.user.identity(),
                                 **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **keywords})
 
-    def run(self, port, *command, check=True, options=(), program="ssh", timeout=60, **keywords):
+    def run(self, port, *command, check=True, options=(), program="ssh", timeout=300, **keywords):
         target = [] if program != "ssh" else [f"{self.user.name}@127.0.0.1"]
         process = self.start(port, *options, *target, *command, program=program,
                              stdin=subprocess.PIPE if "input" in keywords else subprocess.DEVNULL)

@@ -49,7 +49,7 @@ class SyncHook:
             task.communicate()
 
 
-def results(tasks, timeout=60):
+def results(tasks, timeout=300):
     """The exit status and the messages of each."""
     messages = [task.communicate(timeout=timeout)[1] for task in tasks]
     return [(task.returncode, message) for task, message in zip(tasks, messages)]

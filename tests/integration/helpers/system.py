@@ -205,7 +205,7 @@ def free_port():
         return server.getsockname()[1]
 
 
-def wait_for_port(port, process, timeout=15):
+def wait_for_port(port, process, timeout=300):
     def ready():
         if process.poll() is not None:
             raise RuntimeError(f"{process.args[0]} ended with status {process.returncode}")

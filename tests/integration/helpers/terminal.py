@@ -47,7 +47,7 @@ class Terminal:
                 return self.text
             self.text += data.decode(errors="replace").replace("\r\n", "\n")
 
-    def expect(self, text, timeout=20, after=0):
+    def expect(self, text, timeout=300, after=0):
         """Waits until `text` has appeared behind the position `after`; returns the position behind it."""
         deadline = time.monotonic() + timeout
         while (found := self.read().find(text, after)) < 0:
@@ -56,7 +56,7 @@ class Terminal:
             time.sleep(0.01)
         return found + len(text)
 
-    def wait(self, timeout=20):
+    def wait(self, timeout=300):
         """The exit status of the process; what it prints meanwhile is read."""
         deadline = time.monotonic() + timeout
         while self.process.poll() is None:
