@@ -196,8 +196,9 @@ def run(root, machines, kernel, initramfs, directory):
         for name, options in machines.items():
             (directory / name).mkdir()
             with (directory / name / "qemu").open("wb") as messages:
+                # One thread for both processors: while one changes the kernel's code, another one that executes it may hang at boot.
                 running.append(subprocess.Popen(
-                    [system.program("qemu-system-x86_64"), "-accel", "tcg", "-m", "1024", "-smp", "2", "-nodefaults", "-display", "none",
+                    [system.program("qemu-system-x86_64"), "-accel", "tcg,thread=single", "-m", "1024", "-smp", "2", "-nodefaults", "-display", "none",
                      "-no-reboot", "-serial", f"file:{directory}/{name}/console", "-serial", f"file:{directory}/{name}/results",
                      "-kernel", str(kernel), "-initrd", str(initramfs), "-append", f"console=ttyS0 panic=-1 checks={name} {options}",
                      "-drive", f"file={disk},format=raw,if=virtio,readonly=on"], stdin=subprocess.DEVNULL, stdout=messages, stderr=messages))
