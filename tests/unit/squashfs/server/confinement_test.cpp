@@ -37,11 +37,6 @@ int endAfter(const Attack& attack, bool mayUnmount = false) {
 
 class Confinement : public testing::Test {
 protected:
-    void SetUp() override {
-#ifdef SARUS_SANITIZED
-        GTEST_SKIP() << "sanitizers need more system calls";
-#endif
-    }
     const pid_t other = ::getpid();
     void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 };
