@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 
 #include "base/directory.hpp"
@@ -67,6 +68,9 @@ ModulePlan planModule(const Module& module, const std::string& directory,
                 const auto rule = parseRule(text, directory, variable);
                 entry.placements = placementsOf(rule, expandGlob(rule.source));
             } catch (const Error& error) {
+                if (error.errnum() != 0 && error.errnum() != EACCES) {
+                    throw;  // the container would lack files, and nobody would know
+                }
                 entry.problem = error.what();
             }
             plan.entries.push_back(std::move(entry));

@@ -24,6 +24,7 @@ struct ModulePlan {
 };
 
 /// Expands the rules of a module: in the mount namespace where its sources are. `directory`: of the modules.
+/// Throws Error if a directory of a pattern cannot be read, for another reason than its permissions.
 ModulePlan planModule(const Module& module, const std::string& directory,
                       const std::function<std::optional<std::string>(const std::string& name)>& variable);
 

@@ -4,6 +4,7 @@ caller has not asked for, and nothing hangs. As root on the node, and as root of
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
@@ -49,8 +50,8 @@ class Attack:
     def snapshot(self):
         return {path: (path.lstat().st_mode, path.lstat().st_size, path.read_bytes() if path.is_file() else None) for path in self.outside.rglob("*")}
 
-    def run(self, before="", environment=None):
-        """The hook in a mount namespace; `before` is shell for what the runtime has mounted."""
+    def run(self, before="", environment=None, launcher=""):
+        """The hook in a mount namespace; `before` is shell for what the runtime has mounted, `launcher` a command which starts the hook."""
         user = [] if self.rootless is None else ["setpriv", f"--reuid={self.rootless.uid}", f"--regid={self.rootless.gid}", "--clear-groups"]
         if self.rootless is not None:
             subprocess.run(["chown", "-hR", f"{self.rootless.uid}:{self.rootless.gid}", self.directory], check=True)
@@ -60,7 +61,7 @@ class Attack:
         (self.bundle / "config.json").write_text(json.dumps(self.config))
         state = {"ociVersion": "1.0.2", "id": "attack", "status": "creating", "pid": 0, "bundle": str(self.bundle), "annotations": self.annotations}
         unchanged = self.snapshot()
-        script = f"mount --bind {self.root} {self.root}; {before}\n{self.program}; status=$?\nfind {self.root} -type f -exec head -vn1 {{}} +; exit $status"
+        script = f"mount --bind {self.root} {self.root}; {before}\n{launcher} {self.program}; status=$?\nfind {self.root} -type f -exec head -vn1 {{}} +; exit $status"
         command = [*user, "unshare", *(["--user", "--map-root-user"] if self.rootless else []), "--mount", "sh", "-c", script]
         result = subprocess.run(command, input=json.dumps(state), capture_output=True, text=True, errors="replace", timeout=SECONDS, cwd="/",
                                 env={"PATH": os.environ["PATH"], "HOOK_LOG": "none", "HOME": str(self.outside),
@@ -103,6 +104,23 @@ def test_trees_and_links_of_modules_stay_inside(attack):
     attack.module(copy=[f"{tree}:/opt"])
     result = attack.run()
     assert result.returncode == 0 and "from the module" in result.stdout, result.stderr
+
+
+def test_no_failure_to_list_a_directory_of_a_module_is_its_end(attack):
+    for name in ("tree/a/one", "tree/a/two", "tree/three"):
+        (attack.directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (attack.directory / name).write_text(f"{name}\n")
+    attack.module(copy=[f"{attack.directory}/tree:/opt", f"{attack.directory}/tree/a/*:/srv/"])
+    strace = f"strace -f -qq --output={attack.directory}/log --trace=getdents64 "
+    expected = attack.run(launcher=strace)
+    assert expected.returncode == 0 and expected.stdout.count("tree/a/one\n") == 2, expected.stderr
+    calls = (attack.directory / "log").read_text().count("getdents64(")
+    assert calls > 0
+    for number in range(1, calls + 1):
+        for name in ("opt", "srv"):
+            shutil.rmtree(attack.root / name, ignore_errors=True)
+        result = attack.run(launcher=f"{strace} --inject=getdents64:error=EIO:when={number}")
+        assert result.returncode == 1 and "Input/output error" in result.stderr, (number, result.stderr)
 
 
 def test_copies_are_made_with_the_rights_of_the_containers_user(attack):
