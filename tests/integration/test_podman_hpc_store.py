@@ -320,6 +320,27 @@ def test_an_unrecorded_squash_file_is_not_trusted(fresh, many):
     fresh.check()
 
 
+def test_no_failure_to_list_a_directory_is_its_end(fresh, many):
+    def attempt(*inject):
+        argv = fresh.podman_hpc.argv("migrate", many[7])
+        at = argv.index("--") + 1
+        strace = ["strace", "-qq", f"--output={fresh.podman_hpc.directory}/listed", "--trace=getdents64", *inject]
+        return subprocess.run([*argv[:at], *strace, *argv[at:]], env=fresh.podman_hpc.environment(SQUASH_DIR=fresh.directory), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=300, cwd="/")
+
+    expected = attempt()
+    assert expected.returncode == 0, expected.stderr
+    calls = (fresh.podman_hpc.directory / "listed").read_text().count("getdents64(")
+    assert calls > 0
+    for number in range(1, calls + 1):
+        fresh("rmsqi", many[7])
+        result = attempt(f"--inject=getdents64:error=EIO:when={number}")
+        assert (many[7] in fresh.names()) == (result.returncode == 0), (number, result.stderr)
+        assert result.returncode == 0 or "Input/output error" in result.stderr, (number, result.stderr)
+        assert fresh("migrate", many[7]) is not None
+        fresh.check()
+
+
 def test_disk_full(store, many):
     directory = store.podman_hpc.directory / "small"
     directory.mkdir()

@@ -110,6 +110,23 @@ def test_the_image_is_there_and_can_be_changed(node, options):
     assert (result.returncode, result.stdout) == (0, "of the image\nnew\nfile\n"), result
 
 
+def test_no_failure_to_list_a_directory_is_its_end(node):
+    """Of the program itself; its servers go on."""
+    def attempt(number):
+        inject = f"--inject=getdents64:error=EIO:when={number}" if number else ""
+        strace = f"strace -f --detach-on=execve -qq --output={node.directory}/log --trace=getdents64 {inject}"
+        return node.run(f"{strace} {node.call()}; status=$?; ls one/merged; umount one/merged 2>/dev/null; exit $status")
+
+    expected = attempt(0)
+    assert (expected.returncode, expected.stdout) == (0, "file\n"), expected.stderr
+    calls = (node.directory / "log").read_text().count("getdents64(")
+    assert calls > 0
+    for number in range(1, calls + 1):
+        node.wait_for_servers(0)
+        result = attempt(number)
+        assert (result.returncode, result.stdout) == (0, "file\n") or (result.stdout == "" and "Input/output error" in result.stderr), (number, result)
+
+
 def test_a_layer_that_is_only_read(node):
     merged = node.store / "top/merged"
     result = node.run(f"set -e; {node.program} -o lowerdir={node.store}/top/diff:{node.store}/top/empty {merged}; cat {merged}/file; touch {merged}/x")
