@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -15,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/received_message.hpp"
 #include "base/text.hpp"
 
 namespace sarus::image {
@@ -152,27 +152,15 @@ ImageProxy::Answer ImageProxy::call(std::string_view method, const std::string& 
 
 ImageProxy::Answer ImageProxy::receive() {
     std::string text(largestAnswer, '\0');
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    iovec part{text.data(), text.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const auto count = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+    auto received = receiveMessage(socket.get(), text);
     Answer answer;
-    if (const auto* header = count >= 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-        header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-        int descriptor = -1;
-        std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-        answer.pipe.reset(descriptor);
-    }
-    if (count <= 0) {
+    answer.pipe = std::move(received.descriptor);
+    if (received.size <= 0) {
         refuse("it ended");
     }
-    text.resize(static_cast<std::size_t>(count));
+    text.resize(static_cast<std::size_t>(received.size));
     const auto json = Json::parse(text, nullptr, false);
-    if (!json.is_object() || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    if (!json.is_object() || (received.flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
         refuse("its answer is malformed");
     }
     if (json.value("success", Json()) != true) {

@@ -7,9 +7,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "base/error.hpp"
+#include "base/received_message.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 
@@ -18,28 +18,6 @@ namespace sarus::squashfs {
 namespace {
 
 constexpr const char* serverName = "sarus-squashfs";
-
-/// The descriptor that the other end sends, or an invalid one if it sends none.
-UniqueFd receiveDescriptor(int socket) {
-    char byte = 0;
-    iovec data{.iov_base = &byte, .iov_len = 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    ssize_t count = 0;
-    while ((count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-    }
-    const cmsghdr* header = count > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-        return {};
-    }
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    return UniqueFd(fd);
-}
 
 FuseMount mountByFusermount(const std::string& mountPoint, bool allowOther) {
     const auto program = findProgram("fusermount3");
@@ -60,7 +38,8 @@ FuseMount mountByFusermount(const std::string& mountPoint, bool allowOther) {
                         .keepFds = {other.get()},
                         .dieWithParent = false});
     other.reset();
-    auto device = receiveDescriptor(own.get());
+    std::array<char, 1> byte{};
+    auto device = receiveMessage(own.get(), byte).descriptor;
     if (!device) {
         child.wait();
         throw Error(cat("Failed to mount on ", printable(mountPoint), ": fusermount3 failed"));

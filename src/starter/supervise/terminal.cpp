@@ -12,10 +12,10 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/received_message.hpp"
 #include "base/text.hpp"
 #include "starter/entry/credentials.hpp"
 
@@ -27,26 +27,6 @@ constexpr char endOfFile = '\x04';
 constexpr std::size_t pieceSize = 16U << 10U;
 /// Signals and the container's end wait for so many pieces at most.
 constexpr int piecesAtOnce = 16;
-
-/// The descriptor that crun sends; empty if it sends none.
-UniqueFd receiveDescriptor(int connection) {
-    std::array<char, 256> text{};
-    iovec data{.iov_base = text.data(), .iov_len = text.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const auto count = ::recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    const cmsghdr* header = count > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-        return {};
-    }
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    return UniqueFd(fd);
-}
 
 bool wouldWait() noexcept {
     return errno == EAGAIN || errno == EINTR;
@@ -143,7 +123,8 @@ void UserTerminal::receiveOuter() {
     if (::poll(&source, 1, 0) != 1) {
         return;
     }
-    outer = receiveDescriptor(socket.get());
+    std::array<char, 256> name{};
+    outer = receiveMessage(socket.get(), name, MSG_DONTWAIT).descriptor;
     socket.reset();
     if (outer) {
         ::fcntl(outer.get(), F_SETFL, O_RDWR | O_NONBLOCK);
