@@ -69,9 +69,7 @@ engine::SlurmDirectories askController(const engine::Environment& environment) {
 
 /// Of the file that Slurm's programs on this node read.
 engine::SlurmDirectories readConfiguration(const engine::Environment& environment) {
-    for (const auto& file :
-         {std::string(engine::valueOf(environment, "SLURM_CONF")), std::string("/etc/slurm/slurm.conf"),
-          std::string("/run/slurm/conf/slurm.conf")}) {
+    for (const auto& file : engine::slurmConfigurationPlaces(engine::valueOf(environment, "SLURM_CONF"))) {
         try {
             if (file.starts_with('/') && pathExists(file)) {
                 return engine::parseSlurmConfiguration(readFile(file), nodeName(environment));

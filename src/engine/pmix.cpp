@@ -61,6 +61,10 @@ std::vector<std::string> pmixDirectories(const Environment& host) {
     return directories;
 }
 
+std::vector<std::string> slurmConfigurationPlaces(std::string_view variable) {
+    return {std::string(variable), "/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"};
+}
+
 SlurmDirectories parseSlurmConfiguration(std::string_view scontrolOutput, std::string_view nodeName) {
     SlurmDirectories directories;
     for (const auto& line : split(scontrolOutput, '\n')) {

@@ -24,6 +24,10 @@ struct SlurmDirectories {
 };
 SlurmDirectories parseSlurmConfiguration(std::string_view scontrolOutput, std::string_view nodeName);
 
+/// Where Slurm's programs on this node look for slurm.conf, in their order. `variable`: the value of
+/// SLURM_CONF, "" if it is not set.
+std::vector<std::string> slurmConfigurationPlaces(std::string_view variable);
+
 /// Whether Slurm started this step with one of its PMIx plugins (pmix, pmix_v3, pmix_v4...).
 bool isSlurmPmixStep(const Environment& host);
 

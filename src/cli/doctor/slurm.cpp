@@ -1,5 +1,6 @@
 #include <glob.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "cli/doctor/checks.hpp"
+#include "engine/pmix.hpp"
 
 namespace sarus::cli {
 
@@ -55,17 +57,14 @@ Finding checkPmix(const Patient& patient, const std::string& srun) {
     return {"PMIx", Grade::ok, cat("srun --mpi=", pmix, enabled ? "; enablePMIxv3Support is set" : "")};
 }
 
-/// Slurm's programs on this node take slurm.conf from the first of these places.
+/// "" if there is none. SLURM_CONF counts even if it names no file.
 std::string slurmConfiguration() {
     if (const char* variable = std::getenv("SLURM_CONF"); variable != nullptr) {
         return variable;
     }
-    for (const auto* file : {"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
-        if (pathExists(file)) {
-            return file;
-        }
-    }
-    return {};
+    const auto places = engine::slurmConfigurationPlaces("");
+    const auto found = std::find_if(places.begin(), places.end(), pathExists);
+    return found == places.end() ? "" : *found;
 }
 
 std::string plugstackFile(const std::string& configuration) {
