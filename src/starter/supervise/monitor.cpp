@@ -317,7 +317,7 @@ private:
             return;
         }
         noteStart();
-        if (programNoted) {
+        if (programNoted || programRuns()) {
             return;
         }
         end.startEndedBy = number;
@@ -327,6 +327,14 @@ private:
         for (const auto& process : descendantsOf(Process(runtime.pid()))) {
             process.signal(number);
         }
+    }
+
+    /// Runc reports the program only after it has started it, and passes on what came before that.
+    bool programRuns() const {
+        const auto children = Process(runtime.pid()).children();
+        return std::any_of(children.begin(), children.end(), [](const Process& child) {
+            return hasExecutedProgram(child.read("stat")) && isConfined(child);
+        });
     }
 
     void stop() {

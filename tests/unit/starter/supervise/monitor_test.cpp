@@ -11,7 +11,9 @@
 
 #include "base/error.hpp"
 #include "base/process_tree.hpp"
+#include "base/temporary_directory.hpp"
 #include "starter/isolated.hpp"
+#include "starter/runtime/pid_file.hpp"
 
 namespace sarus::starter {
 namespace {
@@ -61,6 +63,27 @@ TEST(Monitor, EndsTheContainerWhenItsJobStepHasEnded) {
                                    ignore, {.jobStep = stepEnd.get()});
                   return exitStatusOf(end, "runtime") == 7 && end.lastForwarded == SIGTERM ? 0 : 1;
               }));
+}
+
+TEST(Monitor, AProgramThatRunsButIsNotReportedYetGetsASignalFromTheRuntimeAlone) {
+    const test::TemporaryDirectory directory;
+    EXPECT_EQ(
+        0, isolated([&] {
+            blockAllSignals();
+            RuntimeInvocation invocation;
+            invocation.program.kind = engine::OciRuntime::runc;
+            invocation.bundleDir = directory.path();
+            PidFile program(invocation);
+            auto runtime = startShell(
+                "cd '" + directory.path() +
+                "'; trap : TERM; trap ': >second' WINCH; unshare --user setpriv --no-new-privs sh -c 'trap "
+                "\"exit 9\" TERM; "
+                ": >ready; while [ ! -e second ]; do sleep 0.05; done; exit 7' & "
+                "while [ ! -e ready ]; do sleep 0.05; done; kill -TERM $PPID; kill -WINCH $PPID; "
+                "wait $!; status=$?; while [ $status -gt 128 ]; do wait $!; status=$?; done; exit $status");
+            const auto end = watchRuntime(std::move(runtime), ignore, {.program = &program});
+            return end.status.code == 7 && end.startEndedBy == 0 ? 0 : 1;
+        }));
 }
 
 TEST(Monitor, TellsAboutOtherChildrenThatEnd) {
