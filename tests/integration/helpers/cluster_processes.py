@@ -37,14 +37,15 @@ def joined(group, command):
 # --- cgroups ---
 
 def hierarchies():
-    """{mount point: (type, options)} of the cgroup file systems."""
+    """{mount point: (type, options)} of the node's cgroup file systems; whoever tests containers mounts others elsewhere."""
     controllers = {line.split()[0] for line in pathlib.Path("/proc/cgroups").read_text().splitlines()[1:]}
     found = {}
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split()
-        if kind in ("cgroup", "cgroup2"):
-            found[before.split()[4]] = kind, ",".join(word for word in options.split(",") if word in controllers or word.startswith("name="))
+        point = before.split()[4]
+        if kind in ("cgroup", "cgroup2") and point.startswith("/sys/fs/cgroup"):
+            found[point] = kind, ",".join(word for word in options.split(",") if word in controllers or word.startswith("name="))
     return found
 
 
