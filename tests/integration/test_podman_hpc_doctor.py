@@ -121,8 +121,9 @@ def test_the_latest_failure_of_the_hook(doctor):
 def lonely(build_dir, home_base):
     """A user without subordinate ids, with an installation of his own."""
     made = system.create_user(f"sarus{os.getpid()}n", home_base)
-    for which in ("uids", "gids"):
-        subprocess.run(["usermod", f"--del-sub{which}", "1-4294967294", made.name], check=True)
+    with system.account_files():
+        for which in ("uids", "gids"):
+            subprocess.run(["usermod", f"--del-sub{which}", "1-4294967294", made.name], check=True)
     made.home.mkdir(exist_ok=True)
     made.own(made.home)
     podman = podman_hpc_of(made, build_dir)

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import fcntl
 import grp
 import os
 import pathlib
@@ -45,17 +46,23 @@ class User:
         return User(name, entry.pw_uid, entry.pw_gid, pathlib.Path(home or entry.pw_dir), tuple(os.getgrouplist(name, entry.pw_gid)))
 
 
+@contextlib.contextmanager
+def account_files():
+    """Changes of users and groups, one process at a time: each of their programs gives up if another one holds the files for long."""
+    with open("/run/sarus-tests.accounts", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def create_user(name, home_base, groups=()):
     """A new unprivileged user, a member of newly created `groups`."""
-    for group in groups:
-        subprocess.run(["groupadd", group], check=True)
     options = ["--create-home", "--home-dir", f"{home_base}/{name}", "--shell", "/bin/sh", "--user-group"]
     if groups:
         options += ["--groups", ",".join(groups)]
-    taken = 4  # the status of useradd(8): other tests create users at the same time
-    while (result := subprocess.run(["useradd", "--uid", str(_unused_uid()), *options, name])).returncode == taken:
-        pass
-    result.check_returncode()
+    with account_files():
+        for group in groups:
+            subprocess.run(["groupadd", group], check=True)
+        subprocess.run(["useradd", "--uid", str(_unused_uid()), *options, name], check=True)
     user = User.named(name)
     user.home.chmod(0o755)
     return user
@@ -71,10 +78,14 @@ def _unused_uid():
 
 def remove_user(user, groups=()):
     """Removes what create_user made, with the user's remaining processes."""
-    kill_processes_of(user.uid)
-    subprocess.run(["userdel", "--remove", user.name], check=False, capture_output=True)
-    for group in groups:
-        subprocess.run(["groupdel", group], check=False, capture_output=True)
+    def removed():
+        kill_processes_of(user.uid)  # while one ends, userdel(8) refuses
+        return subprocess.run(["userdel", "--remove", user.name], capture_output=True, text=True).returncode in (0, 6, 12)  # no user, no home
+
+    with account_files():
+        assert eventually(removed), f"userdel cannot remove {user.name}"
+        for group in groups:
+            subprocess.run(["groupdel", group], check=True)
 
 
 def processes():
