@@ -1,4 +1,4 @@
-"""What the README promises to people who build: the quick start, the build options, presets and toolchain files."""
+"""What the README promises to people who build: the quick start, the build options and toolchain files."""
 
 import json
 import os
@@ -13,7 +13,6 @@ from helpers import system
 pytestmark = pytest.mark.asroot
 
 TOOLCHAINS = {"gcc.cmake": [], "gcc-gcov.cmake": ["--coverage"], "gcc-asan.cmake": ["-fsanitize=address,undefined"]}
-PRESETS = {"release": ["-O3"], "debug": ["-g"], "asan-ubsan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}
 
 
 def configure(source_dir, directory, *options):
@@ -31,12 +30,6 @@ def registered_tests(directory):
 def test_toolchain_files(source_dir, tmp_path, name, flags):
     words = configure(source_dir, tmp_path, f"-DCMAKE_TOOLCHAIN_FILE={source_dir}/cmake/toolchain_files/{name}", "-DENABLE_UNIT_TESTS=OFF").split()
     assert any(word.endswith("g++") for word in words)
-    assert [flag for flag in flags if flag not in words] == []
-
-
-@pytest.mark.parametrize("name, flags", PRESETS.items())
-def test_presets(source_dir, tmp_path, name, flags):
-    words = configure(source_dir, tmp_path, f"--preset={name}", "-DENABLE_UNIT_TESTS=OFF").split()
     assert [flag for flag in flags if flag not in words] == []
 
 
