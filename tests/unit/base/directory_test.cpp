@@ -22,7 +22,7 @@
 #include "base/process_tree.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus {
+namespace sarus::directory_test {
 namespace {
 
 std::vector<std::string> namesOf(Directory directory) {
@@ -114,4 +114,4 @@ TEST_F(DirectoryTest, FailureToReadIsAnErrorOfEveryFunctionThatLists) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::directory_test

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace sarus {
+namespace sarus::error_test {
 namespace {
 
 TEST(Error, CarriesErrnoTextAndHint) {
@@ -36,4 +36,4 @@ TEST(CheckErrno, PassesResultsThroughAndThrowsOnMinusOne) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::error_test

@@ -8,7 +8,7 @@
 #include "base/isolated_process.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus {
+namespace sarus::file_io_as_root_test {
 namespace {
 
 int errnoOfRemoval(const std::string& path) {
@@ -41,4 +41,4 @@ TEST(RemoveTreeAsRoot, LeavesAloneWhatIsMountedInTheTree) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::file_io_as_root_test

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus {
+namespace sarus::file_io_test {
 namespace {
 
 using test::TemporaryDirectory;
@@ -99,4 +99,4 @@ TEST(RemoveTree, NeedsFewDescriptorsHoweverDeepTheTreeIs) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::file_io_test

@@ -7,8 +7,7 @@
 
 #include "base/sha256_blocks.hpp"
 
-namespace sarus::fsverity {
-
+namespace sarus::fsverity::fsverity_test {
 namespace {
 
 std::string digestOf(std::size_t size) {
@@ -27,8 +26,6 @@ std::string digestOf(std::size_t size) {
     leaves.set(0, hashes);
     return leaves.digest(size);
 }
-
-}  // namespace
 
 TEST(FsVerity, digestsAreThoseOfFsverityUtils) {
     // Printed by `fsverity digest` 1.5.
@@ -74,4 +71,5 @@ TEST(FsVerity, onlyWholeDigestsAreDigests) {
     EXPECT_FALSE(isDigest("sha256:" + digest.substr(digestPrefix.size())));
 }
 
-}  // namespace sarus::fsverity
+}  // namespace
+}  // namespace sarus::fsverity::fsverity_test

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-namespace sarus {
+namespace sarus::log_test {
 namespace {
 
 TEST(Log, TimeIsADecimalNumberWithNineDigitsBehindThePoint) {
@@ -26,4 +26,4 @@ TEST(Log, TimeIsADecimalNumberWithNineDigitsBehindThePoint) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::log_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace sarus {
+namespace sarus::mount_table_test {
 namespace {
 
 using testing::IsEmpty;
@@ -52,4 +52,4 @@ TEST(MountTable, OfThisProcessBeginsAtTheRoot) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::mount_table_test

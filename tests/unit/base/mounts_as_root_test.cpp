@@ -16,7 +16,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::test {
+namespace sarus::test::mounts_as_root_test {
 namespace {
 
 struct Way {
@@ -162,4 +162,4 @@ TEST(CloneReadOnly, IsEmptyWhereTheKernelHasNoSuchMounts) {
 }
 
 }  // namespace
-}  // namespace sarus::test
+}  // namespace sarus::test::mounts_as_root_test

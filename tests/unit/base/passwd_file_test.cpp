@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sarus {
+namespace sarus::passwd_file_test {
 namespace {
 
 TEST(FindUserName, IsTheFirstEntryWithTheUid) {
@@ -20,4 +20,4 @@ TEST(FindUserName, MustBeUsableAsADirectory) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::passwd_file_test

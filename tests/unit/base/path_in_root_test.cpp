@@ -14,7 +14,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::test {
+namespace sarus::test::path_in_root_test {
 namespace {
 
 /// Every case runs with the kernel's openat2 and with the two ways in which it can be missing.
@@ -229,4 +229,4 @@ INSTANTIATE_TEST_SUITE_P(Ways, PathInRoot,
                          });
 
 }  // namespace
-}  // namespace sarus::test
+}  // namespace sarus::test::path_in_root_test

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-namespace sarus {
+namespace sarus::pipe_test {
 namespace {
 
 void write(const UniqueFd& fd, std::string_view text) {
@@ -50,4 +50,4 @@ TEST(ReadToEnd, CallsItsTickWhileNothingComes) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::pipe_test

@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "starter/isolated.hpp"
 
-namespace sarus {
+namespace sarus::process_tree_as_root_test {
 namespace {
 
 using test::isolated;
@@ -88,4 +88,4 @@ TEST(ProcessTreeAsRoot, WhatIsSparedIsLeftAloneWithItsDescendants) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::process_tree_as_root_test

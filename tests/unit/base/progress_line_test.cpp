@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-namespace sarus {
+namespace sarus::progress_line_test {
+namespace {
 
 TEST(ProgressLine, ShowsBytesRateAndRemainingTime) {
     EXPECT_EQ(progressLine("Converting", 50U << 20U, 200U << 20U, 2.0),
@@ -16,4 +17,5 @@ TEST(ProgressLine, WithoutATotalSaysWhatIsKnown) {
     EXPECT_EQ(progressLine("Downloading", 0, 0, 0), "Downloading: 0.00B, 0.00B/s");
 }
 
-}  // namespace sarus
+}  // namespace
+}  // namespace sarus::progress_line_test

@@ -6,7 +6,8 @@
 
 #include "base/sha256_blocks.hpp"
 
-namespace sarus {
+namespace sarus::sha256_test {
+namespace {
 
 TEST(Sha256, matchesTheStandardsExamples) {
     EXPECT_EQ(sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -48,4 +49,5 @@ TEST(Sha256, isTheSameWithAndWithoutInstructionsOfTheProcessor) {
     EXPECT_EQ(other, portable);
 }
 
-}  // namespace sarus
+}  // namespace
+}  // namespace sarus::sha256_test

@@ -9,7 +9,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
-namespace sarus {
+namespace sarus::subprocess_test {
 namespace {
 
 TEST(RunAndCapture, CollectsBothOutputsAndTheStatus) {
@@ -71,4 +71,4 @@ TEST(Child, IsKilledAndReapedByItsDestructor) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::subprocess_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sarus {
+namespace sarus::text_test {
 namespace {
 
 TEST(Split, KeepsEmptyParts) {
@@ -64,4 +64,4 @@ TEST(Printable, QuotesWhatATerminalWouldInterpret) {
 }
 
 }  // namespace
-}  // namespace sarus
+}  // namespace sarus::text_test

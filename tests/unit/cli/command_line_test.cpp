@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "cli/help_text.hpp"
 
-namespace sarus::cli {
+namespace sarus::cli::command_line_test {
 namespace {
 
 using testing::ElementsAre;
@@ -226,4 +226,4 @@ TEST(HelpText, ListsTheCommandsAlphabetically) {
 }
 
 }  // namespace
-}  // namespace sarus::cli
+}  // namespace sarus::cli::command_line_test

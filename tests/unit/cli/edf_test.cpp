@@ -10,7 +10,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
-namespace sarus::cli {
+namespace sarus::cli::edf_test {
 namespace {
 
 using testing::ElementsAre;
@@ -374,4 +374,4 @@ TEST_F(Edf, ValuesAreCheckedWhereTheyStand) {
 }
 
 }  // namespace
-}  // namespace sarus::cli
+}  // namespace sarus::cli::edf_test

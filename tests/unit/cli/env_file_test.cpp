@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::cli {
+namespace sarus::cli::env_file_test {
 namespace {
 
 using testing::ElementsAre;
@@ -58,4 +58,4 @@ TEST(EnvironmentFile, SizeIsBounded) {
 }
 
 }  // namespace
-}  // namespace sarus::cli
+}  // namespace sarus::cli::env_file_test

@@ -9,7 +9,7 @@
 #include "cli/command_line.hpp"
 #include "cli/help_text.hpp"
 
-namespace sarus::cli {
+namespace sarus::cli::man_pages_test {
 namespace {
 
 bool isOptionCharacter(char c) {
@@ -122,4 +122,4 @@ TEST(ManPages, AllHaveTheUsualSections) {
 }
 
 }  // namespace
-}  // namespace sarus::cli
+}  // namespace sarus::cli::man_pages_test

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::doctor {
+namespace sarus::doctor::examination_test {
 namespace {
 
 using testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST(Examination, TextIsATableAndJsonAnArray) {
 }
 
 }  // namespace
-}  // namespace sarus::doctor
+}  // namespace sarus::doctor::examination_test

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::cdi_test {
 namespace {
 
 using testing::ElementsAre;
@@ -202,4 +202,4 @@ TEST_F(CdiTest, WithoutCdiDevicesThePlanStaysAsItWas) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::cdi_test

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "engine/cuda.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::environment_test {
 namespace {
 
 using testing::Contains;
@@ -247,4 +247,4 @@ TEST_F(EnvironmentTest, OwnVariablesAreThoseOfImageSiteAndCommandLine) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::environment_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-namespace sarus::engine {
+namespace sarus::engine::hook_report_test {
 namespace {
 
 using testing::AllOf;
@@ -118,4 +118,4 @@ TEST(SuspiciousConditions, PatternWithoutAnchors) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::hook_report_test

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::late_rules_test {
 namespace {
 
 struct stat statusOf(mode_t mode, dev_t number = 0) {
@@ -212,4 +212,4 @@ TEST_F(DecideNode, AFifoIsAlwaysNew) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::late_rules_test

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::mount_rules_test {
 namespace {
 
 std::string whyNot(const UserMountRules& rules, std::string_view destination) {
@@ -93,4 +93,4 @@ TEST(UserMountRules, ScratchDoesNotCoverScratch2) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::mount_rules_test

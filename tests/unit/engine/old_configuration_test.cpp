@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "engine/site_config.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::old_configuration_test {
 namespace {
 
 using nlohmann::json;
@@ -79,4 +79,4 @@ TEST(OldConfiguration, WhatIsNoObjectIsRefused) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::old_configuration_test

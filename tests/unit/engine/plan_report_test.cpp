@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "engine/environment.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::plan_report_test {
 namespace {
 
 using testing::AllOf;
@@ -205,4 +205,4 @@ TEST_F(PlanReportTest, HooksThatDoNotRunAreKeptWithTheReasonForThoseWhoRead) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::plan_report_test

@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "engine/container_plan.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::plan_test {
 namespace {
 
 using testing::Contains;
@@ -689,4 +689,4 @@ TEST_F(ExecPlanTest, WhatRunRefusesIsRefused) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::plan_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace sarus::engine {
+namespace sarus::engine::pmix_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,4 +78,4 @@ TEST(SlurmPmix, ConfigurationIsReadFromTheOutputOfScontrol) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::pmix_test

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::run_options_test {
 namespace {
 
 std::string errorOf(auto function) {
@@ -85,4 +85,4 @@ TEST(MpiType, MustNotBeEmpty) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::run_options_test

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::runtime_config_builder_test {
 namespace {
 
 using testing::AnyOf;
@@ -340,4 +340,4 @@ TEST_F(RuntimeConfigBuilderTest, TerminalLimitsAndAnnotationsArePassedOn) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::runtime_config_builder_test

@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::site_config_reference_test {
 namespace {
 
 using nlohmann::json;
@@ -59,4 +59,4 @@ TEST(SiteConfigReference, ManualNestsMembersAndMarksOurOwnKeys) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::site_config_reference_test

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::site_config_test {
 namespace {
 
 using nlohmann::json;
@@ -259,4 +259,4 @@ TEST(SiteConfigReview, WarnsOfKeysThatOccurTwiceAndRefusesTextThatIsNoJson) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::site_config_test

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::engine {
+namespace sarus::engine::starter_request_test {
 namespace {
 
 using testing::ElementsAre;
@@ -245,4 +245,4 @@ TEST(StarterRequest, RandomBytesAreRefused) {
 }
 
 }  // namespace
-}  // namespace sarus::engine
+}  // namespace sarus::engine::starter_request_test

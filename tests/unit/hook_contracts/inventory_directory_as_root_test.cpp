@@ -11,7 +11,7 @@
 #include "base/file_io.hpp"
 #include "hook_contracts/inventory.hpp"
 
-namespace sarus::hook_contracts {
+namespace sarus::hook_contracts::inventory_directory_as_root_test {
 namespace {
 
 using testing::HasSubstr;
@@ -118,4 +118,4 @@ TEST_F(InventoryDirectory, MissingDirectoryIsToldByErrno) {
 }
 
 }  // namespace
-}  // namespace sarus::hook_contracts
+}  // namespace sarus::hook_contracts::inventory_directory_as_root_test

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::hook_contracts {
+namespace sarus::hook_contracts::inventory_test {
 namespace {
 
 using testing::ElementsAre;
@@ -141,4 +141,4 @@ TEST(Activation, HugeValueIsRefusedWithoutRepeatingIt) {
 }
 
 }  // namespace
-}  // namespace sarus::hook_contracts
+}  // namespace sarus::hook_contracts::inventory_test

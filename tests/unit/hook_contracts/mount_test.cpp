@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::hook_contracts {
+namespace sarus::hook_contracts::mount_test {
 namespace {
 
 std::string errorOf(const std::vector<std::string>& arguments) {
@@ -70,4 +70,4 @@ TEST(MountHookRequests, ErrorsAreThoseOfTheEngine) {
 }
 
 }  // namespace
-}  // namespace sarus::hook_contracts
+}  // namespace sarus::hook_contracts::mount_test

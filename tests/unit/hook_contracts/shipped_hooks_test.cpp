@@ -9,8 +9,7 @@
 #include "base/text.hpp"
 #include "oci/hooks/hook_config.hpp"
 
-namespace sarus::hook_contracts {
-
+namespace sarus::hook_contracts::shipped_hooks_test {
 namespace {
 
 using testing::ElementsAre;
@@ -96,5 +95,4 @@ TEST(HookDevices, OtherProgramsAreNotUnderstood) {
 }
 
 }  // namespace
-
-}  // namespace sarus::hook_contracts
+}  // namespace sarus::hook_contracts::shipped_hooks_test

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::node {
+namespace sarus::node::apparmor_test {
 namespace {
 
 constexpr std::string_view loaded = "sarus-default (enforce)\n/usr/bin/man (complain)\nunconfined-names\n";
@@ -31,4 +31,4 @@ TEST(AppArmorProfile, ThatIsNotLoadedIsNamed) {
 }
 
 }  // namespace
-}  // namespace sarus::node
+}  // namespace sarus::node::apparmor_test

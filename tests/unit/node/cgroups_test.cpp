@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sarus::node {
+namespace sarus::node::cgroups_test {
 namespace {
 
 constexpr const char* hybridCgroups =
@@ -65,4 +65,4 @@ TEST(CgroupDirectory, IsNoDirectoryWithTheNameOfAMount) {
 }
 
 }  // namespace
-}  // namespace sarus::node
+}  // namespace sarus::node::cgroups_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sarus::node {
+namespace sarus::node::fuse_test {
 namespace {
 
 TEST(Fuse, ADeviceThatCannotBeOpenedIsExplained) {
@@ -16,4 +16,4 @@ TEST(Fuse, ADeviceThatCannotBeOpenedIsExplained) {
 }
 
 }  // namespace
-}  // namespace sarus::node
+}  // namespace sarus::node::fuse_test

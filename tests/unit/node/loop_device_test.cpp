@@ -7,7 +7,7 @@
 #include "base/failing_listing.hpp"
 #include "base/file_io.hpp"
 
-namespace sarus::node {
+namespace sarus::node::loop_device_test {
 namespace {
 
 // Each start would use up a device more.
@@ -21,4 +21,4 @@ TEST(FindLoopDevice, AListOfDevicesThatCannotBeReadIsAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::node
+}  // namespace sarus::node::loop_device_test

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::node {
+namespace sarus::node::selinux_test {
 namespace {
 
 std::string complaintAbout(const std::optional<std::string>& label, const char* key = "selinuxLabel") {
@@ -46,4 +46,4 @@ TEST(SelinuxLabels, CannotAddOptionsToAMount) {
 }
 
 }  // namespace
-}  // namespace sarus::node
+}  // namespace sarus::node::selinux_test

@@ -8,7 +8,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::node {
+namespace sarus::node::user_namespace_error_test {
 namespace {
 
 class UserNamespaceError : public ::testing::Test {
@@ -84,4 +84,4 @@ TEST_F(UserNamespaceError, TheCureIsACommandForTheSettingThatForbidsThem) {
 }
 
 }  // namespace
-}  // namespace sarus::node
+}  // namespace sarus::node::user_namespace_error_test

@@ -5,8 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::spank {
-
+namespace sarus::spank::step_request_test {
 namespace {
 
 using testing::ElementsAre;
@@ -68,5 +67,4 @@ TEST(StepCommands, NamesBelongToTheirJob) {
 }
 
 }  // namespace
-
-}  // namespace sarus::spank
+}  // namespace sarus::spank::step_request_test

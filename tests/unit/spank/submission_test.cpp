@@ -10,8 +10,7 @@
 #include "base/error.hpp"
 #include "spank/options.hpp"
 
-namespace sarus::spank {
-
+namespace sarus::spank::submission_test {
 namespace {
 
 using testing::ElementsAre;
@@ -187,5 +186,4 @@ TEST_F(Submissions, EveryOptionHasAVariableOfItsOwnName) {
 }
 
 }  // namespace
-
-}  // namespace sarus::spank
+}  // namespace sarus::spank::submission_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace sarus::cli {
+namespace sarus::cli::registry_names_test {
 namespace {
 
 using testing::ElementsAre;
@@ -34,4 +34,4 @@ location = "no registry"
 }
 
 }  // namespace
-}  // namespace sarus::cli
+}  // namespace sarus::cli::registry_names_test

@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 
-namespace sarus::cli {
+namespace sarus::cli::runtime_version_test {
 namespace {
 
 using testing::Contains;
@@ -45,4 +45,4 @@ TEST(RuntimeVersion, KnownVulnerabilitiesEndWithTheCorrectedVersion) {
 }
 
 }  // namespace
-}  // namespace sarus::cli
+}  // namespace sarus::cli::runtime_version_test

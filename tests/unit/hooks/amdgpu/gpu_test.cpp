@@ -9,7 +9,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::hooks::amdgpu {
+namespace sarus::hooks::amdgpu::gpu_test {
 namespace {
 
 /// Directories which look like /dev and /sys of a node.
@@ -150,4 +150,4 @@ TEST(AmdGpuInventory, DirectoriesThatCannotBeReadAreAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::amdgpu
+}  // namespace sarus::hooks::amdgpu::gpu_test

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::hooks::glibc {
+namespace sarus::hooks::glibc::replacement_plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -151,4 +151,4 @@ TEST(ReplacementPlan, warnsAboutPartsThatRemainOfTheOldRelease) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::glibc
+}  // namespace sarus::hooks::glibc::replacement_plan_test

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::container_user_test {
 namespace {
 
 using Mappings = std::vector<oci::RuntimeIdMapping>;
@@ -65,4 +65,4 @@ TEST(CallersUid, OfAnotherEngineIsThatOfThisProcessOutside) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::container_user_test

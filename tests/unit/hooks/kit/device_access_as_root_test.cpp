@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "hooks/kit/device_access.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::device_access_as_root_test {
 namespace {
 
 /// A cgroup of the version 1 device controller which forbids everything, for one test.
@@ -125,4 +125,4 @@ TEST(DeviceCgroupAsRoot, whatItsRulesAllowIsKnownToItsProcessesOnly) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::device_access_as_root_test

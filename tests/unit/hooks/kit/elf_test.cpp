@@ -10,7 +10,7 @@
 #include "base/temporary_directory.hpp"
 #include "hooks/kit/elf_builder.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::elf_test {
 namespace {
 
 using ::testing::Contains;
@@ -143,4 +143,4 @@ TEST(Elf, readsFilesThroughADescriptorWithoutMovingItsOffset) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::elf_test

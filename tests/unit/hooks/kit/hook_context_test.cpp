@@ -16,7 +16,7 @@
 #include "hooks/kit/root_fixture.hpp"
 #include "hooks/kit/run_hook.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::hook_context_test {
 namespace {
 
 UniqueFd input(const std::string& text) {
@@ -310,4 +310,4 @@ TEST(JoinCgroup, OnlyOneThatLimitsDevicesMustAcceptTheProcess) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::hook_context_test

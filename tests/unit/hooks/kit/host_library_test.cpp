@@ -5,7 +5,7 @@
 
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::host_library_test {
 namespace {
 
 using test::Root;
@@ -100,4 +100,4 @@ TEST(SameMachine, NeedsProcessorWordSizeAndByteOrder) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::host_library_test

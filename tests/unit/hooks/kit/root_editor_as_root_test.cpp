@@ -14,7 +14,7 @@
 #include "hooks/kit/root_fixture.hpp"
 #include "oci/runtime/runtime_devices.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::root_editor_as_root_test {
 namespace {
 
 using test::inMountNamespace;
@@ -377,4 +377,4 @@ TEST(RootEditorLinkAsRoot, DirectoriesMountPointsAndOtherMountsAreNotReplaced) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::root_editor_as_root_test

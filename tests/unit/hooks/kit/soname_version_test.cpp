@@ -4,7 +4,7 @@
 
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::soname_version_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -95,4 +95,4 @@ TEST(Abi, strictWantsEqualMinorNumbers) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::soname_version_test

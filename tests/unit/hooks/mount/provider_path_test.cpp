@@ -5,7 +5,7 @@
 #include "hooks/kit/elf.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks::mount {
+namespace sarus::hooks::mount::provider_path_test {
 namespace {
 
 using test::Root;
@@ -59,4 +59,4 @@ TEST(ProviderPath, LibraryOfAnotherMachineOrNoneIsNoPlace) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::mount
+}  // namespace sarus::hooks::mount::provider_path_test

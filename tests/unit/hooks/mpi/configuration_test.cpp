@@ -5,7 +5,7 @@
 
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks::mpi {
+namespace sarus::hooks::mpi::configuration_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -88,4 +88,4 @@ TEST_F(ConfigurationTest, allMistakesAreReportedAtOnce) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::mpi
+}  // namespace sarus::hooks::mpi::configuration_test

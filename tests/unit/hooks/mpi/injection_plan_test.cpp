@@ -5,7 +5,7 @@
 
 #include "hooks/mpi/libraries.hpp"
 
-namespace sarus::hooks::mpi {
+namespace sarus::hooks::mpi::injection_plan_test {
 namespace {
 
 using ::testing::AllOf;
@@ -229,4 +229,4 @@ TEST(InjectionPlan, keepsADependencyWhoseSymbolVersionsTheHostLacks) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::mpi
+}  // namespace sarus::hooks::mpi::injection_plan_test

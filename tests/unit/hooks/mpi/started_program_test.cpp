@@ -7,7 +7,7 @@
 #include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks::mpi {
+namespace sarus::hooks::mpi::started_program_test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -137,4 +137,4 @@ TEST_F(StartedProgramTest, UnreasonableNeedsMakeTheProgramUnknown) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::mpi
+}  // namespace sarus::hooks::mpi::started_program_test

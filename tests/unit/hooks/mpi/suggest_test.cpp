@@ -8,7 +8,7 @@
 #include "base/failing_listing.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus::hooks::mpi {
+namespace sarus::hooks::mpi::suggest_test {
 namespace {
 
 // The libraries of Fortran would be missing from a hook file that looks complete.
@@ -24,4 +24,4 @@ TEST(SuggestTest, ADirectoryThatCannotBeReadIsAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::mpi
+}  // namespace sarus::hooks::mpi::suggest_test

@@ -6,7 +6,7 @@
 #include "hooks/mpi/explain.hpp"
 #include "hooks/mpi/libraries.hpp"
 
-namespace sarus::hooks::mpi {
+namespace sarus::hooks::mpi::version_check_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(Explain, isOneJsonObjectAndAnAlignedTable) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::mpi
+}  // namespace sarus::hooks::mpi::version_check_test

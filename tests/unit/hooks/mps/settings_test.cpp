@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::hooks::mps {
+namespace sarus::hooks::mps::settings_test {
 namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
@@ -55,4 +55,4 @@ TEST(MpsSettings, AllowTheControlSocketNoMoreThan107Bytes) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::mps
+}  // namespace sarus::hooks::mps::settings_test

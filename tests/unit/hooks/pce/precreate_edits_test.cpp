@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::hooks::pce {
+namespace sarus::hooks::pce::precreate_edits_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -200,4 +200,4 @@ TEST(PrecreateEdits, wrongTypesAreNamedWithTheirPlace) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::pce
+}  // namespace sarus::hooks::pce::precreate_edits_test

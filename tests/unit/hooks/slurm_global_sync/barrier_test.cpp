@@ -5,7 +5,7 @@
 
 #include "hooks/slurm_global_sync/memory_files.hpp"
 
-namespace sarus::hooks::slurm_global_sync {
+namespace sarus::hooks::slurm_global_sync::barrier_test {
 namespace {
 
 using State = Barrier::State;
@@ -146,4 +146,4 @@ TEST(SlurmSyncRanks, AreDescribedAsRanges) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::slurm_global_sync
+}  // namespace sarus::hooks::slurm_global_sync::barrier_test

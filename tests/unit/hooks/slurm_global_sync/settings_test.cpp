@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::hooks::slurm_global_sync {
+namespace sarus::hooks::slurm_global_sync::settings_test {
 namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
@@ -77,4 +77,4 @@ TEST(SlurmSyncSettings, HaveATimeoutInSeconds) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::slurm_global_sync
+}  // namespace sarus::hooks::slurm_global_sync::settings_test

@@ -7,7 +7,7 @@
 #include "base/failing_listing.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus::hooks::slurm_global_sync {
+namespace sarus::hooks::slurm_global_sync::shared_files_test {
 namespace {
 
 // No task may count as absent because the file server has answered with an error.
@@ -24,4 +24,4 @@ TEST(DiskFilesTest, ADirectoryThatCannotBeReadIsAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::slurm_global_sync
+}  // namespace sarus::hooks::slurm_global_sync::shared_files_test

@@ -12,7 +12,7 @@
 #include "hooks/slurm_global_sync/barrier.hpp"
 #include "hooks/slurm_global_sync/memory_files.hpp"
 
-namespace sarus::hooks::slurm_global_sync {
+namespace sarus::hooks::slurm_global_sync::simulation_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -185,4 +185,4 @@ TEST(SlurmSyncSimulation, EveryTaskHasItsDocumentedFiles) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::slurm_global_sync
+}  // namespace sarus::hooks::slurm_global_sync::simulation_test

@@ -8,7 +8,7 @@
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus::hooks::timestamp {
+namespace sarus::hooks::timestamp::log_file_test {
 namespace {
 
 const std::string line = formatLine({1552438146, 449463}, "nid07641", 16741, "After-runtime");
@@ -75,4 +75,4 @@ TEST(TimestampFile, WhatIsNoRegularFileIsRefusedWithoutWaiting) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::timestamp
+}  // namespace sarus::hooks::timestamp::log_file_test

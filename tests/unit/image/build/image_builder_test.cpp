@@ -21,7 +21,7 @@
 #include "image/store/file_digest.hpp"
 #include "squashfs/identity.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::image_builder_test {
 namespace {
 
 using test::LayoutWriter;
@@ -375,4 +375,4 @@ TEST(Progress, KnowsItsStyles) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::image_builder_test

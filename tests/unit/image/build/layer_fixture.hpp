@@ -22,6 +22,8 @@
 
 namespace sarus::image::build::test {
 
+using namespace sarus::test;  // test::Scratch is the same where this header is
+
 /// Writes tar archives with any content, also such that no tar program would make.
 class TarWriter {
 public:

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::merge_test {
 namespace {
 
 using test::convert;
@@ -478,4 +478,4 @@ TEST(Merge, LargeDirectoriesAndDeepTrees) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::merge_test

@@ -15,7 +15,7 @@
 #include "image/build/layer_fixture.hpp"
 #include "image/store/conversions.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::reuse_test {
 namespace {
 
 using test::LayoutWriter;
@@ -204,4 +204,4 @@ TEST_F(Reuse, AConversionLooksForTheFileOfTheOtherProgram) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::reuse_test

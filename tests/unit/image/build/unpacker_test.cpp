@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::unpacker_test {
 namespace {
 
 using test::LayoutWriter;
@@ -208,4 +208,4 @@ TEST_F(Unpack, DamagedImagesNeverCrashOrEscape) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::unpacker_test

@@ -7,13 +7,10 @@
 #include "image/build_report.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::builder_client_test {
 namespace {
 
 const auto& report = test::buildReport;
-
-}  // namespace
 
 TEST(Builder, getsTheOptionsOfTheSite) {
     const test::Scratch scratch;
@@ -56,4 +53,5 @@ TEST(Builder, failureIsReportedWithItsMessage) {
     testing::internal::GetCapturedStderr();
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::builder_client_test

@@ -11,8 +11,7 @@
 #include "image/scratch.hpp"
 #include "image/store/file_digest.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::import_test {
 namespace {
 
 using testing::HasSubstr;
@@ -262,5 +261,4 @@ TEST_F(EqualImportTest, anotherOwnerIsAnotherFile) {
 }
 
 }  // namespace
-
-}  // namespace sarus::image
+}  // namespace sarus::image::import_test

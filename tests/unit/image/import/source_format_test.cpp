@@ -7,8 +7,7 @@
 #include "base/subprocess.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::source_format_test {
 namespace {
 
 class SourceFormatTest : public testing::Test {
@@ -28,8 +27,6 @@ protected:
     test::Scratch scratch;
 };
 
-}  // namespace
-
 TEST_F(SourceFormatTest, compressedArchiveIsRecognised) {
     using namespace std::string_literals;
     EXPECT_EQ(compression(tar("-czf")), "gzip");
@@ -48,4 +45,5 @@ TEST_F(SourceFormatTest, sifFile) {
     EXPECT_FALSE(isSif(openFile(scratch.write("short", sif.substr(0, 40)), O_RDONLY).get()));
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::source_format_test

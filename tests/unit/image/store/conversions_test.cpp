@@ -9,7 +9,7 @@
 #include "base/file_io.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
+namespace sarus::image::conversions_test {
 namespace {
 
 class Conversions : public testing::Test {
@@ -68,4 +68,4 @@ TEST_F(Conversions, ConvertersHaveNames) {
 }
 
 }  // namespace
-}  // namespace sarus::image
+}  // namespace sarus::image::conversions_test

@@ -11,7 +11,7 @@
 #include "image/store/file_digest.hpp"
 #include "image/store/link_image.hpp"
 
-namespace sarus::image {
+namespace sarus::image::equal_image_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST_F(EqualImageTest, AFailedPublicationLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace sarus::image
+}  // namespace sarus::image::equal_image_test

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
+namespace sarus::image::image_file_test {
 namespace {
 
 TEST(ImageFile, BeginsAsNoReferenceCan) {
@@ -52,4 +52,4 @@ TEST(ImageFile, AppearsWholeAndReplacesNothing) {
 }
 
 }  // namespace
-}  // namespace sarus::image
+}  // namespace sarus::image::image_file_test

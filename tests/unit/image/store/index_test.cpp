@@ -4,8 +4,7 @@
 
 #include "base/text.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::index_test {
 namespace {
 
 const std::string hex64(64, 'd');
@@ -58,8 +57,6 @@ std::string entryWith(const std::string& key, const std::string& value) {
     }
     return text + "}]}";
 }
-
-}  // namespace
 
 TEST(Index, readsTheDocumentedFormat) {
     const auto index = parseIndex(documented);
@@ -169,4 +166,5 @@ TEST(StoredMetadata, ofSarusHasNoStore) {
     EXPECT_EQ(parseStoreInfo(R"({"Store":{"registryDigest":1}})"), std::nullopt);
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::index_test

@@ -15,7 +15,8 @@
 #include "image/store/repository_scan.hpp"
 #include "image/store/usage.hpp"
 
-namespace sarus::image {
+namespace sarus::image::listing_failures_test {
+namespace {
 
 // A directory that cannot be read is not empty: an image in it would count as lost, a download as removed.
 TEST(Listings, FailWhereADirectoryCannotBeRead) {
@@ -46,4 +47,5 @@ TEST(Listings, FailWhereADirectoryCannotBeRead) {
     }
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::listing_failures_test

@@ -11,8 +11,7 @@
 #include "base/text.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::listing_test {
 namespace {
 
 const std::string digest = "sha256:" + std::string(64, 'd');
@@ -21,8 +20,6 @@ ImageRecord record(const std::string& reference, const std::string& registryDige
     return {parseReference(reference).normalized(), registryDigest, "0123456789abcdef", "40.16MB",
             "2018-01-19T09:43:04"};
 }
-
-}  // namespace
 
 TEST(ImageTable, hasOnlyTitlesWithoutImages) {
     EXPECT_EQ(formatImageTable({}, false),
@@ -114,8 +111,6 @@ TEST(ImageTable, whatIsMissingIsNone) {
     EXPECT_EQ(words[2], "<none>");
 }
 
-namespace {
-
 std::string numberedLines(int count) {
     std::string text;
     for (int i = 0; i < count; ++i) {
@@ -123,8 +118,6 @@ std::string numberedLines(int count) {
     }
     return text;
 }
-
-}  // namespace
 
 TEST(VerifyImage, comparesWithTheRecordedDigest) {
     const test::Scratch scratch;
@@ -167,4 +160,5 @@ TEST(VerifyImage, knowsThePlainDigestsOfEarlierVersions) {
     EXPECT_EQ(verifyImage(paths, reference), Integrity::damaged);
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::listing_test

@@ -9,8 +9,7 @@
 #include "image/store/index.hpp"
 #include "image/store/repository_paths.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::lookup_test {
 namespace {
 
 class LookupTest : public testing::Test {
@@ -40,8 +39,6 @@ protected:
 
     test::Scratch scratch;
 };
-
-}  // namespace
 
 TEST_F(LookupTest, opensTheImageWithoutAnIndex) {
     const auto path = put("quay.io/a/b:t", "content", R"({"Cmd":["sh"],"WorkingDir":"/w"})");
@@ -131,4 +128,5 @@ TEST_F(LookupTest, filesThatDoNotBelongTogetherAreRefused) {
     EXPECT_EQ(failure("quay.io/a/b:t"), "The files of image quay.io/a/b:t do not belong together");
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::lookup_test

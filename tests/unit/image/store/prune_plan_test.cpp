@@ -7,8 +7,7 @@
 #include "image/scratch.hpp"
 #include "image/store/prune.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::prune_plan_test {
 namespace {
 
 using testing::ElementsAre;
@@ -53,8 +52,6 @@ PruneLimits keepBytes(std::uint64_t bytes) {
     limits.keepBytes = bytes;
     return limits;
 }
-
-}  // namespace
 
 TEST(PrunePlan, TakesWhatIsOlderThanTheLimit) {
     const auto plan =
@@ -128,8 +125,6 @@ TEST(PrunePlan, BothLimitsHoldTogether) {
     EXPECT_THAT(names(plan), ElementsAre("old", "old2", "b"));
 }
 
-namespace {
-
 class PruneToLimitsTest : public testing::Test {
 protected:
     PruneToLimitsTest() : repository(scratch.path("r"), RepositoryAccess::write, {}) {
@@ -151,8 +146,6 @@ protected:
     test::Scratch scratch;
     Repository repository;
 };
-
-}  // namespace
 
 TEST_F(PruneToLimitsTest, RemovesOldImagesWithTheirMetadata) {
     EXPECT_THAT(names(*prune(true)), ElementsAre("old"));
@@ -182,4 +175,5 @@ TEST_F(PruneToLimitsTest, DoesNothingWhileAnImportRuns) {
     EXPECT_TRUE(pathExists(scratch.path("r/images/docker.io/library/old/1.squashfs")));
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::prune_plan_test

@@ -6,8 +6,7 @@
 #include "image/scratch.hpp"
 #include "image/store/import_session.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::prune_test {
 namespace {
 
 class PruneTest : public testing::Test {
@@ -21,8 +20,6 @@ protected:
     test::Scratch scratch;
     Repository repository;
 };
-
-}  // namespace
 
 TEST_F(PruneTest, removesTheBlobsAndTellsTheirSize) {
     const auto result = pruneCache(repository, scratch.path("tmp"), false);
@@ -80,4 +77,5 @@ TEST(PruneUnpackedImages, doesNotFollowALinkInItsPlace) {
     EXPECT_TRUE(pathExists(scratch.path("elsewhere/unpacked/image/file")));
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::prune_test

@@ -5,7 +5,8 @@
 #include "image/scratch.hpp"
 #include "image/store/repository_location.hpp"
 
-namespace sarus::image {
+namespace sarus::image::repository_location_as_root_test {
+namespace {
 
 TEST(LocalRepositoryAsRoot, ofSomebodyElseIsRefused) {
     if (::geteuid() != 0) {
@@ -53,4 +54,5 @@ TEST(ChosenRepositoryAsRoot, ofSomebodyElseIsRefused) {
     EXPECT_THROW(choose("theirs/images"), Error);
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::repository_location_as_root_test

@@ -8,8 +8,7 @@
 #include "base/error.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::repository_location_test {
 namespace {
 
 const std::string callersName = ::getpwuid(::geteuid())->pw_name;
@@ -17,8 +16,6 @@ const std::string callersName = ::getpwuid(::geteuid())->pw_name;
 std::string passwdLine(const std::string& name, uid_t uid) {
     return cat(name, ":x:", uid, ":100::/home/x:/bin/sh\n");
 }
-
-}  // namespace
 
 TEST(UserName, isThatOfTheFirstEntryWithTheUid) {
     const auto passwd =
@@ -98,4 +95,5 @@ TEST(CentralizedRepository, mustBeConfigured) {
     EXPECT_THROW(centralizedRepositoryDirectory({"/home", std::nullopt, "/prefix"}), Error);
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::repository_location_test

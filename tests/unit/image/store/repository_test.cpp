@@ -21,12 +21,11 @@
 #include "image/store/listing.hpp"
 #include "image/store/repository_scan.hpp"
 
-namespace sarus::image {
+namespace sarus::image::repository_test {
+namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-namespace {
 
 const std::string hex64(64, 'd');
 const std::string digest = "sha256:" + hex64;
@@ -93,8 +92,6 @@ protected:
 
     test::Scratch scratch;
 };
-
-}  // namespace
 
 TEST_F(RepositoryTest, isCreatedEmptyWhereThereIsNone) {
     auto repository = open();
@@ -565,4 +562,5 @@ TEST(AuthenticationDirectory, isBelowTheRuntimeDirectoryIfThatExists) {
     EXPECT_EQ(authenticationDirectory(paths), "/repository");
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::repository_test

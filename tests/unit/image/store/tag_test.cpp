@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
+namespace sarus::image::tag_test {
 namespace {
 
 using testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST_F(TagTest, AnImageOfSarus17GetsItsIndexEntry) {
 }
 
 }  // namespace
-}  // namespace sarus::image
+}  // namespace sarus::image::tag_test

@@ -6,8 +6,7 @@
 #include "base/text.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::file_policy_test {
 namespace {
 
 const std::string accept = R"([{"type":"insecureAcceptAnything"}])";
@@ -16,8 +15,6 @@ const std::string reject = R"([{"type":"reject"}])";
 std::string policy(const std::string& general, const std::string& transports = "{}") {
     return cat(R"({"default":)", general, R"(,"transports":)", transports, "}");
 }
-
-}  // namespace
 
 TEST(FilePolicy, theDefaultDecidesWhereNothingElseIsSaid) {
     EXPECT_TRUE(policyAccepts(policy(accept), "docker-archive", "/a"));
@@ -80,4 +77,5 @@ TEST(FilePolicy, theFileIsThatOfPolicyOptions) {
     EXPECT_EQ(policyFile(std::nullopt, scratch.path("home"), system), own);
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::file_policy_test

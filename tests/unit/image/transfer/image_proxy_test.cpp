@@ -15,8 +15,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::image_proxy_test {
 namespace {
 
 using testing::HasSubstr;
@@ -104,8 +103,6 @@ std::string talk(Server serve, Client use) {
 }
 
 const auto nothing = [](std::string_view) {};
-
-}  // namespace
 
 TEST(ImageProxy, opensAnImageAndGetsItsDocuments) {
     const auto refusal = talk(
@@ -274,4 +271,5 @@ TEST(ImageProxy, callsWhileItWaits) {
     EXPECT_EQ(proxy.refusal(), "");
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::image_proxy_test

@@ -14,8 +14,7 @@
 #include "base/text.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::login_test {
 namespace {
 
 struct Dialogue {
@@ -47,8 +46,6 @@ Dialogue talk(const LoginOptions& options, const std::string& input) {
     dialogue.rest = readAll(inRead.get(), 10000, "pipe");
     return dialogue;
 }
-
-}  // namespace
 
 TEST(LoginData, areNotAskedForWithoutAnOption) {
     const auto dialogue = talk({}, "user\npassword\n");
@@ -214,4 +211,5 @@ TEST(AuthenticationFile, doesNotFollowALinkThatIsInItsPlace) {
     EXPECT_EQ(readFile(victim), "data");
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::login_test

@@ -15,7 +15,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::image {
+namespace sarus::image::run_tool_test {
 namespace {
 
 TEST(RunTool, EndsAtASignalThatAProcessOfTheToolIgnores) {
@@ -46,4 +46,4 @@ TEST(RunTool, EndsAtASignalThatAProcessOfTheToolIgnores) {
 }
 
 }  // namespace
-}  // namespace sarus::image
+}  // namespace sarus::image::run_tool_test

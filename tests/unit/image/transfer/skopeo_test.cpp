@@ -7,7 +7,8 @@
 #include "base/error.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
+namespace sarus::image::skopeo_test {
+namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -48,8 +49,6 @@ TEST(Policy, noneAtAllIsAnError) {
     EXPECT_THROW(policyOptions(std::nullopt, "", "/missing"), Error);
 }
 
-namespace {
-
 /// Stands for skopeo: writes down its arguments.
 class FakeSkopeo {
 public:
@@ -69,8 +68,6 @@ public:
     test::Scratch scratch;
     SkopeoSettings settings;
 };
-
-}  // namespace
 
 TEST(Skopeo, inspectsWithPolicyRegistriesAndAuthentication) {
     FakeSkopeo fake("printf manifest; echo noise >&2");
@@ -295,4 +292,5 @@ TEST(PullFailure, unknownTroubleIsQuoted) {
                 ElementsAre("the moon is full"));
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::skopeo_test

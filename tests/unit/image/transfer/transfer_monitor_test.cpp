@@ -15,8 +15,7 @@
 #include "base/text.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::transfer_monitor_test {
 namespace {
 
 using testing::HasSubstr;
@@ -29,8 +28,6 @@ void follow(const test::Scratch& scratch, const std::string& script, const std::
     runTool({.path = "/bin/sh", .args = {"sh", "-c", cat("cd ", scratch.path("files"), "; ", script)}},
             ToolStreams::captureBoth, "dash", monitor.watch());
 }
-
-}  // namespace
 
 TEST(TransferMonitor, givesUpWhenNothingGrows) {
     const test::Scratch scratch;
@@ -122,4 +119,5 @@ TEST(TransferMonitor, aTerminalGetsOneLineThatIsRewrittenAndWiped) {
     EXPECT_EQ(shown.find('\n'), std::string::npos);
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::transfer_monitor_test

@@ -6,14 +6,11 @@
 #include "base/text.hpp"
 #include "image/build_report.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::build_report_test {
 namespace {
 
 using test::digestOf;
 const auto& report = test::buildReport;
-
-}  // namespace
 
 TEST(BuildReport, isReadFromTheReport) {
     const auto result = parseBuildReport(report + "\n");
@@ -62,4 +59,5 @@ TEST(ConversionDescription, comesBack) {
     EXPECT_THROW(parseConversionDescription(R"({"owner":"1000:100"})"), Error);
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::build_report_test

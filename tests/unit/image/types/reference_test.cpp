@@ -4,8 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::image {
-
+namespace sarus::image::reference_test {
 namespace {
 
 const std::string hex64(64, 'a');
@@ -19,8 +18,6 @@ std::string messageFor(const std::string& text) {
     }
     return "accepted";
 }
-
-}  // namespace
 
 TEST(ImageReference, withoutSlashIsFromTheLibraryOfDockerHub) {
     EXPECT_EQ(parseReference("alpine"), (ImageReference{"docker.io", "library", "alpine", "latest", ""}));
@@ -133,4 +130,5 @@ TEST(LoadReference, cannotHaveADigest) {
     }
 }
 
-}  // namespace sarus::image
+}  // namespace
+}  // namespace sarus::image::reference_test

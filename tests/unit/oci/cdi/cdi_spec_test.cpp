@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::cdi_spec_test {
 namespace {
 
 std::string failure(std::string_view text, std::string_view file = "gpu.json") {
@@ -131,4 +131,4 @@ TEST(CdiSpec, qualifiedNames) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::cdi_spec_test

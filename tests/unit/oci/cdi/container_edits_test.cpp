@@ -6,7 +6,7 @@
 
 #include "oci/json/json_node.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::container_edits_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -127,4 +127,4 @@ TEST(ContainerEdits, minimumVersionFollowsTheNewestFeature) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::container_edits_test

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::yaml_test {
 namespace {
 
 std::string json(std::string_view yaml) {
@@ -102,4 +102,4 @@ TEST(Yaml, depthAndNumberOfKeysAreBounded) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::yaml_test

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::hook_config_test {
 namespace {
 
 using testing::AllOf;
@@ -160,4 +160,4 @@ TEST(MpiTypePattern, OnlyHooksThatMpiEnables) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::hook_config_test

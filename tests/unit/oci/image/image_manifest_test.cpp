@@ -5,8 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::oci {
-
+namespace sarus::oci::image_manifest_test {
 namespace {
 
 const std::string digestA = "sha256:" + std::string(64, 'a');
@@ -23,8 +22,6 @@ std::string selected(const std::string& entries, const Platform& platform) {
     const auto* found = selectPlatform(index, platform);
     return found != nullptr ? found->digest.text() : "none";
 }
-
-}  // namespace
 
 TEST(PlatformName, HasTwoOrThreeParts) {
     EXPECT_EQ(parsePlatformName("linux/arm64"), (Platform{"linux", "arm64", ""}));
@@ -133,4 +130,5 @@ TEST(Platform, entriesWithoutAPlatformAreSkipped) {
         "none");
 }
 
-}  // namespace sarus::oci
+}  // namespace
+}  // namespace sarus::oci::image_manifest_test

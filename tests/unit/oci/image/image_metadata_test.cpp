@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::image_metadata_test {
 namespace {
 
 std::string messageOf(auto function) {
@@ -99,4 +99,4 @@ TEST(ImageConfig, ASingleStringIsOneArgument) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::image_metadata_test

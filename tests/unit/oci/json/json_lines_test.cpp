@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace sarus::oci {
+namespace sarus::oci::json_lines_test {
 namespace {
 
 using testing::ElementsAre;
@@ -35,4 +35,4 @@ TEST(JsonLines, EndWithTheText) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::json_lines_test

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::bundle_config_test {
 namespace {
 
 BundleConfig config(std::string_view json) {
@@ -174,4 +174,4 @@ TEST(BundleConfig, replacesADeviceOfTheSamePath) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::bundle_config_test

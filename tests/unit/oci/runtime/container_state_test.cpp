@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::container_state_test {
 namespace {
 
 TEST(ContainerState, readsTheStateOfRunc) {
@@ -96,4 +96,4 @@ TEST(ContainerState, refusesDeepNestingInsteadOfOverflowingTheStack) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::container_state_test

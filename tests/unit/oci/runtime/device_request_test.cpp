@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::device_request_test {
 namespace {
 
 std::string errorOf(std::string_view request) {
@@ -78,4 +78,4 @@ TEST(DeviceRequest, NulCharactersAreRefused) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::device_request_test

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::mount_request_test {
 namespace {
 
 std::string errorOf(std::string_view request) {
@@ -129,4 +129,4 @@ TEST(MountRequest, GrammarErrorsSayWhatCouldNotBeParsed) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::mount_request_test

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "oci/json/json_writer.hpp"
 
-namespace sarus::oci {
+namespace sarus::oci::runtime_config_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -141,4 +141,4 @@ TEST(CpuList, ListsAreWrittenAsRanges) {
 }
 
 }  // namespace
-}  // namespace sarus::oci
+}  // namespace sarus::oci::runtime_config_test

@@ -4,7 +4,7 @@
 
 #include "podman_hpc/cli/podman.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::help_pages_test {
 namespace {
 
 TEST(RenamePodman, OnlyTheProgramsNameIsReplaced) {
@@ -28,4 +28,4 @@ TEST(PodmanHelpPage, HasTheOptionsOfTheModulesInFront) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::help_pages_test

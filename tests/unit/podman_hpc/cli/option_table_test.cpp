@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::option_table_test {
 namespace {
 
 using testing::ElementsAre;
@@ -120,4 +120,4 @@ TEST(ScanOptions, AModulesFlagTakesNoValue) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::option_table_test

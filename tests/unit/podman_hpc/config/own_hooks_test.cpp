@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "podman_hpc/surroundings.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::own_hooks_test {
 namespace {
 
 using testing::ElementsAre;
@@ -81,4 +81,4 @@ TEST_F(OwnHooks, RefuseModulesThatOthersCanChange) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::own_hooks_test

@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "podman_hpc/surroundings.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::podman_files_test {
 namespace {
 
 using testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST_F(PodmanFiles, EmptyStore) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::podman_files_test

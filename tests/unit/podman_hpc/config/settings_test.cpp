@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "podman_hpc/surroundings.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::settings_test {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -169,4 +169,4 @@ TEST_F(PodmanHpcSettings, SquashDirectory) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::settings_test

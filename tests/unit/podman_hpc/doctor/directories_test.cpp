@@ -10,7 +10,7 @@
 #include "podman_hpc/doctor/doctor.hpp"
 #include "podman_hpc/surroundings.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::directories_test {
 namespace {
 
 using testing::HasSubstr;
@@ -72,4 +72,4 @@ TEST_F(DoctorsDirectories, LocalFilesystemsAreFine) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::directories_test

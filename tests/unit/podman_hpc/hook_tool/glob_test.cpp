@@ -10,7 +10,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::glob_test {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST_F(Glob, DirectoryThatCannotBeReadIsAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::glob_test

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::rule_test {
 namespace {
 
 using testing::ElementsAre;
@@ -94,4 +94,4 @@ TEST(HookRule, AStarInTheTargetIsWhatTheSourcesStarMatched) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::rule_test

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "podman_hpc/surroundings.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::module_test {
 namespace {
 
 using testing::ElementsAre;
@@ -173,6 +173,10 @@ TEST(ShippedModules, AreAllUsable) {
 }
 
 }  // namespace
+
+}  // namespace sarus::podman_hpc::module_test
+
+namespace sarus::podman_hpc {
 
 void PrintTo(const ModuleProblem& problem, std::ostream* out) {
     *out << problem.message;

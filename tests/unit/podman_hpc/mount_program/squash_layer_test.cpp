@@ -10,7 +10,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::squash_layer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -114,4 +114,4 @@ TEST_F(FindSquashLayer, RefusesWhatIsNoSquashFile) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::squash_layer_test

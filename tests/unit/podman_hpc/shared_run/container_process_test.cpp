@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::container_process_test {
 namespace {
 
 using testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST(ContainerProcess, Users) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::container_process_test

@@ -6,7 +6,7 @@
 
 #include "podman_hpc/surroundings.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::step_test {
 namespace {
 
 Step find(const std::map<std::string, std::string>& variables) {
@@ -67,4 +67,4 @@ TEST(SharedRunStep, OtherLaunchersAreKnownByTheirProcess) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::step_test

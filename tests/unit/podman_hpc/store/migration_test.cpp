@@ -18,7 +18,7 @@
 #include "podman_hpc/store/record_lock.hpp"
 #include "podman_hpc/store/work_directory.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::migration_test {
 namespace {
 
 using testing::ElementsAre;
@@ -218,4 +218,4 @@ TEST_F(MigrationStores, PodmansLocksExcludeOnlyTheRenames) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::migration_test

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::records_test {
 namespace {
 
 using testing::ElementsAre;
@@ -96,4 +96,4 @@ TEST(Records, AChainEndsAtTheLowestLayerOrWhereOneIsMissing) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::records_test

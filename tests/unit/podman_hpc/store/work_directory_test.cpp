@@ -10,7 +10,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::podman_hpc::work_directory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,4 +53,4 @@ TEST_F(WorkDirectories, ManyAtOnceDoNotRemoveEachOthers) {
 }
 
 }  // namespace
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::podman_hpc::work_directory_test

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::squashfs {
+namespace sarus::squashfs::block_cache_test {
 namespace {
 
 constexpr std::size_t blockSize = 16;
@@ -84,4 +84,4 @@ TEST(BlockCache, AFailureIsNotRemembered) {
 }
 
 }  // namespace
-}  // namespace sarus::squashfs
+}  // namespace sarus::squashfs::block_cache_test

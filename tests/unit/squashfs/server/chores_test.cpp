@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-namespace sarus::squashfs {
+namespace sarus::squashfs::chores_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -38,4 +38,4 @@ TEST(Chores, APauseIsUsedOnce) {
 }
 
 }  // namespace
-}  // namespace sarus::squashfs
+}  // namespace sarus::squashfs::chores_test

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace sarus::squashfs {
+namespace sarus::squashfs::confinement_test {
 namespace {
 
 using Attack = std::function<long()>;
@@ -91,4 +91,4 @@ TEST_F(Confinement, LetsTheServerThatHasMountedDetachAlone) {
 }
 
 }  // namespace
-}  // namespace sarus::squashfs
+}  // namespace sarus::squashfs::confinement_test

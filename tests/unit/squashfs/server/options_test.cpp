@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::squashfs {
+namespace sarus::squashfs::options_test {
 namespace {
 
 Options parse(std::vector<std::string> words) {
@@ -58,4 +58,4 @@ TEST(SquashfsServerOptions, MistakesAreReported) {
 }
 
 }  // namespace
-}  // namespace sarus::squashfs
+}  // namespace sarus::squashfs::options_test

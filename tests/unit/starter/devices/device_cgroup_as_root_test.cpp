@@ -11,7 +11,7 @@
 #include "starter/devices/device_cgroup.hpp"
 #include "starter/devices/runtime_cgroups.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::device_cgroup_as_root_test {
 namespace {
 
 std::optional<std::string> ownDirectory() {
@@ -106,4 +106,4 @@ TEST(HybridCgroups, AnErrorOfHidingTheTreeNamesTheCure) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::device_cgroup_as_root_test

@@ -14,7 +14,7 @@
 #include "node/cgroups.hpp"
 #include "starter/devices/device_program.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::device_program_as_root_test {
 namespace {
 
 /// A cgroup of version 2 with the program. The tests mount that version themselves: some nodes use the other
@@ -115,4 +115,4 @@ TEST_F(DeviceProgram, WhatACgroupAboveForbidsStaysForbidden) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::device_program_as_root_test

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "starter/devices/hook_devices.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::hook_devices_as_root_test {
 namespace {
 
 std::string describe(const std::vector<hook_contracts::HookDevice>& devices) {
@@ -77,4 +77,4 @@ TEST(HookDeviceRules, AreForTheDevicesOfVendorsWhichTheContainerAsksFor) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::hook_devices_as_root_test

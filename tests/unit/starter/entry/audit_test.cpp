@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace sarus::starter {
+namespace sarus::starter::audit_test {
 namespace {
 
 using testing::EndsWith;
@@ -40,4 +40,4 @@ TEST(AuditLog, WritesNothingUnlessItIsOn) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::audit_test

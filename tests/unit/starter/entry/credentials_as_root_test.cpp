@@ -13,7 +13,7 @@
 #include "starter/isolated.hpp"
 #include "starter/root_owned_directory.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::credentials_as_root_test {
 namespace {
 
 using test::isolated;
@@ -125,4 +125,4 @@ TEST(Credentials, FilesOfTheCallerBelongToZeroInsideHisUserNamespace) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::credentials_as_root_test

@@ -15,7 +15,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::entry_test {
 namespace {
 
 using testing::Contains;
@@ -146,4 +146,4 @@ TEST(Entry, InheritedDescriptorsAreRecordedAndCloseOnExec) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::entry_test

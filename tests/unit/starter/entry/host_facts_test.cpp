@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-namespace sarus::starter {
+namespace sarus::starter::host_facts_test {
 namespace {
 
 TEST(FindGroup, ReadsTheThirdFieldOfTheGroupsLine) {
@@ -31,4 +31,4 @@ TEST(CpuAffinity, IsTheCallersMask) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::host_facts_test

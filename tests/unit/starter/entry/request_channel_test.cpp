@@ -15,7 +15,7 @@
 #include "base/unique_fd.hpp"
 #include "starter/entry/entry.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::request_channel_test {
 namespace {
 
 using testing::Contains;
@@ -107,4 +107,4 @@ TEST_F(RequestChannel, ATooLargeFileIsRefusedBeforeItIsRead) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::request_channel_test

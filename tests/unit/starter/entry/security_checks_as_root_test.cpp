@@ -13,7 +13,7 @@
 #include "starter/root_owned_directory.hpp"
 #include "starter/runtime/hooks.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::security_checks_as_root_test {
 namespace {
 
 using testing::HasSubstr;
@@ -332,4 +332,4 @@ TEST_F(Configuration, OfAUsersInstallationMayBelongToTheCallerWithoutPrivilegesO
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::security_checks_as_root_test

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "starter/isolated.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::termination_test {
 namespace {
 
 TEST(Termination, APendingSignalIsSeenAndTakenOnce) {
@@ -39,4 +39,4 @@ TEST(Termination, IsAnErrorWithTheStatusThatAShellWouldGive) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::termination_test

@@ -11,7 +11,7 @@
 #include "starter/small_files.hpp"
 #include "starter/system_calls.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::image_digest_test {
 namespace {
 
 TEST(ImageDigest, IsThatOfTheKernelIfTheFileHasFsVerity) {
@@ -31,4 +31,4 @@ TEST(ImageDigest, IsNoneForAFileThatItsOwnerCanChange) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::image_digest_test

@@ -15,7 +15,7 @@
 #include "starter/image/image_mount.hpp"
 #include "starter/starter_sandbox.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::image_mount_as_root_test {
 namespace {
 
 using namespace sarus::test;
@@ -453,4 +453,4 @@ TEST_F(UnpackedImageTest, IsLockedAsLongAsItIsUsed) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::image_mount_as_root_test

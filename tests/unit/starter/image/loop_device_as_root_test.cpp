@@ -18,7 +18,7 @@
 #include "starter/image/loop_device.hpp"
 #include "starter/starter_sandbox.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::loop_device_as_root_test {
 namespace {
 
 using namespace sarus::test;
@@ -559,4 +559,4 @@ TEST_F(LoopDevice, KernelsThatCannotChooseDecompressorsMountWithTheirOwn) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::loop_device_as_root_test

@@ -13,7 +13,7 @@
 #include "starter/small_files.hpp"
 #include "starter/system_calls.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::loop_device_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -164,4 +164,4 @@ TEST_F(LoopDeviceCalls, ARefusedCallOfASharingStartLeadsToADeviceOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::loop_device_test

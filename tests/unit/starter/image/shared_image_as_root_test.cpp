@@ -11,7 +11,7 @@
 #include "starter/image/shared_image.hpp"
 #include "starter/starter_sandbox.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::shared_image_as_root_test {
 namespace {
 
 using namespace sarus::test;
@@ -33,4 +33,4 @@ TEST(SharedImage, NobodyWaitsLongerForAServerThanTheDeadline) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::shared_image_as_root_test

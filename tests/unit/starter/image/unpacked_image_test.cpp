@@ -16,7 +16,7 @@
 #include "base/text.hpp"
 #include "starter/entry/credentials.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::unpacked_image_test {
 namespace {
 
 /// A node on which many ranks start containers of one image at the same moment.
@@ -61,4 +61,4 @@ TEST_F(UnpackedImages, OfRanksWhichWaitForEachOtherAreUnpackedOnce) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::unpacked_image_test

@@ -10,7 +10,7 @@
 #include "starter/isolated.hpp"
 #include "starter/root_owned_directory.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::user_repository_as_root_test {
 namespace {
 
 constexpr uid_t user = 12345;
@@ -89,4 +89,4 @@ TEST_F(UserRepository, NeedsAnEntryInThePasswdFileAndPrivileges) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::user_repository_as_root_test

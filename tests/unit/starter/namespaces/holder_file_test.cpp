@@ -17,7 +17,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::holder_file_test {
 namespace {
 
 using testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST(HolderFiles, WithoutLivingHoldersAreRemovedOnceThereAreMany) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::holder_file_test

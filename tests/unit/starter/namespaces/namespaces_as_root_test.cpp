@@ -13,7 +13,7 @@
 #include "starter/isolated.hpp"
 #include "starter/namespaces/namespaces.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::namespaces_as_root_test {
 namespace {
 
 using test::isolated;
@@ -75,4 +75,4 @@ TEST(Namespaces, TheSettingThatForbidsUserNamespacesIsNamed) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::namespaces_as_root_test

@@ -11,7 +11,7 @@
 #include "starter/small_files.hpp"
 #include "starter/system_calls.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::namespaces_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST_F(NamespaceCalls, ARefusedCallIsAnErrorThatSaysWhatToDo) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::namespaces_test

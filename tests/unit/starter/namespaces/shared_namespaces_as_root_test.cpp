@@ -24,7 +24,7 @@
 #include "starter/namespaces/holder_file.hpp"
 #include "starter/namespaces/shared_namespaces.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::shared_namespaces_as_root_test {
 namespace {
 
 using test::isolated;
@@ -190,4 +190,4 @@ TEST(SharedNamespaces, OnlyNamespacesLikeTheStartersOwnAreEntered) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::shared_namespaces_as_root_test

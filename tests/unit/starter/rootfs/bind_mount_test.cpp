@@ -14,7 +14,7 @@
 #include "starter/small_files.hpp"
 #include "starter/system_calls.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::bind_mount_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST_F(BindMount, OlderKernelsMountFirstAndWhatCannotBeLimitedIsUnmounted) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::bind_mount_test

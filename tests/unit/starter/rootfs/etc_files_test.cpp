@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sarus::starter {
+namespace sarus::starter::etc_files_test {
 namespace {
 
 TEST(PasswdEntry, IsAddedOnlyIfTheUidIsMissing) {
@@ -26,4 +26,4 @@ TEST(GroupEntry, IsAddedOnlyIfTheGidIsMissing) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::etc_files_test

@@ -16,7 +16,7 @@
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #endif
 
-namespace sarus::starter {
+namespace sarus::starter::overlay_as_root_test {
 namespace {
 
 using namespace sarus::test;
@@ -164,4 +164,4 @@ TEST_F(Overlay, AKernelThatRefusesIsExplained) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::overlay_as_root_test

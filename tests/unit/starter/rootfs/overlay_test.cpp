@@ -9,7 +9,7 @@
 #include "base/temporary_directory.hpp"
 #include "starter/system_calls.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::overlay_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -68,4 +68,4 @@ TEST(OverlayCalls, ARefusedCallIsAnErrorAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::overlay_test

@@ -14,7 +14,7 @@
 #include "starter/rootfs/rootfs.hpp"
 #include "starter/starter_sandbox.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::rootfs_as_root_test {
 namespace {
 
 using namespace sarus::test;
@@ -596,4 +596,4 @@ INSTANTIATE_TEST_SUITE_P(Callers, PrivilegedStarterTest, ::testing::Values(Calle
                          nameOf);
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::rootfs_as_root_test

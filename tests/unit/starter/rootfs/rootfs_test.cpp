@@ -11,7 +11,7 @@
 #include "starter/small_files.hpp"
 #include "starter/system_calls.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::rootfs_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -146,4 +146,4 @@ TEST_F(RootfsCalls, TheErrorNamesWhatItIsAbout) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::rootfs_test

@@ -8,7 +8,7 @@
 
 #include "base/file_io.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::foreign_program_test {
 namespace {
 
 std::string headerOf(unsigned machine, bool bigEndian = false) {
@@ -46,4 +46,4 @@ TEST(ForeignProgram, NothingIsSaidOfProgramsOfThisNodeAndOfOtherFiles) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::foreign_program_test

@@ -11,7 +11,7 @@
 #include "base/temporary_directory.hpp"
 #include "starter/verbs/containers.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::hooks_test {
 namespace {
 
 using test::TemporaryDirectory;
@@ -396,4 +396,4 @@ TEST(ParseSignal, NamesAndNumbers) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::hooks_test

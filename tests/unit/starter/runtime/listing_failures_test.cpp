@@ -15,7 +15,7 @@
 #include "starter/namespaces/holder_file.hpp"
 #include "starter/supervise/container_record.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::listing_failures_test {
 namespace {
 
 // What cannot be listed is not absent: a container would not count, a descriptor would stay open in it.
@@ -52,4 +52,4 @@ TEST(StarterListings, FilesOfHoldersStayWhereNotAllCanBeSeen) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::listing_failures_test

@@ -12,7 +12,7 @@
 #include "base/process_tree.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::pid_file_test {
 namespace {
 
 using engine::OciRuntime;
@@ -99,4 +99,4 @@ TEST(PidFile, NothingThatIsThereAlreadyIsUsed) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::pid_file_test

@@ -11,7 +11,7 @@
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::runtime_test {
 namespace {
 
 using engine::OciRuntime;
@@ -222,4 +222,4 @@ TEST_F(RootlessState, RefusesALinkInItsPlace) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::runtime_test

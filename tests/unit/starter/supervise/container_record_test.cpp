@@ -14,7 +14,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::container_record_test {
 namespace {
 
 using testing::ElementsAre;
@@ -213,4 +213,4 @@ TEST(ContainerRecord, StartsAreNotDisturbedBySweeps) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::container_record_test

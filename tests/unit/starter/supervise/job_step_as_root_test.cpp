@@ -8,7 +8,7 @@
 #include "starter/isolated.hpp"
 #include "starter/supervise/job_step.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::job_step_as_root_test {
 namespace {
 
 using test::isolated;
@@ -61,4 +61,4 @@ TEST(JobStepAsRoot, IsReadableWhenItHasEnded) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::job_step_as_root_test

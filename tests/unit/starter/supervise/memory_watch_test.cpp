@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sarus::starter {
+namespace sarus::starter::memory_watch_test {
 namespace {
 
 constexpr std::uint64_t mebibyte = 1U << 20U;
@@ -42,4 +42,4 @@ TEST(MemoryWatchTest, KillWhoseCountIsGoneIsRecognisedByTheLimit) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::memory_watch_test

@@ -15,7 +15,7 @@
 #include "starter/isolated.hpp"
 #include "starter/runtime/pid_file.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::monitor_test {
 namespace {
 
 using test::blockAllSignals;
@@ -174,4 +174,4 @@ TEST(ProcessTree, AZombieIsNotRunning) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::monitor_test

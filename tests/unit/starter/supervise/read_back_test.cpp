@@ -9,7 +9,7 @@
 
 #include "base/text.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::read_back_test {
 namespace {
 
 using testing::Optional;
@@ -117,4 +117,4 @@ TEST(ReadBack, TheKernelTellsWhetherAProcessHasExecutedAProgram) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::read_back_test

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::running_container_test {
 namespace {
 
 using engine::OciRuntime;
@@ -50,4 +50,4 @@ TEST(RuntimeStateFile, CanKeepCommandsInTheirOwnCgroups) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::running_container_test

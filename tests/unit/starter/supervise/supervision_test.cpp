@@ -13,7 +13,7 @@
 #include "starter/fake_runtime.hpp"
 #include "starter/isolated.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::supervision_test {
 namespace {
 
 using test::FakeRuntime;
@@ -174,4 +174,4 @@ TEST(Supervision, WithoutAJanitorNoRuntimeStarts) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::supervision_test

@@ -15,7 +15,7 @@
 #include "starter/verbs/dry_run.hpp"
 #include "starter/verbs/exec.hpp"
 
-namespace sarus::starter {
+namespace sarus::starter::launch_test {
 namespace {
 
 using testing::AllOf;
@@ -144,4 +144,4 @@ TEST_F(ExecPhases, ASiteCanForbidContainersWithoutPrivileges) {
 }
 
 }  // namespace
-}  // namespace sarus::starter
+}  // namespace sarus::starter::launch_test

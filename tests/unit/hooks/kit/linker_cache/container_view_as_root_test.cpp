@@ -19,7 +19,7 @@
 #include "hooks/kit/root_files.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::container_view_as_root_test {
 namespace {
 
 constexpr uid_t user = 61234;
@@ -167,4 +167,4 @@ TEST(RootFilesAsRoot, areNeverTheKernelsNorDevices) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::container_view_as_root_test

@@ -12,7 +12,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::ld_cache_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -204,4 +204,4 @@ TEST(LdCache, knowsTheFlagsOfEachMachine) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::ld_cache_test

@@ -10,7 +10,7 @@
 #include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::library_search_test {
 namespace {
 
 using test::Root;
@@ -168,4 +168,4 @@ TEST(LibrarySearchTest, ADirectoryOfIncludesThatCannotBeReadIsAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::library_search_test

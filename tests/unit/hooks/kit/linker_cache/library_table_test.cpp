@@ -14,7 +14,7 @@
 #include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::library_table_test {
 namespace {
 
 using ::testing::Contains;
@@ -265,4 +265,4 @@ TEST(LibraryScan, isTheSameWithOneProcessorAndWithSeveralForManyFilesAndDirector
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::library_table_test

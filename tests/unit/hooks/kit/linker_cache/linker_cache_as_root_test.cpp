@@ -16,7 +16,7 @@
 #include "hooks/kit/linker_cache/linker_cache.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::linker_cache_as_root_test {
 namespace {
 
 /// Runs `body` in a child with a mount namespace of its own; true if it returns true.
@@ -260,4 +260,4 @@ TEST(NamespacesAsRoot, aPidOfAnotherPidNamespaceLeadsNowhere) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::linker_cache_as_root_test

@@ -10,7 +10,7 @@
 #include "hooks/kit/linker_cache/library_table.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks {
+namespace sarus::hooks::linker_cache_test {
 namespace {
 
 using ::testing::Contains;
@@ -499,4 +499,4 @@ TEST(LinkerCache, findsTheLibrariesOfImagesWithoutACache) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks
+}  // namespace sarus::hooks::linker_cache_test

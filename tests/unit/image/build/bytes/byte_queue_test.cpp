@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace sarus::image::build {
+namespace sarus::image::build::byte_queue_test {
 namespace {
 
 ChunkPtr chunkOf(std::size_t size) {
@@ -54,4 +54,4 @@ TEST(ByteQueue, RoomReleasesEveryProducerThatWaits) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::byte_queue_test

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace sarus::image::build {
+namespace sarus::image::build::hash_pool_test {
 namespace {
 
 constexpr std::size_t jobBytes = std::size_t{1} << 20U;
@@ -67,4 +67,4 @@ TEST_F(HashPoolTest, TheEndHashesWhatNobodyTook) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::hash_pool_test

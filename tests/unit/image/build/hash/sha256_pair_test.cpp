@@ -9,7 +9,7 @@
 
 #include "image/build/hash/hasher.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::sha256_pair_test {
 namespace {
 
 using Bytes = std::vector<unsigned char>;
@@ -128,4 +128,4 @@ TEST_F(Sha256PairTest, BlocksBesideADigest) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::sha256_pair_test

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-namespace sarus::image::build {
+namespace sarus::image::build::written_digest_test {
 namespace {
 
 using Bytes = std::vector<unsigned char>;
@@ -130,4 +130,4 @@ TEST(WrittenDigest, OfAnEmptyFile) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::written_digest_test

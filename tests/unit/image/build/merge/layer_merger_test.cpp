@@ -13,7 +13,7 @@
 #include "image/build/read/tar_reader.hpp"
 #include "image/build/write/squashfs_writer.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::layer_merger_test {
 namespace {
 
 using test::TarWriter;
@@ -134,4 +134,4 @@ TEST_F(LayerMergerTest, EqualAttributesAreKeptOnce) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::layer_merger_test

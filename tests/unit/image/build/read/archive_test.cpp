@@ -9,7 +9,7 @@
 #include "image/build/layer_fixture.hpp"
 #include "image/build/read/image_names.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::archive_test {
 namespace {
 
 using test::TarWriter;
@@ -35,8 +35,6 @@ protected:
 
     test::LayoutWriter scratch;
 };
-
-}  // namespace
 
 TEST_F(ArchiveTest, MembersAreReadFromTheirPlace) {
     const std::string large(70000, 'y');
@@ -112,4 +110,5 @@ TEST(ImageNames, OneImageHasManyNames) {
     EXPECT_EQ(tagOf("localhost:5000/tool:2"), "2");
 }
 
-}  // namespace sarus::image::build
+}  // namespace
+}  // namespace sarus::image::build::archive_test

@@ -14,7 +14,7 @@
 #include "image/build/layer_fixture.hpp"
 #include "image/types/growing_blob.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::download_test {
 namespace {
 
 using testing::HasSubstr;
@@ -146,4 +146,4 @@ TEST(Download, AFileThatOnlyLooksLikeAGrowingOneIsNotRead) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::download_test

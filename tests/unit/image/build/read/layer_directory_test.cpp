@@ -20,7 +20,7 @@
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::layer_directory_test {
 namespace {
 
 using testing::ElementsAre;
@@ -251,4 +251,4 @@ TEST_F(LayerDirectoryFiles, TreeMayBeDeeperThanThereAreDescriptors) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::layer_directory_test

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::layer_promise_test {
 namespace {
 
 class LayerPromises : public testing::Test {
@@ -72,4 +72,4 @@ TEST_F(LayerPromises, OfADamagedFileAreAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::layer_promise_test

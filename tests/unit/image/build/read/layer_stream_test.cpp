@@ -12,7 +12,7 @@
 #include "image/build/hash/sha256_pair.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::layer_stream_test {
 namespace {
 
 using testing::HasSubstr;
@@ -230,4 +230,4 @@ TEST(Digest, AcceptsWholeDigestsOnly) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::layer_stream_test

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::layout_test {
 namespace {
 
 using test::LayoutWriter;
@@ -213,4 +213,4 @@ TEST_F(MultiPlatform, LayerTypes) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::layout_test

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::tar_reader_test {
 namespace {
 
 using test::TarWriter;
@@ -355,4 +355,4 @@ TEST(TarReader, SurvivesEveryDamageOfASingleByte) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::tar_reader_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace sarus::image::build {
+namespace sarus::image::build::path_table_test {
 namespace {
 
 TEST(PathTable, KeepsMoreNamesThanItHasRoomForInTheBeginning) {
@@ -26,4 +26,4 @@ TEST(PathTable, KeepsMoreNamesThanItHasRoomForInTheBeginning) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::path_table_test

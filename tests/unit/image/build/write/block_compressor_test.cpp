@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace sarus::image::build {
+namespace sarus::image::build::block_compressor_test {
 namespace {
 
 std::string textOf(std::size_t size) {
@@ -97,4 +97,4 @@ TEST(BlockCompressor, ALevelThatIsAskedForIsZstdsOwn) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::block_compressor_test

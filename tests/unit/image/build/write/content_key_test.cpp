@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace sarus::image::build {
+namespace sarus::image::build::content_key_test {
 namespace {
 
 ContentKey keyOf(const ContentKeys::Secret& secret, const std::string& content,
@@ -49,4 +49,4 @@ TEST(ContentKeys, WorkWithoutThePreferredAlgorithm) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::content_key_test

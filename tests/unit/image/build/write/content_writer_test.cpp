@@ -13,7 +13,7 @@
 #include "base/file_io.hpp"
 #include "image/scratch.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::content_writer_test {
 namespace {
 
 /// An output with nothing but contents.
@@ -139,4 +139,4 @@ TEST(ContentWriter, CanBeGivenUpAtAnyTime) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::content_writer_test

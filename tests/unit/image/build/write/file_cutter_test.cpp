@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::file_cutter_test {
 namespace {
 
 constexpr std::size_t blockSize = 4096;
@@ -140,4 +140,4 @@ TEST_F(FileCutterTest, ContentOfAnotherSizeIsAnError) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::file_cutter_test

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::owner_table_test {
 namespace {
 
 using Kind = OwnerSlot::Kind;
@@ -108,4 +108,4 @@ TEST(OwnerRecord, DamagedOnesDoNotCount) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::owner_table_test

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::squashfs_options_test {
 namespace {
 
 using testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST(MksquashfsOptions, EveryCompressorMakesAReadableImage) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::squashfs_options_test

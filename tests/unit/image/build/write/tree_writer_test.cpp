@@ -14,7 +14,7 @@
 #include "base/error.hpp"
 #include "image/build/layer_fixture.hpp"
 
-namespace sarus::image::build {
+namespace sarus::image::build::tree_writer_test {
 namespace {
 
 using test::LayoutWriter;
@@ -368,4 +368,4 @@ TEST_F(TreeWriterTest, EveryCompressorMakesATreeOfManyFiles) {
 }
 
 }  // namespace
-}  // namespace sarus::image::build
+}  // namespace sarus::image::build::tree_writer_test
