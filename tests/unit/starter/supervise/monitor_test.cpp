@@ -147,13 +147,13 @@ TEST(Monitor, SparesTheChildThatIsNoPartOfTheContainer) {
 TEST(ProcessTree, DescendantsAreKilledAndTheProcessItselfIsNot) {
     EXPECT_EQ(0, isolated([] {
                   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-                  auto runtime = startShell("sh -c 'sleep 60; true' & wait; sleep 60; true");
+                  auto runtime = startShell("sh -c 'sleep 60; true' & wait; exec sleep 60");
                   while (Process(runtime.pid()).children().empty()) {
                       ::usleep(1000);
                   }
                   const Process payload = Process(runtime.pid()).children().front();
                   killDescendants(Process(runtime.pid()), 1);
-                  for (int i = 0; i < 1000 && payload.isRunning(); ++i) {
+                  for (int i = 0; i < 120'000 && payload.isRunning(); ++i) {
                       ::usleep(1000);
                   }
                   return !payload.isRunning() && Process(runtime.pid()).isRunning() ? 0 : 1;
@@ -163,7 +163,7 @@ TEST(ProcessTree, DescendantsAreKilledAndTheProcessItselfIsNot) {
 TEST(ProcessTree, AZombieIsNotRunning) {
     EXPECT_EQ(0, isolated([] {
                   const Process child(startShell("exit 0").release());
-                  for (int i = 0; i < 1000 && child.isRunning(); ++i) {
+                  for (int i = 0; i < 120'000 && child.isRunning(); ++i) {
                       ::usleep(1000);
                   }
                   return Process(::getpid()).isRunning() && !child.isRunning() &&
