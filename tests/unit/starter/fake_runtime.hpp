@@ -40,9 +40,9 @@ public:
     bool has(const std::string& name) const { return pathExists(directory / name); }
     std::string arguments() const { return readFile(directory / "arguments"); }
 
-    /// False if the file does not appear within some seconds.
-    bool await(const std::string& name) const {
-        for (int i = 0; i < 5000 && !has(name); ++i) {
+    /// False if the file does not appear in time.
+    bool await(const std::string& name, int milliseconds = 120'000) const {
+        for (int i = 0; i < milliseconds && !has(name); ++i) {
             ::usleep(1000);
         }
         return has(name);

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 bool becomes(const std::atomic<int>& number, int value) {
-    for (int i = 0; i < 1000 && number != value; ++i) {
+    for (int i = 0; i < 12'000 && number != value; ++i) {
         std::this_thread::sleep_for(10ms);
     }
     return number == value;

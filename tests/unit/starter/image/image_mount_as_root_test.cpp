@@ -261,7 +261,7 @@ TEST_F(ImageMount, TheServerEndsWithTheStarterEvenIfThatIsKilled) {
             ASSERT_EQ(::read(pipe[0], pids, sizeof pids), static_cast<ssize_t>(sizeof pids));
             EXPECT_TRUE(isRunning(pids[0]));
             ::kill(pids[1], SIGKILL);
-            for (int i = 0; i < 500 && isRunning(pids[0]); ++i) {
+            for (int i = 0; i < 12'000 && isRunning(pids[0]); ++i) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(10));
             }
             EXPECT_FALSE(isRunning(pids[0]));

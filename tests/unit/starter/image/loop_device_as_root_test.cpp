@@ -37,7 +37,7 @@ public:
                     image.c_str(), directory.c_str(), nullptr);
             ::_exit(127);
         }
-        for (int i = 0; i < 1000 && !pathExists(directory + "/hello"); ++i) {
+        for (int i = 0; i < 12'000 && !pathExists(directory + "/hello"); ++i) {
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
     }
@@ -141,7 +141,7 @@ TEST_F(LoopDevice, IsDetachedWithTheLastMountAlsoAfterAKill) {
         ::_exit(1);
     }
     ::waitpid(pid, nullptr, 0);
-    for (int i = 0; i < 500 && backsAnyLoop(image); ++i) {
+    for (int i = 0; i < 12'000 && backsAnyLoop(image); ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     EXPECT_FALSE(backsAnyLoop(image));
@@ -209,7 +209,7 @@ void LoopDevice::expectNoWaitForAStranger(const std::function<void()>& prepare) 
         }
         int status = -1;
         pid_t ended = 0;
-        for (int i = 0; i < 1000 && ended == 0; ++i) {
+        for (int i = 0; i < 12'000 && ended == 0; ++i) {
             ended = ::waitpid(start, &status, WNOHANG);
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }

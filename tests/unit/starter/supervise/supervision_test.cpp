@@ -47,7 +47,7 @@ int superviseIn(FakeRuntime& runtime) {
 /// Waits for the end of the process whose number is in the file.
 bool endsSoon(const FakeRuntime& runtime, const std::string& file) {
     const Process process(static_cast<pid_t>(parseNumber(trim(readFile(runtime / file))).value_or(0)));
-    for (int i = 0; i < 5000 && process.isRunning(); ++i) {
+    for (int i = 0; i < 120'000 && process.isRunning(); ++i) {
         ::usleep(1000);
     }
     return !process.isRunning();
@@ -122,7 +122,7 @@ TEST(Supervision, AStarterThatIsKilledEndsTheContainerAndTidiesUp) {
     EXPECT_EQ(isolated([&] { return superviseIn(runtime); }), 128 + SIGKILL);
     EXPECT_TRUE(runtime.await("pid"));
     EXPECT_TRUE(endsSoon(runtime, "pid"));
-    for (int i = 0; i < 5000 && runtime.has(".job.json"); ++i) {
+    for (int i = 0; i < 120'000 && runtime.has(".job.json"); ++i) {
         ::usleep(1000);
     }
     EXPECT_FALSE(runtime.has(".job.json"));
@@ -146,7 +146,7 @@ TEST(Supervision, AStarterThatIsKilledAsSoonAsTheRuntimeRunsLeavesNoCommand) {
               }),
               128 + SIGKILL);
     ASSERT_TRUE(runtime.await("arguments"));
-    if (runtime.await("running")) {  // else it was ended before
+    if (runtime.await("running", 5'000)) {  // else it was ended before
         EXPECT_TRUE(endsSoon(runtime, "running"));
     }
 }

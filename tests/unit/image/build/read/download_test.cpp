@@ -132,10 +132,8 @@ TEST(Download, NobodyWaitsForALayerThatIsNotReadAnyMore) {
     GrowingLayer growing(noise(1'000'000));
     ReadCounters counters;
     const auto layer = growing.layer();
-    const auto begin = std::chrono::steady_clock::now();
     std::optional<LayerStream> stream(std::in_place, layer, counters, 1U << 30U);
-    stream.reset();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    stream.reset();  // returns, although the download never ends
 }
 
 TEST(Download, AFileThatOnlyLooksLikeAGrowingOneIsNotRead) {
