@@ -120,6 +120,7 @@ def test_nobody_waits_for_a_copy_that_does_not_come(job, cluster, make_setuid_pr
 SLOW = """#!/bin/sh
 head -c 100000 "$2" > "$HOME/half"
 /usr/bin/sbcast "$1" "$HOME/half" "$3"
+touch "$HOME/sent"
 exec sleep 60
 """
 
@@ -130,7 +131,8 @@ def test_killed_broadcast_leaves_a_copy_that_nobody_uses(job, cluster, bcast_eng
     programs.mkdir()
     (programs / "sbcast").write_text(SLOW)
     (programs / "sbcast").chmod(0o755)
-    result = job(f"""PATH={programs}:$PATH timeout -s KILL 3 $sarus bcast {image}; echo status $?; srun -n4 ls -A {PLACE}/sarus-{user.uid}-job-$SLURM_JOB_ID
+    result = job(f"""PATH={programs}:$PATH $sarus bcast {image} & pid=$!; until [ -e "$HOME/sent" ]; do sleep 0.1; done
+                     kill -KILL $pid; wait $pid; echo status $?; srun -n4 ls -A {PLACE}/sarus-{user.uid}-job-$SLURM_JOB_ID
                      srun -n4 $sarus --verbose run {image} true; $sarus bcast {image}""", bcast_engine)
     assert "status 137" in result.stdout and len(re.findall(r"\.squashfs\.partial-[a-z]{16}$", result.stdout, re.MULTILINE)) == 4
     assert [path.startswith(PLACE) for path in used(result.stdout)] == [False] and "copied to 4 nodes" in result.stdout

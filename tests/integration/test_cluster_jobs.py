@@ -162,7 +162,7 @@ def test_interactive_step_on_a_terminal(cluster, engine, image):
         terminal.expect("25\n")
         terminal.type("echo $((8 * 8)); sleep 100\n")
         terminal.expect("64\n")
-        time.sleep(0.3)
+        assert system.eventually(lambda: any(line == "sleep 100" for _, _, line in system.processes()))
         terminal.type("\x03")
         terminal.type("echo $((7 * 7)); exit 5\n")
         terminal.expect("49\n")

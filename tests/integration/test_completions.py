@@ -146,7 +146,7 @@ def test_zsh(scripts, place, line, expected):
     try:
         for typed, awaited in ((b"", b"ready"), (f"{line}\t".encode(), " ".join([*line.split(" ")[:-1], *expected]).encode())):
             os.write(terminal, typed)
-            end = time.monotonic() + 30
+            end = time.monotonic() + 300
             while awaited not in seen and time.monotonic() < end:
                 if select.select([terminal], [], [], 0.2)[0]:
                     seen += os.read(terminal, 4096)

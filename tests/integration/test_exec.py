@@ -137,7 +137,7 @@ def test_input_reaches_the_command(start):
 
 def test_no_descriptor_of_the_starter_reaches_the_command(start):
     container = start()
-    listed = container.output("sh", "-c", "sleep 10 & sleep 0.2; ls /proc/$!/fd; kill $!")
+    listed = container.output("sh", "-c", "sleep 10 & until grep -q ^sleep /proc/$!/cmdline; do :; done; ls /proc/$!/fd; kill $!")
     assert listed.split() == ["0", "1", "2"]
 
 
@@ -166,7 +166,7 @@ def test_killing_the_exec_leaves_no_process(start):
     mark = f"{time.monotonic_ns()}"
     process = container.engine.start("exec", container.name, "sh", "-c", f": {mark}; echo begun; while :; do sleep {mark} & done")
     assert process.stdout.readline() == "begun\n"
-    time.sleep(0.02)
+    assert system.eventually(lambda: any(line == f"sleep {mark}" for _, _, line in system.processes()))
     process.kill()
     process.communicate()
     assert system.eventually(lambda: not [line for _, _, line in system.processes() if mark in line])

@@ -6,19 +6,13 @@ import pathlib
 import re
 import shlex
 import subprocess
-import time
+import termios
 
 import pytest
+from helpers import system
 from helpers.terminal import Terminal
 
 LINES = [line for line in (pathlib.Path(__file__).parent / "habits.txt").read_text().splitlines() if line and not line.startswith("#")]
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +23,7 @@ def start_container(any_engine):
     def start(name, *options):
         process = any_engine.start("run", "--name", name, *options, "load/library/sci:1", "sleep", "600")
         started.append((name, process))
-        wait_for(lambda: any_engine.sarus("exec", name, "true").returncode == 0, name)
+        assert system.eventually(lambda: any_engine.sarus("exec", name, "true").returncode == 0), name
         return process
 
     yield start
@@ -131,7 +125,7 @@ def test_site_decides_about_home_directory_and_memory(any_engine, make_any_prefi
 def test_removing_an_image_in_use_says_so(any_engine, images, plain_busybox):
     any_engine.load(images.archive(plain_busybox, "in-use"), "in-use:1")
     process = any_engine.start("run", "--name", "habits-in-use", "load/library/in-use:1", "sleep", "600")
-    wait_for(lambda: any_engine.sarus("exec", "habits-in-use", "true").returncode == 0, "the container")
+    assert system.eventually(lambda: any_engine.sarus("exec", "habits-in-use", "true").returncode == 0)
     result = any_engine.sarus("rmi", "load/library/in-use:1")
     assert result.stdout == "removed image load/library/in-use:1\nrunning containers keep it until they end: habits-in-use\n"
     assert any_engine.sarus("exec", "habits-in-use", "echo", "runs").stdout == "runs\n"
@@ -203,7 +197,7 @@ def test_pull_with_a_user_name_asks_for_the_password(any_engine, private_registr
     reference = private_registry.push(plain_busybox, "library/habits:1")
     session = terminal("pull", "-u", "tester", reference)
     session.expect("password: ")
-    time.sleep(0.2)  # what is typed before the echo is off is discarded
+    assert system.eventually(lambda: not termios.tcgetattr(session.master)[3] & termios.ECHO), "what is typed before the echo is off is discarded"
     session.type(f"{password}\n")
     assert session.wait(60) == status
     text = session.read()

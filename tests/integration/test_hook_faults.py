@@ -1,8 +1,10 @@
 """Hooks that talk too much, die, hang, or run while the container has a terminal: through the engine, with both OCI runtimes."""
 
+import fcntl
 import signal
+import struct
 import subprocess
-import time
+import termios
 
 import pytest
 from helpers import system
@@ -74,11 +76,15 @@ def test_everything_that_a_hook_writes_to_the_log_arrives(hooks, image):
     assert lines.count("x" * 99) == LINES
 
 
+def unread(stream):
+    return struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))[0]
+
+
 def test_noisy_hook_whose_output_nobody_reads_can_be_ended(hooks, image):
     program = hooks.program("noisy", f"#!/bin/sh\n{TO_LOG}while :; do {NOISE}; done > $log\n")
     hooks.add("10-noisy", program, ["createRuntime"], env=SYSTEM_PATH, timeout=3)
     process = hooks.engine.start("run", image, "true")
-    time.sleep(1)
+    assert system.eventually(lambda: unread(process.stderr) > 60000), "a pipe has 64 KiB"
     process.kill()
     process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 from helpers import hook_bundle, installation, system
@@ -560,10 +559,8 @@ def test_ps_shows_the_table_of_runc(hooks_engine, sleeping):
     assert lines[0].split() == ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"]
     identifier, pid, status, *_ = lines[1].split()
     assert (identifier, status) == ("sleeper", "running")
-    until = time.monotonic() + 10  # the runtime says "running" a moment before it executes the command
-    while "sleep" not in open(f"/proc/{pid}/cmdline").read():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    # The runtime says "running" a moment before it executes the command.
+    assert system.eventually(lambda: "sleep" in open(f"/proc/{pid}/cmdline").read())
 
 
 @pytest.fixture

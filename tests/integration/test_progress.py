@@ -41,9 +41,9 @@ def test_a_log_gets_a_line_from_time_to_time(slow, image):
     engine, archive = slow
     begin = time.monotonic()
     result = engine.sarus("load", archive, image, timeout=300)
-    assert result.returncode == 0 and time.monotonic() - begin > 6, "the conversion was too short for this test"
     lines = result.stderr.splitlines()
-    assert 1 <= len(lines) <= (time.monotonic() - begin) / 5 and all(re.fullmatch(LINE, line) for line in lines), lines
+    assert result.returncode == 0 and lines, "the conversion was too short for this test"
+    assert len(lines) <= (time.monotonic() - begin) / 5 and all(re.fullmatch(LINE, line) for line in lines), lines
     assert "Converting" not in result.stdout and "\r" not in result.stderr
 
 

@@ -700,7 +700,7 @@ cd mounted; "$@" > out; echo $?; cd; fusermount3 -u /mnt/mounted"""
 
 
 def test_only_standard_descriptors_reach_the_container(engine, busybox):
-    argv, identity = engine.command("run", busybox, "sh", "-c", "sleep 10 & sleep 0.2; ls /proc/$!/fd; kill $!")
+    argv, identity = engine.command("run", busybox, "sh", "-c", "sleep 10 & until grep -q ^sleep /proc/$!/cmdline; do :; done; ls /proc/$!/fd; kill $!")
     with open("/etc/passwd") as first, open("/etc/group") as second:
         os.set_inheritable(first.fileno(), True)
         result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=30,

@@ -115,7 +115,7 @@ def test_starters_and_runtimes_are_out_of_reach(rootless_engine, image, hold):
 
 def test_no_descriptor_leads_to_the_namespaces(rootless_engine, image, hold):
     hold().ready()
-    assert rootless_engine.output(image, "sh", "-c", "sleep 10 & sleep 0.2; ls /proc/$!/fd; kill $!").split() == ["0", "1", "2"]
+    assert rootless_engine.output(image, "sh", "-c", "sleep 10 & until grep -q ^sleep /proc/$!/cmdline; do :; done; ls /proc/$!/fd; kill $!").split() == ["0", "1", "2"]
 
 
 def test_private_processes_and_a_command_beside_them_are_in_the_same_namespace(rootless_engine, hold):

@@ -416,15 +416,14 @@ def test_killed_at_any_moment(setuid_engine, setuid_busybox, user):
 
 
 def test_runtime_killed(user_engine, busybox):
-    process = user_engine.start("run", busybox, "sleep", "30")
+    process = user_engine.start("run", busybox, "sh", "-c", "echo ready; exec sleep 30")
+    assert process.stdout.readline() == "ready\n"
 
     def runtimes():
         return [pid for pid, _, command in system.processes() if command.startswith("crun ") and str(user_engine.prefix) in command + " " or
                 (command.startswith("crun --root") and str(user_engine.user.uid) in command)]
 
-    found = system.eventually(runtimes)
-    time.sleep(0.2)
-    for pid in found:
+    for pid in system.eventually(runtimes):
         system.kill(pid)
     output, error = process.communicate(timeout=300)
     assert process.returncode != 0
@@ -453,20 +452,27 @@ def test_image_that_changes_while_it_starts(setuid_engine, images, plain_busybox
     assert setuid_engine.run(image, "true").returncode == 0
 
 
+def children_of(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_process_that_a_user_calls_slurmstepd_decides_nothing(user_engine, busybox, workspace):
     """Only root's can end the container."""
     forged = workspace / "slurmstepd"
     shutil.copy("/bin/dash", forged)
     argv, identity = user_engine.launched_by([forged, "-c", 'echo $$; exec 3<&0; "$@" <&3 & wait', "sh"], "run", busybox, "sh", "-c",
-                                             "echo ready; read line; echo $line")
+                                             "trap 'echo signal' USR1; echo ready; until read line; do :; done; echo $line")
     process = subprocess.Popen(list(map(str, argv)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd="/",
                                env=user_engine.user.environment(SLURM_JOB_ID=1), **identity)
     try:
         daemon = int(process.stdout.readline())
         assert process.stdout.readline() == "ready\n"
         assert pathlib.Path(f"/proc/{daemon}/comm").read_text() == "slurmstepd\n"
+        starter, = children_of(daemon)
         system.kill(daemon)
-        time.sleep(0.5)
+        assert system.eventually(lambda: process.poll() is not None)
+        system.kill(starter, signal.SIGUSR1)  # it takes note of an end not later than of the signal
+        assert process.stdout.readline() == "signal\n"
         process.stdin.write("alive\n")
         assert process.stdout.readline() == "alive\n"
     finally:

@@ -4,7 +4,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from helpers import hook_bundle, installation, system
@@ -42,9 +41,8 @@ def test_a_file_server_that_never_answers_does_not_keep_a_start(make_setuid_pref
 
     image = load_image(engine, "silent", images.busybox(extra=add))
     before = system.processes_of(user)
-    begin = time.monotonic()
     result = engine.run(image, "true", options=[f"--mount=type=bind,source={silent_directory},destination=/mnt/silent"], check=False, timeout=LIMIT + 600)
-    assert result.returncode == 1 and time.monotonic() - begin > LIMIT - 1, result.stderr
+    assert result.returncode == 1, result.stderr
     assert f"The hook which failed is '10-glibc' ({engine.prefix}/bin/glibc_hook, createContainer)\n" in result.stderr
     assert f"It did not end within {LIMIT} s: a file system that is mounted in the container" in result.stderr
     assert system.processes_of(user) <= before and engine.sarus("ps").stdout.count("\n") <= 1

@@ -1,9 +1,9 @@
 """What root may do with the containers of others, and nobody else may."""
 
 import pathlib
-import time
 
 import pytest
+from helpers import system
 
 pytestmark = pytest.mark.asroot
 
@@ -17,10 +17,7 @@ def containers(setuid_engine, load_image, plain_busybox, other_user):
         image = load_image(engine, "busybox", plain_busybox)
         process = engine.start("run", "--name", name, image, *command, **keywords)
         started.append((engine, name, process))
-        end = time.monotonic() + 30
-        while engine.sarus("exec", name, "true").returncode != 0:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        assert system.eventually(lambda: engine.sarus("exec", name, "true").returncode == 0), name
         return process
 
     yield start

@@ -223,7 +223,7 @@ def test_a_file_server_that_never_answers_does_not_keep_who_waits_for_the_hook(a
     served.mkdir(parents=True)
     script = (f"mknod -m 0600 {attack.directory}/fuse c 10 229 && mount --bind {attack.directory}/fuse /dev/fuse || exit; "
               f"/usr/bin/python3 -B {PROGRAMS}/silent_fuse.py {served} {ready} & server=$!; until [ -e {ready} ]; do sleep 0.1; done; "
-              f'"$0" <{attack.directory}/state & hook=$!; sleep 2; kill -KILL $hook; wait $hook; echo "status $?"; kill -KILL $server; wait')
+              f'"$0" <{attack.directory}/state & hook=$!; until [ -e {ready}.asked ]; do sleep 0.1; done; kill -KILL $hook; wait $hook; echo "status $?"; kill -KILL $server; wait')
     (attack.root / "etc/ld.so.conf").unlink()
     (attack.root / "etc/ld.so.conf").symlink_to("/mnt/served/ld.so.conf")
     (attack.directory / "config.json").write_text(json.dumps({"root": {"path": str(attack.root)}, "process": {"user": {"uid": USER, "gid": GROUP}}}))

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import tempfile
-import time
 
 import pytest
 from helpers import squashed_store, system
@@ -497,7 +496,8 @@ def test_killed_servers_take_nobody_along(node):
     process = node.start(f"{node.call()}; {node.call(container='two')}; echo mounted; read line; "
                          "cat two/merged/file; ls one/merged; umount one/merged two/merged; echo $?")
     assert process.stdout.readline() == "mounted\n"
-    system.kill(min(node.servers(), key=lambda pid: pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]))
-    time.sleep(0.1)
+    servers = node.servers()
+    system.kill(min(servers, key=lambda pid: pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]))
+    node.wait_for_servers(len(servers) - 1)
     out, _ = process.communicate("\n", timeout=300)
     assert out.startswith("of the image\n") and out.endswith("\n0\n"), out

@@ -1,4 +1,5 @@
-"""A FUSE server which takes every question and answers none: silent_fuse.py MOUNTPOINT READY [ROOT]. The file READY is made once it serves.
+"""A FUSE server which takes every question and answers none: silent_fuse.py MOUNTPOINT READY [ROOT]. The file READY is made once it serves,
+and READY.asked once it has been asked.
 With ROOT it answers those about its root directory itself, but none about a file in it."""
 
 import ctypes
@@ -22,7 +23,9 @@ while True:
         answer = struct.pack("<IIIIHHIIHHI28x", 7, 31, 1 << 17, 0, 1, 1, 1 << 12, 1, 1, 0, 0)
         os.write(device, struct.pack("<IiQ", 16 + len(answer), 0, number) + answer)
         pathlib.Path(sys.argv[2]).touch()
-    elif len(sys.argv) > 3 and operation in (GETATTR, STATFS):
+        continue
+    pathlib.Path(f"{sys.argv[2]}.asked").touch()
+    if len(sys.argv) > 3 and operation in (GETATTR, STATFS):
         directory = struct.pack("<QIIQ5Q3I7I", 60, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 0, 0, 0, 4096, 0)
         answer = directory if operation == GETATTR else bytes(80)
         os.write(device, struct.pack("<IiQ", 16 + len(answer), 0, number) + answer)
