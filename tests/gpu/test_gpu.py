@@ -62,7 +62,7 @@ def tool(name, purpose):
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gpus():
     """The UUIDs of the machine's GPUs, as hexadecimal digits, in the order of the driver."""
     program = tool("nvidia-smi", "everything")
@@ -72,7 +72,7 @@ def gpus():
     return [line.strip().removeprefix("GPU-").replace("-", "") for line in result.stdout.splitlines()]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def image(images, workspace):
     """Busybox with a program that asks the driver, and the parts of the C library that the driver loads."""
     program = hook_bundle.compile_program(workspace / "ask-driver", PROGRAM)
@@ -112,7 +112,7 @@ def seen(engine, reference, *options, environment=None):
     return result.stdout.split("\n")[:-1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cdi_directory(gpus, opt):
     """A directory with what nvidia-ctk writes for this machine."""
     program = tool("nvidia-ctk", "CDI")

@@ -37,7 +37,7 @@ def test_option_for_tests(source_dir, tmp_path):
     configure(source_dir, tmp_path / "with")
     configure(source_dir, tmp_path / "without", "-DENABLE_UNIT_TESTS=OFF")
     names = registered_tests(tmp_path / "with")
-    assert "unit_engine" in names and "integration_build_AsRoot" in names
+    assert "unit_engine" in names
     assert registered_tests(tmp_path / "without") == {}
 
 
@@ -93,7 +93,9 @@ def what_is_not_in_a_clone(folder, names):
     return {".git", "__pycache__", *builds} & set(names)
 
 
-def quickstart_as_a_newcomer(source_dir, newcomer):
+@pytest.mark.asroot
+@pytest.mark.thorough
+def test_quickstart_as_a_newcomer(source_dir, newcomer):
     """An unprivileged user, a fresh copy of the sources, the first of the README's two commands."""
     clone = newcomer.home / "sarus"
     shutil.copytree(source_dir, clone, symlinks=True, ignore=what_is_not_in_a_clone)
@@ -112,8 +114,3 @@ def quickstart_as_a_newcomer(source_dir, newcomer):
         again = subprocess.run(["setpriv", "--reuid", str(newcomer.uid), "--regid", str(newcomer.gid), "--init-groups", "--", "sh", "-c",
                                 suggestion], env=newcomer.environment(PATH=f"{prefix}/bin:{system.PATH}"), capture_output=True, text=True)
         assert again.returncode == 0 and again.stdout, suggestion + again.stderr
-
-
-# It builds everything once more: for whoever makes a release (CONTRIBUTING.md).
-if os.environ.get("SARUS_TEST_QUICKSTART") == "1":
-    test_quickstart_as_a_newcomer = quickstart_as_a_newcomer

@@ -13,7 +13,7 @@ import pytest
 from helpers import cluster_processes, system
 from helpers.cluster import Cluster
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 
 def test_every_node_has_its_own_name_address_and_namespaces(cluster):

@@ -180,6 +180,7 @@ def test_signal_reaches_all_tasks(cluster, any_mode, submit, name):
     assert job.text().count("caught") == 4
 
 
+@pytest.mark.thorough
 def test_cancelled_job_leaves_nothing(cluster, any_mode, submit):
     job = submit(["-N2", "--exclusive"], f"srun -n4 --overcommit SARUS sh -c \"trap '' TERM; sleep 1234 & {LOOP}\"", by=any_mode)
     assert system.eventually(lambda: job.text().count("ready") == 4), job.text()
@@ -215,6 +216,7 @@ def test_requeued_job_starts_again_and_leaves_nothing(cluster, engine, submit):
     job.wait_for_text("restarts 1")
 
 
+@pytest.mark.thorough
 def test_job_beyond_its_time_limit_leaves_nothing(cluster, engine, submit):
     """Slurm looks every 30 seconds. It sends SIGTERM, and SIGKILL after KillWait."""
     files = [engine.user.home / f"limit-{task}.txt" for task in range(2)]  # srun itself may end before it has all output
@@ -305,8 +307,8 @@ def test_epilog_leaves_roots_processes_alone(cluster, engine):
         assert cluster.srun("-w", "node1", "true", timeout=60).returncode == 0
 
 
-def test_killed_slurmstepd_takes_its_containers_along(workspace, home_base, any_mode, image, source_dir):
-    other = Cluster(shared=home_base, visible=[workspace], nodes=1)
+def test_killed_slurmstepd_takes_its_containers_along(common, home_base, any_mode, image, source_dir):
+    other = Cluster(shared=home_base, visible=[common], nodes=1)
     with_epilog(any_mode, other, source_dir)
     try:
         job = other.start("login", "srun", "sh", "-c", f"{any_mode.program} run {image} sh -c \"trap '' TERM; {LOOP}\"; true", user=any_mode.user)
@@ -320,10 +322,10 @@ def test_killed_slurmstepd_takes_its_containers_along(workspace, home_base, any_
         job.communicate(timeout=300)
 
 
-def test_container_has_the_devices_of_its_job(workspace, home_base, engines, engine, image):
+def test_container_has_the_devices_of_its_job(common, home_base, engines, engine, image):
     """Two devices that every machine has, and nobody opens here, stand in for the GPUs of a node. Users can open the second one."""
     gpu = "/dev/autofs"
-    other = Cluster(shared=home_base, visible=[workspace], nodes=1, settings={"GresTypes": "gpu"}, node_settings="Gres=gpu:2",
+    other = Cluster(shared=home_base, visible=[common], nodes=1, settings={"GresTypes": "gpu"}, node_settings="Gres=gpu:2",
                     files={"gres.conf": f"Name=gpu File=/dev/kmsg\nName=gpu File={gpu}\n"})
     without_privileges = engines("rootless", "crun").variant(sandbox=())
     try:
@@ -340,8 +342,8 @@ def test_container_has_the_devices_of_its_job(workspace, home_base, engines, eng
         other.stop()
 
 
-def test_dead_node_takes_its_containers_along(workspace, home_base, engine, image):
-    other = Cluster(shared=home_base, visible=[workspace], nodes=2)
+def test_dead_node_takes_its_containers_along(common, home_base, engine, image):
+    other = Cluster(shared=home_base, visible=[common], nodes=2)
     try:
         job = other.start("login", "srun", "-N2", engine.program, "run", image, "sh", "-c", LOOP, user=engine.user)
         assert [job.stdout.readline() for _ in range(2)] == ["ready\n", "ready\n"]

@@ -7,7 +7,7 @@ import re
 import pytest
 from helpers import installation, mpi
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 LINE = re.compile(r"(\d+) of (\d+) on (\S+): sum (\d+), library (\S+) (\d+)")

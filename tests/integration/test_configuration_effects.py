@@ -256,6 +256,7 @@ def test_default_mpi_type(configured, precreate_hooks, image):
     ({"notAllowedPaths": ["/opt"]}, {"/opt": "'/opt' is not allowed as mount destination"}),
 ], ids=["absent", "empty", "prefixes alone", "paths alone"])
 def test_user_mounts(configured, image, workspace, rules, refused):
+    (workspace / "images").mkdir(exist_ok=True)
     engine = configured(userMounts=rules)
     for destination in ("/etc/made", "/etcetera", "/opt", "/opt/below"):
         request = f"type=bind,src={workspace},dst={destination}"

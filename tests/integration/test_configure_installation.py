@@ -9,14 +9,14 @@ import subprocess
 
 import pytest
 from helpers import system
-from helpers.installation import copy_tree
+from helpers.installation import copy_tree, unused
 
 pytestmark = pytest.mark.asroot
 
 
 @pytest.fixture
 def prefix(installed, opt, request):
-    path = opt / "configured"
+    path = unused(opt / "configured")
     yield copy_tree(installed, path)
     subprocess.run(["rm", "-rf", str(path)], check=True)
 

@@ -7,7 +7,7 @@ from helpers import system
 from helpers.debian import mirror
 from helpers.images import Image, Layer
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -248,7 +248,7 @@ def image_of_a_job(documented_image, images, workspace):
 
 
 @pytest.fixture(scope="module")
-def site(make_any_prefix, workspace, home_base, registry, documented_image, image_of_a_job, images, user):
+def site(make_any_prefix, common, workspace, home_base, registry, documented_image, image_of_a_job, images, user):
     prefix = make_any_prefix("documented")
     directory = workspace / "documented"
     (prefix / "etc/cdi").mkdir()
@@ -265,7 +265,7 @@ def site(make_any_prefix, workspace, home_base, registry, documented_image, imag
     image = images.archive(image_of_a_job, "documented-image")
     cluster, host, server = None, registry.host, None
     if ROOT:
-        cluster = Cluster(shared=home_base, visible=[workspace], settings={"GresTypes": "gpu"}, node_settings="Gres=gpu:1 Feature=gpu", nodes=2,
+        cluster = Cluster(shared=home_base, visible=[common], settings={"GresTypes": "gpu"}, node_settings="Gres=gpu:1 Feature=gpu", nodes=2,
                           files={"plugstack.conf": f"include {prefix}/etc/plugstack.conf\n", "gres.conf": "Name=gpu File=/dev/autofs\n"})
         host = f"{cluster.address('login')}:5000"
         configuration = workspace / "documented-registry.yml"

@@ -255,6 +255,7 @@ def overlay_layer(upper):
     return layer.finish()
 
 
+@pytest.mark.thorough
 def test_debian_with_installed_upgraded_and_removed_packages(tmp_path, build_dir):
     """Debian by debootstrap, and above it what apt and dpkg leave in the upper directory of an overlay."""
     lower, upper, work, merged = (tmp_path / name for name in ("lower", "upper", "work", "merged"))
@@ -290,6 +291,7 @@ def test_debian_with_installed_upgraded_and_removed_packages(tmp_path, build_dir
     assert os.getxattr(tmp_path / "ours/usr/bin/ping", "security.capability") == NET_RAW.encode()
 
 
+@pytest.mark.thorough
 def test_a_tree_of_this_system(tmp_path, build_dir):
     """Real files: time zones with their many links, Perl's library, a part of /etc, changed by later layers."""
     [perl] = pathlib.Path("/usr/lib").glob("*-linux-gnu*/perl-base")

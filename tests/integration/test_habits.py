@@ -35,7 +35,7 @@ def start_container(any_engine):
 @pytest.fixture(scope="module")
 def names(any_engine, user, images, plain_busybox, start_container):
     """What stands in braces in habits.txt."""
-    any_engine.load(images.archive(plain_busybox, "sci:1"), "sci:1")
+    any_engine.load(images.archive(images.busybox(extra=lambda layer: layer.file("own", "an ID of its own")), "sci:1"), "sci:1")
     directory = user.home / "habits"
     directory.mkdir()
     (directory / "data").write_text("of the user\n")
@@ -45,7 +45,8 @@ def names(any_engine, user, images, plain_busybox, start_container):
     any_engine.load(images.archive(images.busybox({"Cmd": ["echo", "default command"]}), "with-command"), "with-command")
     start_container("habits")
     stored = json.loads(any_engine.sarus("images", "--json").stdout)
-    return {"dir": directory, "home": user.home, "archive": images.archive(plain_busybox, "again"), "id": next(image["id"] for image in stored if image["tag"] == "1")}
+    identity = next(image["id"] for image in stored if image["repository"] == "load/library/sci")
+    return {"dir": directory, "home": user.home, "archive": images.archive(plain_busybox, "again"), "id": identity}
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -44,7 +44,7 @@ PATHS = ["/dev/kfd", "/dev/dri/card0", "/dev/dri/renderD128", "/dev/dri/card1", 
 NONE, FIRST, SECOND, BOTH = ["missing"] * 5, ["rw"] * 3 + ["missing"] * 2, ["rw", "missing", "missing", "rw", "rw"], ["rw"] * 5
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hook(build_dir):
     return build_dir / "amdgpu_hook"
 

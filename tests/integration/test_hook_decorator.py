@@ -60,7 +60,7 @@ MISSING = ["missing"] * 2
 COMPUTE, SMI, ONLOAD = ["rw", "r mps"], ["r smi"], ["rw", "r latency"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hook(build_dir):
     return build_dir / "decorator_hook"
 

@@ -18,7 +18,7 @@ from helpers.debian import Releases
 from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, Bundle, compile_library
 from helpers.images import PATH_VARIABLE, Image
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 LIBRARIES = pathlib.Path(f"/usr{MULTIARCH}")
 GLIBC_PARTS = ("libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0", "librt.so.1", "libdl.so.2", "libresolv.so.2", "libutil.so.1",
@@ -90,7 +90,7 @@ def host_libraries(library):
     return [path for path in paths if os.path.basename(path) not in GLIBC_PARTS]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def host():
     """The configuration of the hooks for this machine: {"MPI_LIBS": ..., ...}, and the version of its MPICH."""
     library = (LIBRARIES / "libmpich.so.12").resolve()
@@ -106,7 +106,7 @@ def glibc_settings(host):
     return {"GLIBC_LIBS": host["GLIBC_LIBS"]}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def host_version():
     output = subprocess.run(["mpichversion"], check=True, capture_output=True, text=True).stdout
     return "MPICH Version:\t" + re.search(r"MPICH Version:\s*(\S+)", output)[1]
@@ -118,7 +118,7 @@ def compile_mpi_program(path, library, command=("gcc", "-DOWN_START", "-nostartf
                    input=PROGRAM, text=True, check=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def releases(workspace):
     """{name: root filesystem}; debootstrap runs for all at once."""
     made = Releases(workspace)
@@ -163,12 +163,12 @@ def said(bundle, result):
     return result.stderr + bundle.log.read_text()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def mpi_hook(build_dir):
     return build_dir / "mpi_hook"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def glibc_hook(build_dir):
     return build_dir / "glibc_hook"
 
@@ -312,7 +312,7 @@ def test_musl_image_is_left_alone_by_the_glibc_hook(musl, glibc_hook, host):
 # arm64, unpacked and never executed
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def foreign(workspace):
     """{name: root filesystem} of arm64 (of amd64 on arm64): Debian 11 and 12 with their MPICH."""
     releases = Releases(workspace)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asroot
 PROGRAM = '#include <stdio.h>\nint main(void) { puts("started"); return 0; }\n'
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hook(build_dir):
     return build_dir / "glibc_hook"
 

@@ -14,7 +14,7 @@ from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 pytestmark = pytest.mark.asroot
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hook(build_dir):
     return build_dir / "ldcache_hook"
 

@@ -32,7 +32,7 @@ __attribute__((visibility("default"))) struct fi_provider* fi_prov_ini(void) { r
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hook(build_dir):
     return build_dir / "mount_hook"
 
@@ -189,7 +189,7 @@ def install_libfabric(root):
         shutil.copy(library, root / f"usr{MULTIARCH}" / pathlib.Path(library).name)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def provider(tmp_path_factory):
     directory = tmp_path_factory.mktemp("provider")
     path = directory / "libinjected-fi.so"

@@ -19,12 +19,12 @@ def mpi_source(text):
     return f'const char* which_mpi(void) {{ return "{text}"; }}\n'
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hook(build_dir):
     return build_dir / "mpi_hook"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def host(tmp_path_factory):
     """Libraries of the host."""
     directory = tmp_path_factory.mktemp("host")

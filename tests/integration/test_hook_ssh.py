@@ -28,12 +28,12 @@ def one_engine(request, engines):
     ssh.remove_keys(engine)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(user, workspace):
     return ssh.Client(user, workspace / "ssh-client")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shells():
     return ssh.image()
 

@@ -67,7 +67,7 @@ def hooks(suite_engine):
     made.remove()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def host(workspace):
     directory = workspace / "hook-suite"
     compile_library(directory / "libmpi.so.12.2.0", MPI.format("MPI of the host"), "libmpi.so.12")
@@ -76,7 +76,7 @@ def host(workspace):
     return directory
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def suite_image(workspace):
     """Busybox with an MPI library of its own, a program for it, and a C library that is too old to start anything."""
     tree = workspace / "hook-suite-image"

@@ -416,6 +416,7 @@ def is_stopped(pid):
     return before[0][0] in "Tt" and state() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("killed_engine", ["setuid-crun", "setuid-runc", "rootless-crun"], indirect=True)
 def test_starter_stopped_at_each_step_keeps_nobody_else_from_starting(stepped, home_base):
     """And goes on when it is told to."""

@@ -16,12 +16,12 @@ from test_terminal import terminal  # noqa: F401 (fixtures)
 from test_terminal import (  # noqa: F401
     test_the_size_of_the_terminal_is_the_users_at_the_start_and_after_each_change, test_what_a_container_with_a_terminal_prints_goes_to_a_file)
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 RUNTIMES = [f"{runtime}-{suite}" for suite in ("trixie", "sid") for runtime in ("crun", "runc")]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def on_newer_node(engines, workspace):
     """on_newer_node(mode, runtime, suite) -> Engine."""
     releases = Releases(workspace)

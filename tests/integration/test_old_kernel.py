@@ -15,7 +15,7 @@ from test_exec import start  # noqa: F401
 from test_hook_suite import hooks, host, image, log, suite_engine, suite_image  # noqa: F401
 from test_run import shared, special, target  # noqa: F401
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 # Left out: what is decided before anything is asked of the kernel (arguments, environment, the wording of errors).
 RULES = [
@@ -43,7 +43,7 @@ for module, rules in ((test_run, RULES), (test_exec, RULES_OF_EXEC), (test_hook_
         globals()[rule] = getattr(module, rule)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def old_kernel(source_dir, workspace):
     """The program which takes the system calls away."""
     program = workspace / "old-kernel"
@@ -51,7 +51,7 @@ def old_kernel(source_dir, workspace):
     return program
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engines(engines, old_kernel):
     return lambda mode, runtime: engines(mode, runtime).variant(wrapper=(old_kernel,))
 

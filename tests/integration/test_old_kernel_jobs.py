@@ -12,7 +12,7 @@ import test_hooks
 import test_images
 import test_mpi
 import test_rootless_limits
-from helpers import mpi
+from helpers import mpi, system
 from test_configuration_effects import configured, prefixes, site_engine, site_files  # noqa: F401  fixtures of the rules
 from test_edf import work  # noqa: F401
 from test_hooks import hooks  # noqa: F401
@@ -21,7 +21,7 @@ from test_mpi import programs  # noqa: F401
 from test_old_kernel import engines, old_kernel  # noqa: F401
 from test_rootless_limits import fuse_mounted  # noqa: F401
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 BOTH_MODES = ["setuid-crun", "rootless-runc"]  # and both OCI runtimes
 for rule in ("test_pulled_image_is_listed_run_and_removed", "test_layers_are_downloaded_once", "test_changed_image_is_pulled_again"):
@@ -60,8 +60,7 @@ def test_site_mounts(configured, site_image, site_files):  # noqa: F811
 
 def test_site_devices(configured, site_image, mode, tmp_path_factory):  # noqa: F811
     directory = tmp_path_factory.mktemp("nodes")
-    for path in (directory, *directory.parents[:2]):
-        path.chmod(0o755)
+    system.open_to_all(directory)
     test_configuration_effects.test_site_devices(configured, site_image, mode, directory)
 
 

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from helpers import system
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 STARTER = "/usr/lib/sarus/libexec/sarus-starter"
 NAMES = ("sarus", "sarus-hooks", "podman-hpc")

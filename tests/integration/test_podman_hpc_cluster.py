@@ -9,7 +9,7 @@ import pytest
 from helpers import system
 from helpers.images import Image, Layer, busybox_layer
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 PROGRAM = """podman-hpc --runtime=runc --events-backend=file"""
 OPTIONS = "--network=host --log-driver=none --ulimit=nofile=1024:1024 --ulimit=nproc=4096:4096"

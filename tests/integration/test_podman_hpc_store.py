@@ -383,7 +383,8 @@ def test_the_mount_program_of_the_reference(fresh, registry):
 
 def test_a_file_system_without_locks(fresh, registry):
     """Podman has no part in this migration: it would wait for ever."""
-    reference = registry.push(Image([busybox_layer()], {"Env": ["PATH=/bin"]}), f"unlocked{fresh.podman_hpc.user.uid}:1")
+    content = Layer().file("own", os.urandom(9)).bytes()  # sarus has converted no such image
+    reference = registry.push(Image([busybox_layer(), content], {"Env": ["PATH=/bin"]}), f"unlocked{fresh.podman_hpc.user.uid}:1")
     result = subprocess.run(fresh.podman_hpc.argv("migrate", f"docker://{reference}"), env=fresh.podman_hpc.environment(SQUASH_DIR=fresh.directory),
                             preexec_fn=refuse_record_locks, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd="/")
     assert result.returncode == 0, result.stderr

@@ -11,6 +11,7 @@ import subprocess
 import threading
 
 import pytest
+from helpers import system
 
 pytestmark = pytest.mark.asroot
 
@@ -88,6 +89,7 @@ def check_in_force(engine, step, status):
     assert version_in_force(engine, step) == version, f"{step}: not the same after a repair"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", ["signal=KILL", "error=EIO"])
 def test_publication_that_is_interrupted_at_any_call_leaves_the_old_image_or_the_new_one(engine, tmp_path, fault):
     command = ["tag", "load/library/new", "target"]
@@ -135,8 +137,7 @@ def test_first_publication_that_is_interrupted_between_its_renames_is_found(engi
 
 def test_load_that_is_interrupted_between_its_renames_leaves_one_of_the_images(engine, images, tmp_path):
     archives = {version: images.directory / f"publication-{version}.tar" for version in ("old", "new")}
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o755)
+    system.open_to_all(tmp_path)
     engine.load(archives["old"], "target")
     command = ["load", str(archives["new"]), "target"]
     renames = [(call, number) for call, number in steps_of(engine, command, r"\.meta-", tmp_path) if call.startswith("rename")]

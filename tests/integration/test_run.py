@@ -376,6 +376,7 @@ def test_other_devices_do_not_come_in_by_mounts(engine, busybox):
 
 
 def test_later_mounts_are_visible_over_earlier_ones(engine, busybox, shared, workspace):
+    (workspace / "images").mkdir(exist_ok=True)
     options = [f"--mount=type=bind,src={workspace},dst=/mnt", f"--mount=type=bind,src={shared},dst=/mnt/images"]
     assert engine.output(busybox, "cat", "/mnt/images/file", options=options) == "content"
 
@@ -893,9 +894,9 @@ def test_device_appears_in_the_container(setuid_engine, load_image, plain_busybo
 
 
 def test_image_of_another_user_is_not_readable(setuid_engine, load_image, plain_busybox, other_user):
-    load_image(setuid_engine, "busybox", plain_busybox)
-    result = setuid_engine.variant(user=other_user).run("load/library/busybox", "true", check=False)
-    assert result.returncode == 1 and "Image load/library/busybox:latest is not available" in result.stderr
+    image = load_image(setuid_engine, "private", plain_busybox)
+    result = setuid_engine.variant(user=other_user).run(image, "true", check=False)
+    assert result.returncode == 1 and "Image load/library/private:latest is not available" in result.stderr
 
 
 def test_corrupt_image_is_an_error(user_engine, images, plain_busybox):

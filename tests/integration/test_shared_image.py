@@ -277,6 +277,7 @@ def test_job_steps_do_not_depend_on_each_other(shared_engine, start):
             directory.rmdir()
 
 
+@pytest.mark.thorough
 def test_random_kills_leave_nothing(shared_engine, start, image):
     """Of the starters, the servers and the programs. SARUS_SOAK=1000 starts so many, 64 at a time."""
     soak = int(os.environ.get("SARUS_SOAK", "0"))

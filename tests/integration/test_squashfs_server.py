@@ -13,7 +13,7 @@ import subprocess
 import time
 
 import pytest
-from helpers import system
+from helpers import installation, system
 
 pytestmark = pytest.mark.asroot
 
@@ -35,7 +35,7 @@ def own_mount_namespace():
 
 @pytest.fixture
 def server():
-    return pathlib.Path(os.environ["SARUS_BUILD_DIR"]) / "sarus-squashfs"
+    return installation.BUILD / "sarus-squashfs"
 
 
 def write(path, content):

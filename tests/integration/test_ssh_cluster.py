@@ -9,7 +9,7 @@ from helpers import images as oci
 from helpers import mpi, ssh, system
 from helpers.cluster import Cluster
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -95,8 +95,8 @@ def test_a_cancelled_step_leaves_no_daemon(cluster, engine, image):
         assert system.eventually(lambda: not cluster.run(node, "pgrep", "dropbear").stdout.strip(), 10, 0.2)
 
 
-def test_a_killed_slurmstepd_leaves_no_daemon(workspace, home_base, engine, image):
-    other = Cluster(shared=home_base, visible=[workspace], nodes=1)
+def test_a_killed_slurmstepd_leaves_no_daemon(common, home_base, engine, image):
+    other = Cluster(shared=home_base, visible=[common], nodes=1)
     try:
         command = [engine.program, "run", "--ssh", f"--annotation=com.hooks.ssh.port={system.free_port()}", image]
         job = other.start("login", "srun", *command, "bash", "-c", "echo started; while :; do sleep 1; done", user=engine.user)

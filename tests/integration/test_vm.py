@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from helpers import system, vm
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 if platform.machine() != "x86_64":
     pytest.skip("the virtual machines of these tests are of the architecture x86_64", allow_module_level=True)
 

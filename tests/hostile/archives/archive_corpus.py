@@ -14,7 +14,7 @@ import pathlib
 import sys
 import tarfile
 
-sys.path.insert(0, os.path.join(os.environ.get("SARUS_SOURCE_DIR") or pathlib.Path(__file__).resolve().parents[3], "scripts", "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/lib"))
 from oci_image import Image, Layer, digest  # noqa: E402
 
 MESSAGES, MAKERS, OPTIONS = {}, {}, {}

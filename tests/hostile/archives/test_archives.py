@@ -1,17 +1,14 @@
 """sarus-image-builder against the archives of archive_corpus.py: each file's name says what must happen."""
 
 import os
-import pathlib
 import resource
 import subprocess
-import sys
 
+import archive_corpus as corpus
 import pytest
+from helpers import installation
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import archive_corpus as corpus  # noqa: E402
-
-BUILDER = pathlib.Path(os.environ.get("SARUS_BUILD_DIR") or pathlib.Path(__file__).resolve().parents[3] / "build") / "sarus-image-builder"
+BUILDER = installation.BUILD / "sarus-image-builder"
 
 
 def run(directory, *arguments):

@@ -266,7 +266,7 @@ def test_container_is_closed_from_outside_while_a_server_provides_its_image(make
         container.communicate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def image_with_nodes(workspace):
     """A squashfs file of the user's own with a device node and a set-user-ID program, both for everybody."""
     tree = workspace / "node-tree"

@@ -40,6 +40,7 @@ def visible(text):
     return re.sub(r"\d+ (seconds?|minutes?) ago|HOSTNAME=.*|[0-9a-f]{12,}", "", text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["run", "exec", "ps", "images", "prune"])
 def test_no_failure_is_the_end_of_a_directory(engine, image, container, tmp_path, command):
     arguments = {"run": ["run", image, "sh", "-c", PROGRAM], "exec": ["exec", container, "sh", "-c", PROGRAM], "ps": ["ps"], "images": ["images"],

@@ -9,9 +9,10 @@ import shutil
 import subprocess
 
 import pytest
+from helpers import installation
 from helpers.hook_bundle import make_root
 
-SOURCE = pathlib.Path(os.environ.get("SARUS_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[3]))
+SOURCE = installation.SOURCE
 STAND_IN = pathlib.Path(__file__).resolve().parents[2] / "integration/helpers/mps_control.py"
 
 # Keys that hooks read, or that the templates of hook files have as conditions, and which an image must not set ...

@@ -20,7 +20,7 @@ HOOKS = ["mpi_hook", "glibc_hook", "ldcache_hook", "mount_hook", "decorator_hook
 ACTIVATION = "OCI_ATTACKED=all"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def template(tmp_path_factory):
     """The image and the host's libraries as they are before somebody changes them."""
     directory = tmp_path_factory.mktemp("template")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from helpers.sync_hook import STEP, SyncHook, results
-from helpers.system import eventually
+from helpers.system import eventually, open_to_all
 
 USER = 61234
 SQUAT = """
@@ -50,14 +50,13 @@ def hook(build_dir, tmp_path):
 @pytest.fixture
 def users_hook(build_dir, tmp_path):
     """Root's hook for a container of a user."""
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
+    open_to_all(tmp_path)
     made = SyncHook(build_dir / "slurm_global_sync_hook", tmp_path, uid=USER)
     yield made
     made.end()
 
 
-@pytest.mark.parametrize("place", [".", STEP, f"{STEP}/arrival", f"{STEP}/departure"])
+@pytest.mark.parametrize("place", [".", STEP, f"{STEP}/arrival", f"{STEP}/departure"], ids=["top", "step", "arrival", "departure"])
 def test_fifo_in_place_of_a_directory_is_an_error(hook, place):
     path = hook.steps / place
     path.parent.mkdir(parents=True)
@@ -86,7 +85,7 @@ def test_directory_that_others_may_write_is_refused(hook):
 
 
 @pytest.mark.asroot
-@pytest.mark.parametrize("place", ["", STEP + "/arrival"])
+@pytest.mark.parametrize("place", ["", STEP + "/arrival"], ids=["top", "arrival"])
 def test_directory_of_another_user_is_refused(users_hook, place):
     path = users_hook.steps / place
     path.mkdir(parents=True)
@@ -100,7 +99,7 @@ def test_directory_of_another_user_is_refused(users_hook, place):
 
 
 @pytest.mark.asroot
-@pytest.mark.parametrize("link", [".oci-hooks", ".oci-hooks/slurm-global-sync", f".oci-hooks/slurm-global-sync/{STEP}"])
+@pytest.mark.parametrize("link", [".oci-hooks", ".oci-hooks/slurm-global-sync", f".oci-hooks/slurm-global-sync/{STEP}"], ids=["hooks", "steps", "step"])
 def test_symbolic_link_leads_root_nowhere(users_hook, link):
     """Only the user's rights count, so it leads the user where he can go anyway."""
     secret = users_hook.directory / "of-root"

@@ -1,23 +1,21 @@
 """sarus-image-builder against unpacked layers that it cannot read: files never vanish in silence."""
 
 import os
-import pathlib
 import resource
 import shutil
 import subprocess
 
 import pytest
+from helpers import installation, system
 
-BUILDER = pathlib.Path(os.environ.get("SARUS_BUILD_DIR") or pathlib.Path(__file__).resolve().parents[3] / "build") / "sarus-image-builder"
+BUILDER = installation.BUILD / "sarus-image-builder"
 USER = 61234  # instead of root, who may read everything
 
 
 @pytest.fixture
 def convert(tmp_path):
     """convert(descriptors): the exit status and the messages for the directory `layer`, as an ordinary user."""
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        if os.getuid() == 0:
-            directory.chmod(0o755)
+    system.open_to_all(tmp_path)
     builder = shutil.copy(BUILDER, tmp_path)
     (tmp_path / "layer").mkdir()
     (tmp_path / "out").mkdir()

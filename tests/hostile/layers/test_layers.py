@@ -1,18 +1,15 @@
 """sarus-image-builder against the images of corpus.py: each file's name says what must happen."""
 
 import os
-import pathlib
 import resource
 import subprocess
-import sys
 import tempfile
 
+import corpus
 import pytest
+from helpers import installation
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import corpus  # noqa: E402
-
-BUILDER = pathlib.Path(os.environ.get("SARUS_BUILD_DIR") or pathlib.Path(__file__).resolve().parents[3] / "build") / "sarus-image-builder"
+BUILDER = installation.BUILD / "sarus-image-builder"
 SECONDS = 300  # of CPU time; a conversion without end is stopped
 SANITIZED = b"__asan_init" in BUILDER.read_bytes()
 MEMORY = 500 << 20  # bytes, whatever the image is; sanitizers need their own

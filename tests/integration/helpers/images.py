@@ -1,11 +1,10 @@
 """Images for tests, made without any container tool (see scripts/lib/oci_image.py)."""
 
-import os
 import pathlib
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.environ.get("SARUS_SOURCE_DIR") or pathlib.Path(__file__).resolve().parents[3], "scripts", "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/lib"))
 from oci_image import Image, Layer, architecture, busybox_layer, digest  # noqa: E402,F401
 
 PATH_VARIABLE = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,6 +1,7 @@
 """Installations of the software under test, and running `sarus` from them as one user or another."""
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -9,7 +10,9 @@ import subprocess
 
 from .system import PATH, User
 
-SANDBOX = pathlib.Path(__file__).resolve().parent.parent / "sandbox"
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("SARUS_BUILD_DIR") or SOURCE / "build-test")
+SANDBOX = SOURCE / "tests/integration/sandbox"
 
 
 def set_configuration(prefix, **changes):
@@ -39,6 +42,12 @@ def configure(prefix, *, user=None, runtime="crun", local_base, **settings):
         for file in (pathlib.Path(prefix) / "etc/hooks.d").glob(f"{name}.json*"):
             file.unlink()
     set_configuration(prefix, **settings)
+
+
+def unused(path):
+    """This path, or if it exists, one like it that does not."""
+    return next(other for other in itertools.chain([path], (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
+                if not other.exists())
 
 
 def copy_tree(source, destination, owner=None):

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -208,6 +209,15 @@ def eventually(condition, timeout=120.0, interval=0.02):
         if value or time.monotonic() > deadline:
             return value
         time.sleep(interval)
+
+
+def open_to_all(directory):
+    """Lets everybody into a temporary directory of pytest's, which makes them for their owner alone."""
+    for path in (directory, *directory.parents):
+        if path == pathlib.Path(tempfile.gettempdir()):
+            break
+        if path.stat().st_uid == os.getuid():
+            path.chmod(0o755)
 
 
 def free_port():

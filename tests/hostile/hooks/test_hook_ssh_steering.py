@@ -19,7 +19,7 @@ def ssh_engine(request, engines):
     ssh.remove_keys(engine)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(user, workspace):
     return ssh.Client(user, workspace / "ssh-client")
 

@@ -4,6 +4,8 @@ For root, the build tree is installed into root-owned folders below /opt (set-us
 each once for crun and once for runc. Everybody else is that user: the home and the rootless installations are in a temporary folder, and
 tests that need root are left out. With SARUS_ONLY_ROOT=1 in the environment, root leaves out what everybody can test. Every test is
 followed by a check that it left no mount, loop device, process or file behind.
+
+Each process that runs tests has users, installations, images, registries and a cluster of its own, made when the first test asks for them.
 """
 
 import os
@@ -24,10 +26,11 @@ ROOT = os.getuid() == 0
 ONLY_ROOT = ROOT and os.environ.get("SARUS_ONLY_ROOT") == "1"
 ROOT_FIXTURES = {"setuid_engine", "root_engine", "make_setuid_prefix", "other_user", "root", "cluster"}
 
+if not (installation.BUILD / "podman-hpc").exists():  # ENABLE_PODMAN_HPC=OFF
+    collect_ignore_glob = ["*test_podman_hpc*", "*/hostile/podman_hpc/*"]
+
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "asroot: the test needs root")
-    config.addinivalue_line("markers", "more_as_root: the test does more if root runs it")
     os.umask(0o022)  # users read what tests write
     if not ROOT:
         system.adopt_orphans()  # whose processes they are, the uid does not tell
@@ -63,34 +66,55 @@ def pytest_runtest_makereport(item, call):
     """Where skips fail (continuous integration), a skipped test is reported as failed, with its reason."""
     outcome = yield
     report = outcome.get_result()
-    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("SARUS_SKIPS_FAIL") == "1":
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, which counts as failed here: {report.longrepr}"
 
 
 @pytest.fixture(scope="session")
 def source_dir():
-    return pathlib.Path(os.environ.get("SARUS_SOURCE_DIR") or pathlib.Path(__file__).resolve().parents[2])
+    return installation.SOURCE
 
 
 @pytest.fixture(scope="session")
-def build_dir(source_dir):
-    return pathlib.Path(os.environ.get("SARUS_BUILD_DIR") or source_dir / "build")
+def build_dir():
+    return installation.BUILD
 
 
 @pytest.fixture(scope="session")
-def workspace():
-    """A folder for files of the tests, open to all users to read."""
+def common():
+    """A folder for what all tests share, open to all users to read."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{TAG}-"))
     directory.chmod(0o755)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def workspace(common):
+    """A folder for the tests of one file, open to all users to read."""
+    directory = pathlib.Path(tempfile.mkdtemp(dir=common, prefix=""))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def homes_without_what_others_left(home_base):
+    """Each file begins with empty image repositories, and without keys and files in homes; installations and what `registry` wrote stay."""
+    yield
+    for home in home_base.iterdir():
+        for entry in home.iterdir():
+            if entry.is_symlink() or not entry.is_dir():
+                entry.unlink()
+            elif entry.name != ".config" and not (entry / "etc/sarus.json").exists():
+                shutil.rmtree(entry, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
-def opt(workspace):
+def opt(common):
     """A folder for installations. For root: root-owned, and nobody else can write on the way to it."""
-    directory = pathlib.Path(f"/opt/{TAG}") if ROOT else workspace / "opt"
+    directory = pathlib.Path(f"/opt/{TAG}") if ROOT else common / "opt"
     directory.mkdir()
     directory.chmod(0o755)
     yield directory
@@ -98,9 +122,9 @@ def opt(workspace):
 
 
 @pytest.fixture(scope="session")
-def home_base(workspace):
+def home_base(common):
     """Where the users' homes and image repositories are: localRepositoryBaseDir of all installations."""
-    directory = pathlib.Path(f"/home/{TAG}") if ROOT else workspace / "home"
+    directory = pathlib.Path(f"/home/{TAG}") if ROOT else common / "home"
     directory.mkdir()
     directory.chmod(0o755)
     yield directory
@@ -136,9 +160,9 @@ def root(home_base):
 
 
 @pytest.fixture(scope="session")
-def temp_dir(workspace):
+def temp_dir(common):
     """tempDir of all installations."""
-    directory = workspace / "tmp"
+    directory = common / "tmp"
     directory.mkdir()
     directory.chmod(0o1777)
     return directory
@@ -157,7 +181,7 @@ def make_setuid_prefix(installed, opt, home_base, temp_dir, user, other_user):
     """make_setuid_prefix(name, runtime="crun", **sarus.json keys) -> prefix of a further set-user-ID installation."""
 
     def make(name, runtime="crun", **settings):
-        prefix = installation.copy_tree(installed, opt / name)
+        prefix = installation.copy_tree(installed, installation.unused(opt / name))
         installation.configure(prefix, runtime=runtime, local_base=home_base, tempDir=str(temp_dir), **settings)
         return prefix
 
@@ -169,7 +193,7 @@ def make_rootless_prefix(installed, home_base, temp_dir, user):
     """make_rootless_prefix(name, runtime="crun", **sarus.json keys) -> prefix of a further installation that the user owns."""
 
     def make(name, runtime="crun", **settings):
-        prefix = installation.copy_tree(installed, user.home / name, user)
+        prefix = installation.copy_tree(installed, installation.unused(user.home / name), user)
         installation.configure(prefix, user=user, runtime=runtime, local_base=home_base, tempDir=str(temp_dir), **settings)
         return prefix
 
@@ -228,7 +252,7 @@ def root_engine(engines):
     return engines("root", "crun")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def any_engine(engines):
     """For rules that privileges have no part in: set-user-ID where root runs the tests, rootless elsewhere."""
     return engines("setuid" if ROOT else "rootless", "crun")
@@ -241,18 +265,18 @@ def make_any_prefix(request):
 
 
 @pytest.fixture(scope="session")
-def images(workspace):
-    return ImageFactory(workspace / "images")
+def images(common):
+    return ImageFactory(common / "images")
 
 
 @pytest.fixture(scope="session")
 def load_image(images):
-    """load_image(engine, name, image) -> reference; each user loads an image of that name once."""
+    """load_image(engine, name, image) -> reference; each user loads an image of that name once, and again if a test has removed it."""
     loaded = {}
 
     def load(engine, name, image):
         key = engine.user.name, name
-        if key not in loaded:
+        if key not in loaded or not (engine.user.home / ".sarus/images" / loaded[key] / "latest.squashfs").exists():
             loaded[key] = engine.load(images.archive(image, name), name)
         return loaded[key]
 
@@ -277,9 +301,9 @@ def pullers(request, user):
 
 
 @pytest.fixture(scope="session")
-def registry(workspace, pullers):
+def registry(common, pullers):
     """A registry for everybody, over plain http, which the configuration of root and of the user allows."""
-    server = Registry(workspace / "registry")
+    server = Registry(common / "registry")
     files = [allow_plain_http(puller, server) for puller in pullers]
     yield server
     server.stop()
@@ -288,9 +312,9 @@ def registry(workspace, pullers):
 
 
 @pytest.fixture(scope="session")
-def private_registry(workspace, pullers):
+def private_registry(common, pullers):
     """A registry that wants the name "tester" and the password "let me in"."""
-    server = Registry(workspace / "private-registry", password="let me in")
+    server = Registry(common / "private-registry", password="let me in")
     for puller in pullers:
         allow_plain_http(puller, server)
     yield server
@@ -298,10 +322,10 @@ def private_registry(workspace, pullers):
 
 
 @pytest.fixture(scope="session")
-def token_registry(workspace, user):
+def token_registry(common, user):
     """As private_registry, but name and password are for a service that gives out tokens, as those of Docker Hub and of GitLab do."""
-    service = TokenService(workspace / "token-service", "let me in")
-    server = Registry(workspace / "token-registry", password="let me in", tokens=service)
+    service = TokenService(common / "token-service", "let me in")
+    server = Registry(common / "token-registry", password="let me in", tokens=service)
     allow_plain_http(user, server)
     yield server
     server.stop()
@@ -309,9 +333,9 @@ def token_registry(workspace, user):
 
 
 @pytest.fixture(scope="session")
-def cluster(workspace, home_base):
+def cluster(common, home_base):
     """Four nodes and a login node with Slurm (helpers/cluster.py), for tests of root's: all have the homes, the images and the installations."""
-    made = Cluster(shared=home_base, visible=[workspace])
+    made = Cluster(shared=home_base, visible=[common])
     yield made
     made.stop()
 

@@ -26,6 +26,7 @@ def silent_directory(workspace):
     subprocess.run(["umount", "--lazy", directory], check=True)
 
 
+@pytest.mark.thorough
 def test_a_file_server_that_never_answers_does_not_keep_a_start(make_setuid_prefix, setuid_engine, images, load_image, user, silent_directory):
     """The hook looks at the image with the user's rights, and a link leads it there. Its process cannot even be killed."""
     engine = setuid_engine.variant(prefix=make_setuid_prefix("silent-hook"))
