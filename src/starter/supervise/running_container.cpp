@@ -59,8 +59,8 @@ Json parseState(std::string_view text, const StateKeys& keys) {
     return state;
 }
 
-/// The word after `key` in the text of /proc/<pid>/status.
-std::vector<std::string> statusField(std::string_view status, std::string_view key) {
+/// The words after `key` in the text of /proc/<pid>/status.
+std::vector<std::string> statusWords(std::string_view status, std::string_view key) {
     for (const auto& line : split(status, '\n')) {
         if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ':') {
             return splitWords(std::string_view(line).substr(key.size() + 1));
@@ -76,9 +76,9 @@ std::string readProcessFile(int directory, const std::string& name) {
 /// The runtime switches a process to the user's identity last, when everything else in the container is
 /// ready.
 bool isPayload(std::string_view status, uid_t user) {
-    const auto ids = statusField(status, "Uid");
+    const auto ids = statusWords(status, "Uid");
     const auto wanted = cat(user);
-    return statusField(status, "NoNewPrivs") == std::vector<std::string>{"1"} && ids.size() == 4 &&
+    return statusWords(status, "NoNewPrivs") == std::vector<std::string>{"1"} && ids.size() == 4 &&
            std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return id == wanted; });
 }
 
@@ -99,7 +99,7 @@ void copyStateFiles(const std::string& from, const std::string& to, const std::s
 struct AnchorMessage {
     int error = 0;
     pid_t pid = 0;
-    bool refused = false;  ///< it refused the working directory
+    int workdirError = 0;  ///< why the user cannot enter the working directory: an errno
 };
 
 struct AnchorNamespaces {
@@ -113,20 +113,23 @@ bool join(int namespaceFd, int kind) {
 }
 
 [[noreturn]] void report(int channel, int error, pid_t pid) {
-    const AnchorMessage message{error, pid, false};
+    const AnchorMessage message{error, pid, 0};
     [[maybe_unused]] const auto written = ::write(channel, &message, sizeof message);
     ::_exit(error == 0 ? 0 : 1);
 }
 
-/// Whether a path, in this process's root, leads into /proc or to another process's open files.
-bool leadsIntoProc(const Credentials& credentials, const std::string& path) {
+/// Makes a directory of this process's root its working directory, as the user. Returns 0 or an errno: ELOOP
+/// if the path leads into /proc or to another process's files.
+int enterWorkdir(const Credentials& credentials, const std::string& path) {
     const UniqueFd root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     return credentials.asUser([&] {
         const auto directory = tryOpenInRoot(root.get(), path);
         struct statfs filesystem {};
-        return directory
-                   ? ::fstatfs(directory.get(), &filesystem) == 0 && filesystem.f_type == PROC_SUPER_MAGIC
-                   : errno == ELOOP;
+        if (directory && ::fstatfs(directory.get(), &filesystem) == 0 &&
+            filesystem.f_type == PROC_SUPER_MAGIC) {
+            return ELOOP;
+        }
+        return directory && ::fchdir(directory.get()) == 0 ? 0 : errno;
     });
 }
 
@@ -139,7 +142,7 @@ bool leadsIntoProc(const Credentials& credentials, const std::string& path) {
         !join(namespaces.pid, CLONE_NEWPID) || !join(namespaces.mount, CLONE_NEWNS)) {
         report(channel, errno, 0);
     }
-    const bool refused = leadsIntoProc(credentials, workdir);
+    const int workdirError = enterWorkdir(credentials, workdir);
     // A change of credentials clears the death signal.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     // Only root may inspect it. A rootless anchor belongs to the user anyway, like everything else, and the
@@ -162,7 +165,7 @@ bool leadsIntoProc(const Credentials& credentials, const std::string& path) {
             ::pause();
         }
     }
-    const AnchorMessage message{0, child > 0 ? child : self, refused};
+    const AnchorMessage message{0, child > 0 ? child : self, workdirError};
     [[maybe_unused]] const auto written = ::write(channel, &message, sizeof message);
     ::close(channel);
     while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
@@ -306,9 +309,9 @@ void RunningContainer::enterStarterNamespaces(Credentials& credentials) const {
                "Failed to detach the mount namespace from the host's");
 }
 
-Child RunningContainer::anchor(const Credentials& credentials, const std::string& workdir,
-                               const std::string& runtimeRoot, const std::string& directory,
-                               bool keepCgroups) const {
+Anchor RunningContainer::anchor(const Credentials& credentials, const std::string& workdir,
+                                const std::string& runtimeRoot, const std::string& directory,
+                                bool keepCgroups) const {
     auto [reader, writer] = makePipe();
     const pid_t parent = ::getpid();
     Child child(checkErrno(::fork(), "Failed to create a process in the container"));
@@ -325,9 +328,13 @@ Child RunningContainer::anchor(const Credentials& credentials, const std::string
         throw Error::fromErrno(cat("Failed to enter the container '", printable(name), "'"),
                                count == sizeof message ? message.error : ESRCH);
     }
-    if (message.refused) {
+    if (message.workdirError == ELOOP) {
         throw Error(
             cat("The working directory '", printable(workdir), "' is invalid, it must not be below /proc."));
+    }
+    if (message.workdirError != 0) {
+        throw Error::fromErrno(cat("Failed to enter the working directory ", printable(workdir)),
+                               message.workdirError);
     }
     const Process process(message.pid);
     const auto keys = keysOf(runtime);
@@ -339,7 +346,10 @@ Child RunningContainer::anchor(const Credentials& credentials, const std::string
     const auto file = openFile(cat(target, '/', keys.file), O_WRONLY | O_CREAT | O_EXCL, 0600);
     writeAll(file.get(), withOtherProcess(state, runtime, process.pid(), process.started(), keepCgroups),
              printable(target));
-    return child;
+    // In the container's own numbers: the last one is that of the process's own namespace.
+    const auto numbers = statusWords(process.read("status"), "NSpid");
+    const auto inside = numbers.empty() ? std::to_string(process.pid()) : numbers.back();
+    return {.process = std::move(child), .workdir = cat("/proc/", inside, "/cwd")};
 }
 
 }  // namespace sarus::starter

@@ -37,6 +37,12 @@ std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, 
 
 /// A running container of the caller, held so that its own processes cannot replace what is being entered.
 ///
+/// A process in a running container, through which the runtime enters it.
+struct Anchor {
+    Child process;        ///< ends with this object
+    std::string workdir;  ///< leads, in the container, to the working directory, whatever becomes of its path
+};
+
 /// An OCI runtime finds a container's namespaces through the pid of its first process, which belongs to the
 /// user. At that moment the process could move to namespaces of its own, with files of its choice in place of
 /// /proc and /dev, and wait there for a process of root. So this class opens the namespaces once. It accepts
@@ -62,10 +68,11 @@ public:
     void enterStarterNamespaces(Credentials& credentials) const;
 
     /// Starts the anchor, and writes the runtime's state of the container, with the anchor in it, below
-    /// `directory` (exists, empty, private). The anchor ends with the returned object. Throws Error if
-    /// `workdir` leads into the container's /proc; the anchor resolves it as the user.
-    Child anchor(const Credentials& credentials, const std::string& workdir, const std::string& runtimeRoot,
-                 const std::string& directory, bool keepCgroups) const;
+    /// `directory` (exists, empty, private). The anchor enters `workdir` as the user, who could otherwise let
+    /// root's runtime follow the path to where only root may go. Throws Error if the user cannot enter it, or
+    /// if it leads into the container's /proc.
+    Anchor anchor(const Credentials& credentials, const std::string& workdir, const std::string& runtimeRoot,
+                  const std::string& directory, bool keepCgroups) const;
 
 private:
     RunningContainer(Process process, engine::OciRuntime kind, std::string container)

@@ -156,13 +156,12 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto [record, container] =
         findContainer(credentials, runtime.kind, directories.runtimeRoot, request.name);
     session.audit.about().text("image", record.image);
-    const auto plan = planCommand(session, request, record);
+    auto plan = planCommand(session, request, record);
     auto terminal = plan.terminal ? std::optional<UserTerminal>(std::in_place) : std::nullopt;
     // runc itself enters the cgroups that it made for the container.
     const auto cgroups = isCrun && !request.ownStep
                              ? openCgroupsToJoin(container.cgroups(), credentials.privileged())
                              : std::vector<UniqueFd>();
-    const auto process = writeProcess(plan, session, request, runtime.kind, record, terminal);
 
     container.enterStarterNamespaces(credentials);
     if (isCrun && node::detectCgroupLayout() == node::CgroupLayout::hybrid) {
@@ -171,6 +170,8 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto state = makePrivateState(directories.bundleDir, session.config.rootfsFolder);
     auto anchor =
         container.anchor(credentials, plan.workdir, directories.runtimeRoot, state, request.ownStep);
+    plan.workdir = anchor.workdir;
+    const auto process = writeProcess(plan, session, request, runtime.kind, record, terminal);
     RuntimeInvocation invocation{.program = runtime,
                                  .runtimeRoot = state,
                                  .bundleDir = directories.bundleDir,
@@ -201,11 +202,11 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
                                            .jobStep = jobStep.get()},
                                .reaped =
                                    [&](pid_t pid, const ExitStatus&) {
-                                       if (pid == anchor.pid()) {
-                                           anchor.release();
+                                       if (pid == anchor.process.pid()) {
+                                           anchor.process.release();
                                        }
                                    },
-                               .ended = [&](const RuntimeEnd&) { anchor = Child(); }});
+                               .ended = [&](const RuntimeEnd&) { anchor.process = Child(); }});
 }
 
 }  // namespace sarus::starter
