@@ -13,15 +13,6 @@ namespace sarus::starter {
 
 namespace {
 
-std::string rest(std::string_view status, std::string_view key) {
-    const auto start = status.find(cat('\n', key, ':'));
-    if (start == std::string_view::npos) {
-        return {};
-    }
-    const auto value = status.substr(start + key.size() + 2);
-    return join(splitWords(value.substr(0, value.find('\n'))), " ");
-}
-
 std::string four(std::uint64_t id) {
     return cat(id, ' ', id, ' ', id, ' ', id);
 }
@@ -37,8 +28,17 @@ bool worksOutside(const Process& process) {
 
 }  // namespace
 
+std::string statusFields(std::string_view status, std::string_view key) {
+    const auto start = status.find(cat('\n', key, ':'));
+    if (start == std::string_view::npos) {
+        return {};
+    }
+    const auto value = status.substr(start + key.size() + 2);
+    return join(splitWords(value.substr(0, value.find('\n'))), " ");
+}
+
 std::string statusField(std::string_view status, std::string_view key) {
-    const auto value = rest(status, key);
+    const auto value = statusFields(status, key);
     return value.substr(0, value.find(' '));
 }
 
@@ -66,7 +66,7 @@ std::optional<std::string> findDifference(const ProcessFiles& process, const Pro
         differences.emplace_back("the working directory is outside of the container");
     }
     for (const auto& [key, value] : expected) {
-        if (const auto found = rest(process.status, key); found != value) {
+        if (const auto found = statusFields(process.status, key); found != value) {
             differences.push_back(cat(key, " is ", found.empty() ? "unknown" : found, " instead of ", value));
         }
     }

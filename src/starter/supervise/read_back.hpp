@@ -38,6 +38,9 @@ struct ProcessFiles {
 std::optional<std::string> findDifference(const ProcessFiles& process, const ProcessFiles& runtime,
                                           const PlannedState& planned);
 
+/// The words of a field of a process's `status` (proc(5)), with a blank between them; "" if there is no such
+/// field.
+std::string statusFields(std::string_view status, std::string_view key);
 /// The first word of a field of a process's `status`; "" if there is no such field.
 std::string statusField(std::string_view status, std::string_view key);
 

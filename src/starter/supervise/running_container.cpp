@@ -11,7 +11,6 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <optional>
@@ -27,6 +26,7 @@
 #include "oci/json/json_node.hpp"
 #include "starter/entry/entry.hpp"
 #include "starter/namespaces/user_namespace.hpp"
+#include "starter/supervise/read_back.hpp"
 
 namespace sarus::starter {
 
@@ -59,16 +59,6 @@ Json parseState(std::string_view text, const StateKeys& keys) {
     return state;
 }
 
-/// The words after `key` in the text of /proc/<pid>/status.
-std::vector<std::string> statusWords(std::string_view status, std::string_view key) {
-    for (const auto& line : split(status, '\n')) {
-        if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ':') {
-            return splitWords(std::string_view(line).substr(key.size() + 1));
-        }
-    }
-    return {};
-}
-
 std::string readProcessFile(int directory, const std::string& name) {
     return readAll(openFileAt(directory, name, O_RDONLY).get(), 1U << 20U, name);
 }
@@ -76,10 +66,8 @@ std::string readProcessFile(int directory, const std::string& name) {
 /// The runtime switches a process to the user's identity last, when everything else in the container is
 /// ready.
 bool isPayload(std::string_view status, uid_t user) {
-    const auto ids = statusWords(status, "Uid");
-    const auto wanted = cat(user);
-    return statusWords(status, "NoNewPrivs") == std::vector<std::string>{"1"} && ids.size() == 4 &&
-           std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return id == wanted; });
+    return statusFields(status, "NoNewPrivs") == "1" &&
+           statusFields(status, "Uid") == cat(user, ' ', user, ' ', user, ' ', user);
 }
 
 void copyStateFiles(const std::string& from, const std::string& to, const std::string& except) {
@@ -347,8 +335,8 @@ Anchor RunningContainer::anchor(const Credentials& credentials, const std::strin
     writeAll(file.get(), withOtherProcess(state, runtime, process.pid(), process.started(), keepCgroups),
              printable(target));
     // In the container's own numbers: the last one is that of the process's own namespace.
-    const auto numbers = statusWords(process.read("status"), "NSpid");
-    const auto inside = numbers.empty() ? std::to_string(process.pid()) : numbers.back();
+    const auto numbers = statusFields(process.read("status"), "NSpid");
+    const auto inside = numbers.substr(numbers.rfind(' ') + 1);
     return {.process = std::move(child), .workdir = cat("/proc/", inside, "/cwd")};
 }
 

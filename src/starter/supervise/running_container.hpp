@@ -35,14 +35,14 @@ RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime
 std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, pid_t pid,
                              std::uint64_t started, bool keepCgroups = false);
 
-/// A running container of the caller, held so that its own processes cannot replace what is being entered.
-///
 /// A process in a running container, through which the runtime enters it.
 struct Anchor {
     Child process;        ///< ends with this object
     std::string workdir;  ///< leads, in the container, to the working directory, whatever becomes of its path
 };
 
+/// A running container of the caller, held so that its own processes cannot replace what is being entered.
+///
 /// An OCI runtime finds a container's namespaces through the pid of its first process, which belongs to the
 /// user. At that moment the process could move to namespaces of its own, with files of its choice in place of
 /// /proc and /dev, and wait there for a process of root. So this class opens the namespaces once. It accepts
