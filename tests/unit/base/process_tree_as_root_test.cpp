@@ -5,10 +5,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include <functional>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/eventually.hpp"
 #include "base/file_io.hpp"
 #include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
@@ -55,36 +55,30 @@ TEST(ProcessTreeAsRoot, AProcessThatHasGoneIsNotTakenForItsSuccessor) {
         }));
 }
 
-/// Whether a condition comes true within two seconds.
-bool eventually(const std::function<bool()>& condition) {
-    for (int i = 0; i < 200 && !condition(); ++i) {
-        ::usleep(10000);
-    }
-    return condition();
-}
-
 TEST(ProcessTreeAsRoot, WhatIsSparedIsLeftAloneWithItsDescendants) {
-    EXPECT_EQ(
-        0, isolated([] {
-            auto tree =
-                start({.path = "/bin/sh",
+    EXPECT_EQ(0, isolated([] {
+                  auto tree = start(
+                      {.path = "/bin/sh",
                        .args = {"sh", "-c", "(sleep 61 & wait) & (sleep 61 & wait) & wait; exec sleep 61"}});
-            const Process root(tree.pid());
-            std::vector<Process> shells;
-            eventually([&] {
-                shells = root.children();
-                return shells.size() == 2 && !shells[0].children().empty() && !shells[1].children().empty();
-            });
-            const auto kept = shells.at(0).children().at(0);
-            const auto ended = shells.at(1).children().at(0);
-            killDescendants(root, 1,
-                            [&](const Process& process) { return process.pid() == shells[0].pid(); });
-            eventually([&] { return !ended.isRunning() && !shells[1].isRunning(); });
-            const bool right =
-                shells[0].isRunning() && kept.isRunning() && !ended.isRunning() && !shells[1].isRunning();
-            killDescendants(root, 1);
-            return right && eventually([&] { return !kept.isRunning(); }) ? 0 : 1;
-        }));
+                  const Process root(tree.pid());
+                  std::vector<Process> shells;
+                  test::eventually(
+                      [&] {
+                          shells = root.children();
+                          return shells.size() == 2 && !shells[0].children().empty() &&
+                                 !shells[1].children().empty();
+                      },
+                      2000);
+                  const auto kept = shells.at(0).children().at(0);
+                  const auto ended = shells.at(1).children().at(0);
+                  killDescendants(root, 1,
+                                  [&](const Process& process) { return process.pid() == shells[0].pid(); });
+                  test::eventually([&] { return !ended.isRunning() && !shells[1].isRunning(); }, 2000);
+                  const bool right = shells[0].isRunning() && kept.isRunning() && !ended.isRunning() &&
+                                     !shells[1].isRunning();
+                  killDescendants(root, 1);
+                  return right && test::eventually([&] { return !kept.isRunning(); }, 2000) ? 0 : 1;
+              }));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "base/eventually.hpp"
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
 #include "starter/entry/installation.hpp"
@@ -42,10 +43,7 @@ public:
 
     /// False if the file does not appear in time.
     bool await(const std::string& name, int milliseconds = 120'000) const {
-        for (int i = 0; i < milliseconds && !has(name); ++i) {
-            ::usleep(1000);
-        }
-        return has(name);
+        return eventually([&] { return has(name); }, milliseconds);
     }
 
     TemporaryDirectory directory;

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <thread>
 
 #include "base/error.hpp"
+#include "base/eventually.hpp"
 #include "base/file_io.hpp"
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
@@ -62,10 +62,7 @@ TEST(TransferMonitor, aCredentialHelperThatHangsIsNamedAndEnds) {
     const auto pid = parseNumber(trim(readFile(scratch.path("pid"))));
     ASSERT_TRUE(pid);
     const Process process(static_cast<pid_t>(*pid));
-    for (int i = 0; i < 120'000 && process.isRunning(); ++i) {
-        ::usleep(1000);
-    }
-    EXPECT_FALSE(process.isRunning());
+    EXPECT_TRUE(test::eventually([&] { return !process.isRunning(); }));
 }
 
 TEST(TransferMonitor, whateverGrowsIsNoStall) {

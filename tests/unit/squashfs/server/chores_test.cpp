@@ -6,16 +6,15 @@
 #include <chrono>
 #include <thread>
 
+#include "base/eventually.hpp"
+
 namespace sarus::squashfs::chores_test {
 namespace {
 
 using namespace std::chrono_literals;
 
 bool becomes(const std::atomic<int>& number, int value) {
-    for (int i = 0; i < 12'000 && number != value; ++i) {
-        std::this_thread::sleep_for(10ms);
-    }
-    return number == value;
+    return test::eventually([&] { return number == value; });
 }
 
 TEST(Chores, APauseIsUsedOnce) {

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <thread>
+#include <chrono>
 
 #include "base/error.hpp"
+#include "base/eventually.hpp"
 #include "base/mounts.hpp"
 #include "starter/image/image_mount.hpp"
 #include "starter/starter_sandbox.hpp"
@@ -261,10 +262,7 @@ TEST_F(ImageMount, TheServerEndsWithTheStarterEvenIfThatIsKilled) {
             ASSERT_EQ(::read(pipe[0], pids, sizeof pids), static_cast<ssize_t>(sizeof pids));
             EXPECT_TRUE(isRunning(pids[0]));
             ::kill(pids[1], SIGKILL);
-            for (int i = 0; i < 12'000 && isRunning(pids[0]); ++i) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(10));
-            }
-            EXPECT_FALSE(isRunning(pids[0]));
+            EXPECT_TRUE(test::eventually([&] { return !isRunning(pids[0]); }));
             ::waitpid(starter, nullptr, 0);
         });
     }

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/eventually.hpp"
 #include "starter/image/loop_device.hpp"
 #include "starter/starter_sandbox.hpp"
 
@@ -37,9 +38,7 @@ public:
                     image.c_str(), directory.c_str(), nullptr);
             ::_exit(127);
         }
-        for (int i = 0; i < 12'000 && !pathExists(directory + "/hello"); ++i) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
+        test::eventually([&] { return pathExists(directory + "/hello"); });
     }
     SilentServer(const SilentServer&) = delete;
     SilentServer& operator=(const SilentServer&) = delete;
@@ -141,10 +140,7 @@ TEST_F(LoopDevice, IsDetachedWithTheLastMountAlsoAfterAKill) {
         ::_exit(1);
     }
     ::waitpid(pid, nullptr, 0);
-    for (int i = 0; i < 12'000 && backsAnyLoop(image); ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    EXPECT_FALSE(backsAnyLoop(image));
+    EXPECT_TRUE(test::eventually([&] { return !backsAnyLoop(image); }));
     inMountNamespace([&] {  // the hint that was left is no longer true, and does no harm
         mountOn("m1");
         EXPECT_EQ(readFile(sandbox / "m1/hello"), "world");
@@ -209,10 +205,7 @@ void LoopDevice::expectNoWaitForAStranger(const std::function<void()>& prepare) 
         }
         int status = -1;
         pid_t ended = 0;
-        for (int i = 0; i < 12'000 && ended == 0; ++i) {
-            ended = ::waitpid(start, &status, WNOHANG);
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
+        test::eventually([&] { return ended != 0 || (ended = ::waitpid(start, &status, WNOHANG)) != 0; });
         EXPECT_EQ(ended, start) << "it waits for the stranger's server";
         EXPECT_EQ(status, 0);
         const auto node = openFile(device, O_RDONLY);

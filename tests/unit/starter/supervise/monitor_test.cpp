@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/eventually.hpp"
 #include "base/process_tree.hpp"
 #include "base/temporary_directory.hpp"
 #include "starter/isolated.hpp"
@@ -153,23 +154,16 @@ TEST(ProcessTree, DescendantsAreKilledAndTheProcessItselfIsNot) {
                   }
                   const Process payload = Process(runtime.pid()).children().front();
                   killDescendants(Process(runtime.pid()), 1);
-                  for (int i = 0; i < 120'000 && payload.isRunning(); ++i) {
-                      ::usleep(1000);
-                  }
-                  return !payload.isRunning() && Process(runtime.pid()).isRunning() ? 0 : 1;
+                  const bool ended = test::eventually([&] { return !payload.isRunning(); });
+                  return ended && Process(runtime.pid()).isRunning() ? 0 : 1;
               }));
 }
 
 TEST(ProcessTree, AZombieIsNotRunning) {
     EXPECT_EQ(0, isolated([] {
                   const Process child(startShell("exit 0").release());
-                  for (int i = 0; i < 120'000 && child.isRunning(); ++i) {
-                      ::usleep(1000);
-                  }
-                  return Process(::getpid()).isRunning() && !child.isRunning() &&
-                                 !Process(999999999).isRunning()
-                             ? 0
-                             : 1;
+                  const bool ended = test::eventually([&] { return !child.isRunning(); });
+                  return Process(::getpid()).isRunning() && ended && !Process(999999999).isRunning() ? 0 : 1;
               }));
 }
 

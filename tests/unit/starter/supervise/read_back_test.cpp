@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/eventually.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter::read_back_test {
@@ -106,10 +107,8 @@ TEST(ReadBack, TheKernelTellsWhetherAProcessHasExecutedAProgram) {
     EXPECT_EQ(findDifference(process, Process(::getpid()), {}), std::nullopt);
     ::close(ends[1]);
     std::optional<std::string> found;
-    for (int i = 0; i < 5000 && !found; ++i) {
-        ::usleep(1000);
-        found = findDifference(process, Process(::getpid()), {});
-    }
+    test::eventually([&] { return found || (found = findDifference(process, Process(::getpid()), {})); },
+                     5000);
     EXPECT_THAT(found, Optional(std::string()));
     ::kill(pid, SIGKILL);
     EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);

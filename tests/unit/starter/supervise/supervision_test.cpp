@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/eventually.hpp"
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
 #include "starter/fake_runtime.hpp"
@@ -47,10 +48,7 @@ int superviseIn(FakeRuntime& runtime) {
 /// Waits for the end of the process whose number is in the file.
 bool endsSoon(const FakeRuntime& runtime, const std::string& file) {
     const Process process(static_cast<pid_t>(parseNumber(trim(readFile(runtime / file))).value_or(0)));
-    for (int i = 0; i < 120'000 && process.isRunning(); ++i) {
-        ::usleep(1000);
-    }
-    return !process.isRunning();
+    return test::eventually([&] { return !process.isRunning(); });
 }
 
 TEST(Supervision, TheStatusIsThatOfTheProgram) {
@@ -122,10 +120,7 @@ TEST(Supervision, AStarterThatIsKilledEndsTheContainerAndTidiesUp) {
     EXPECT_EQ(isolated([&] { return superviseIn(runtime); }), 128 + SIGKILL);
     EXPECT_TRUE(runtime.await("pid"));
     EXPECT_TRUE(endsSoon(runtime, "pid"));
-    for (int i = 0; i < 120'000 && runtime.has(".job.json"); ++i) {
-        ::usleep(1000);
-    }
-    EXPECT_FALSE(runtime.has(".job.json"));
+    EXPECT_TRUE(test::eventually([&] { return !runtime.has(".job.json"); }));
 }
 
 /// The runtime of `sarus exec`, which ignores the end of its starter: the janitor must know it from its first
