@@ -37,6 +37,12 @@ def limit(seconds=120):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def first_line(process):
+    """What a process prints first, without the end of the line. Raises TimeoutError if it prints nothing for long."""
+    with limit():
+        return process.stdout.readline().strip()
+
+
 def _end(number, _):
     for each in ENDS:
         signal.signal(each, signal.SIG_IGN)
