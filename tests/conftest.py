@@ -81,22 +81,23 @@ def build_dir():
     return installation.BUILD
 
 
-@pytest.fixture(scope="session")
-def common():
-    """A folder for what all tests share, open to all users to read."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{TAG}-"))
+def lent(directory):
+    """The life of a fixture that is a new directory: open to all users to read, and gone at the end."""
     directory.chmod(0o755)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def common():
+    """A folder for what all tests share."""
+    yield from lent(pathlib.Path(tempfile.mkdtemp(prefix=f"{TAG}-")))
 
 
 @pytest.fixture(scope="module")
 def workspace(common):
-    """A folder for the tests of one file, open to all users to read."""
-    directory = pathlib.Path(tempfile.mkdtemp(dir=common, prefix=""))
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    """A folder for the tests of one file."""
+    yield from lent(pathlib.Path(tempfile.mkdtemp(dir=common, prefix="")))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -116,9 +117,7 @@ def opt(common):
     """A folder for installations. For root: root-owned, and nobody else can write on the way to it."""
     directory = pathlib.Path(f"/opt/{TAG}") if ROOT else common / "opt"
     directory.mkdir()
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    yield from lent(directory)
 
 
 @pytest.fixture(scope="session")
@@ -126,9 +125,7 @@ def home_base(common):
     """Where the users' homes and image repositories are: localRepositoryBaseDir of all installations."""
     directory = pathlib.Path(f"/home/{TAG}") if ROOT else common / "home"
     directory.mkdir()
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    yield from lent(directory)
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,13 @@ The program's half of the comparison is the unit test SiteConfigCorpus.
 """
 
 import json
-import pathlib
 import warnings
 
 import pytest
+from helpers.installation import SOURCE
 
 jsonschema = pytest.importorskip("jsonschema", reason="needs the Debian package python3-jsonschema")
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ETC = SOURCE / "etc"
 DATA = SOURCE / "tests/data/sarus_json"
 MINIMAL = json.loads((DATA / "minimal.json").read_text())

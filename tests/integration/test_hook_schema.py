@@ -1,13 +1,12 @@
 """etc/hook.schema.json and the templates of hook files. The program's half of the comparison is the unit test HookConfigCorpus."""
 
 import json
-import pathlib
 
 import pytest
+from helpers.installation import SOURCE
 
 jsonschema = pytest.importorskip("jsonschema", reason="needs the Debian package python3-jsonschema")
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CASES = json.loads((SOURCE / "tests/data/hook_json/cases.json").read_text())
 TEMPLATES = sorted((SOURCE / "etc/templates/hooks.d").glob("*.json.in"))
 

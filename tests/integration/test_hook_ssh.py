@@ -14,18 +14,12 @@ ENGINES = ["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"]
 
 @pytest.fixture(params=ENGINES)
 def ssh_engine(request, engines):
-    engine = engines(*request.param.split("-"))
-    ssh.make_keys(engine)
-    yield engine
-    ssh.remove_keys(engine)
+    yield from ssh.with_keys(engines(*request.param.split("-")))
 
 
 @pytest.fixture(params=["setuid-crun" if os.getuid() == 0 else "rootless-crun"])
 def one_engine(request, engines):
-    engine = engines(*request.param.split("-"))
-    ssh.make_keys(engine)
-    yield engine
-    ssh.remove_keys(engine)
+    yield from ssh.with_keys(engines(*request.param.split("-")))
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import shutil
 import subprocess
 
 import pytest
+from helpers.installation import SOURCE
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PRESETS = {preset["name"]: preset["cacheVariables"] for preset in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}
 FLAGS = {"release": "-O3", "debug": "-g", "asan-ubsan": "-fsanitize=address,undefined", "tsan": "-fsanitize=thread"}
 

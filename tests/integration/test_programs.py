@@ -1,14 +1,11 @@
-"""What the static programs are made of: those that run with privileges in or beside a foreign root filesystem load nothing at run time.
-(CMakeLists.txt leaves this file out where sanitizers are built in: they need the dynamic linker.)
-"""
+"""What the static programs are made of: those that run with privileges in or beside a foreign root filesystem load nothing at run time."""
 
-import pathlib
 import re
 import subprocess
 
 import pytest
+from helpers.installation import SOURCE
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CMAKE = (SOURCE / "CMakeLists.txt").read_text()
 HOOKS = re.search(r"^set\(SARUS_HOOKS ([^)]*)\)", (SOURCE / "cmake/Layers.cmake").read_text(), re.M)[1].split()
 

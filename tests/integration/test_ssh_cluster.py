@@ -17,10 +17,7 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def engine(request, engines):
     """The cluster's nodes have a /dev/fuse that is open to all."""
-    engine = engines(getattr(request, "param", "setuid"), "crun").variant(sandbox=())
-    ssh.make_keys(engine)
-    yield engine
-    ssh.remove_keys(engine)
+    yield from ssh.with_keys(engines(getattr(request, "param", "setuid"), "crun").variant(sandbox=()))
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,7 @@ from helpers import images, ssh, system
 
 @pytest.fixture(params=["setuid-crun", "rootless-crun"])
 def ssh_engine(request, engines):
-    engine = engines(*request.param.split("-"))
-    ssh.make_keys(engine)
-    yield engine
-    ssh.remove_keys(engine)
+    yield from ssh.with_keys(engines(*request.param.split("-")))
 
 
 @pytest.fixture(scope="module")

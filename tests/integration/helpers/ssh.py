@@ -132,6 +132,13 @@ def make_keys(engine):
     return keys(engine)
 
 
+def with_keys(engine):
+    """The life of a fixture that is an engine with the hook and the user's keys."""
+    make_keys(engine)
+    yield engine
+    remove_keys(engine)
+
+
 def home_inside(engine):
     """The user's home directory in containers."""
     lines = [line.split(":") for line in (engine.prefix / "etc/passwd").read_text().splitlines()]
