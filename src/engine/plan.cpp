@@ -12,6 +12,7 @@
 #include "engine/pmix.hpp"
 #include "engine/run_options.hpp"
 #include "engine/site_rule.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "oci/runtime/device_request.hpp"
 #include "oci/runtime/mount_request.hpp"
 #include "oci/runtime/runtime_devices.hpp"
@@ -20,7 +21,6 @@ namespace sarus::engine {
 
 namespace {
 
-constexpr std::string_view initInContainer = "/dev/init";
 constexpr std::size_t initArguments = 2;  ///< before the user's command
 
 bool isUtf8(std::string_view text) {
@@ -76,7 +76,7 @@ std::vector<std::string> planArguments(const LaunchRequest& request) {
 
     std::vector<std::string> args;
     if (request.init) {
-        args = {std::string(initInContainer), "--"};
+        args = {hook_contracts::initProgram, "--"};
     }
     args.insert(args.end(), entrypoint.begin(), entrypoint.end());
     args.insert(args.end(), command.begin(), command.end());

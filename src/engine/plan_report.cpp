@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "hook_contracts/shipped_hooks.hpp"
 #include "oci/json/json_writer.hpp"
 
@@ -47,7 +48,7 @@ std::string originOf(const LaunchRequest& request, const auto& planned, std::str
 std::vector<Mount> allMounts(const PlanReport& report) {
     std::vector<Mount> mounts{{report.request.imagePath, "/", false, "image"}};
     if (report.plan.initPath) {
-        mounts.push_back({*report.plan.initPath, "/dev/init", true,
+        mounts.push_back({*report.plan.initPath, hook_contracts::initProgram, true,
                           "site configuration (initPath), command line (--init)"});
     }
     for (const auto& mount : report.plan.mounts) {

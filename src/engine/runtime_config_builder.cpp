@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
 
 namespace sarus::engine {
@@ -30,17 +31,17 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     if (dialect.privileged) {
         process.user.additionalGids = plan.supplementaryGroups;
     }  // otherwise the kernel keeps the groups: setgroups(2) is denied in the user namespace
-    if (needsIdMapHelper(plan, dialect)) {
+    if (createsUserInside(plan, dialect)) {
         process.user.uid = 0;
         process.user.gid = 0;
         const Options needed{"CAP_SETFCAP"};  // for writing a map with a parent's id 0 (Linux 5.12)
         process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted =
             needed;
-        Options prefix{dialect.idMapHelper};
+        Options prefix{hook_contracts::enterProgram, cat("--ids=", plan.uid, ':', plan.gid)};
         if (inputs.payloadNamespace) {
-            prefix.push_back(cat("--enter=", *inputs.payloadNamespace));
+            prefix.push_back(cat("--namespace=", *inputs.payloadNamespace));
         }
-        prefix.insert(prefix.end(), {cat(plan.uid), cat(plan.gid)});
+        prefix.emplace_back("--");
         process.args.insert(process.args.begin(), prefix.begin(), prefix.end());
     }
     return process;
@@ -139,7 +140,7 @@ void addKernelPaths(const RuntimeDialect& dialect, const RuntimeInputs& inputs, 
 void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                       oci::RuntimeLinux& section) {
     section.namespaces.push_back({"user", inputs.userNamespace});
-    const bool helper = needsIdMapHelper(plan, dialect);
+    const bool helper = createsUserInside(plan, dialect);
     section.uidMappings = {{helper ? 0 : plan.uid, 0, 1}};
     section.gidMappings = {{helper ? 0 : plan.gid, 0, 1}};
 }
@@ -163,12 +164,12 @@ void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, cons
 
 }  // namespace
 
-bool needsIdMapHelper(const ContainerPlan& plan, const RuntimeDialect& dialect) {
+bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect) {
     const bool hasHookInside =
         std::any_of(plan.hooks.begin(), plan.hooks.end(),
                     [](const PlannedHook& planned) { return planned.stage == "createContainer"; });
     return !dialect.privileged &&
-           (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.madeWithHelper);
+           (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.createsUser);
 }
 
 const std::vector<std::string>& hiddenPaths() {
@@ -186,8 +187,8 @@ const std::vector<std::string>& readonlyPaths() {
 
 oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config,
                                      const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
-    if (needsIdMapHelper(plan, dialect) && dialect.idMapHelper.empty()) {
-        throw Error("Cannot start the container without privileges: the id-map helper is missing");
+    if (createsUserInside(plan, dialect) && !dialect.hasEnterProgram) {
+        throw Error("Cannot start the container without privileges: sarus-enter is missing");
     }
     oci::RuntimeConfig result;
     result.process = makeProcess(plan, config, dialect, inputs);

@@ -17,12 +17,10 @@ enum class OciRuntime { crun, runc };
 struct RuntimeDialect {
     OciRuntime runtime = OciRuntime::crun;
     bool privileged = true;  ///< false: the runtime runs as id 0 of the starter's user namespace
-    /// Only if needsIdMapHelper(): path inside the container of the static helper, which becomes args[0]. It
-    /// is called as `<helper> [--enter=FD] <uid> <gid> <command> [arguments]`, as user 0 with CAP_SETFCAP. It
-    /// enters the user namespace of that descriptor, or creates one that maps the caller's ids to 0, and
-    /// executes the command (searched in PATH if it has no slash).
-    std::string idMapHelper;
-    bool madeWithHelper = false;  ///< for an exec command: whether the helper created the container's user
+    /// Whether the container has sarus-enter (hook_contracts/enter_call.hpp), which becomes args[0] where it
+    /// is needed. For the container's user it runs as user 0 with CAP_SETFCAP.
+    bool hasEnterProgram = false;
+    bool createsUser = false;  ///< for an exec command: whether sarus-enter created the container's user
 };
 
 /// What is known only after the root filesystem was built.
@@ -42,17 +40,17 @@ struct RuntimeInputs {
     /// Rootless: an existing one for the container, mapped like a new one.
     std::optional<std::string> userNamespace{};
     std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of a container with a terminal
-    std::optional<int> payloadNamespace{};  ///< descriptor of the one that the id-map helper enters
+    std::optional<int> payloadNamespace{};                 ///< descriptor of the one that sarus-enter enters
 };
 
 /// Parts of the kernel's filesystems that a container has but cannot read, or cannot change.
 const std::vector<std::string>& hiddenPaths();
 const std::vector<std::string>& readonlyPaths();
 
-/// Whether a helper inside the container must create its user. crun can map the caller's id directly; runc
+/// Whether sarus-enter must create the container's user inside. crun can map the caller's id directly; runc
 /// requires id 0. So do createContainer hooks with either: as another user they would lose their capabilities
 /// in execve, and could not mount anything.
-bool needsIdMapHelper(const ContainerPlan& plan, const RuntimeDialect& dialect);
+bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect);
 
 /// The config.json of the planned container. Pure. Omits the plan's mounts and devices, which the starter
 /// performs before the runtime starts, and the hooks, which the starter wraps. Descriptors are passed with

@@ -29,7 +29,7 @@ def read(*command):
 
 
 def test_the_lists_are_complete(build_dir):
-    assert {"sarus-starter", "sarus-idmap", "mpi_hook", "mount_hook"} <= set(STATIC)
+    assert {"sarus-starter", "sarus-enter", "mpi_hook", "mount_hook"} <= set(STATIC)
     assert {path.name for path in build_dir.glob("*_hook")} <= set(STATIC)
     assert {"base", "oci", "engine", "starter", "hooks_kit", "hooks_mpi"} <= set(ARCHIVES)
 

@@ -14,6 +14,7 @@
 #include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "hooks/kit/container_view.hpp"
 #include "hooks/kit/host_library.hpp"
 #include "hooks/kit/root_files.hpp"
@@ -22,8 +23,6 @@ namespace sarus::hooks::mpi {
 
 namespace {
 
-/// Where the engine mounts the init process, which starts the command after "--".
-constexpr std::string_view initProgram = "/dev/init";
 constexpr std::size_t maxObjects = 1000;
 constexpr std::size_t maxLookups = 20'000;
 
@@ -52,10 +51,7 @@ public:
     ProgramFinder(const StartedCommand& theCommand, int rootFd) : command(theCommand), root(rootFd) {}
 
     std::optional<Program> find() const {
-        auto arguments = command.arguments;
-        if (arguments.size() > 2 && arguments[0] == initProgram && arguments[1] == "--") {
-            arguments.erase(arguments.begin(), arguments.begin() + 2);
-        }
+        const auto& arguments = command.arguments;
         if (arguments.empty() || arguments.front().empty()) {
             return std::nullopt;
         }
@@ -332,8 +328,9 @@ bool isOfCLibrary(std::string_view name) {
 }
 
 StartedCommand startedCommand(const oci::BundleConfig& config) {
-    return {.arguments = config.arguments(),
-            .workingDirectory = config.workingDirectory(),
+    auto [arguments, workingDirectory] = hook_contracts::findContainerCommand(config);
+    return {.arguments = std::move(arguments),
+            .workingDirectory = std::move(workingDirectory),
             .path = config.variable("PATH").value_or(""),
             .libraryPath = config.variable("LD_LIBRARY_PATH").value_or("")};
 }

@@ -31,7 +31,7 @@
 #include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
-#include "hook_contracts/id_map.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "hooks/kit/container_cgroups.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/same_file.hpp"
@@ -407,16 +407,16 @@ Identity findIdentity(const HookContext& context, const ContainerUser& user) {
     if (isReachable(pid)) {
         identity.userNamespace = openUserNamespace(pid);
     }
-    if (const auto call = hook_contracts::findIdMapCall(config)) {
+    if (const auto ids = hook_contracts::findEnteredIds(config)) {
         UniqueFd payload(
-            call->payloadNamespace && isReachable(pid)
-                ? ::open(cat("/proc/", pid, "/fd/", *call->payloadNamespace).c_str(), O_RDONLY | O_CLOEXEC)
+            ids->payloadNamespace && isReachable(pid)
+                ? ::open(cat("/proc/", pid, "/fd/", *ids->payloadNamespace).c_str(), O_RDONLY | O_CLOEXEC)
                 : -1);
         identity.makesNamespace = !payload;
         if (payload) {
             identity.userNamespace = std::move(payload);
         }
-        identity.user = {.uid = call->uid, .gid = call->gid, .groups = {}};
+        identity.user = {.uid = ids->uid, .gid = ids->gid, .groups = {}};
     } else if (identity.userNamespace) {
         const auto inside = config.user();
         identity.user = {.uid = inside.uid, .gid = inside.gid, .groups = inside.additionalGids};

@@ -12,7 +12,7 @@
 #include "base/log.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "hook_contracts/id_map.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/container_view.hpp"
 #include "hooks/kit/root_editor.hpp"
@@ -53,8 +53,8 @@ struct Login {
 
 Login findLogin(const HookContext& context, int root) {
     constexpr std::size_t maxPasswd = 64U << 20U;
-    const auto call = hook_contracts::findIdMapCall(context.config());
-    const uid_t uid = call ? call->uid : context.config().user().uid;
+    const auto ids = hook_contracts::findEnteredIds(context.config());
+    const uid_t uid = ids ? ids->uid : context.config().user().uid;
     const auto text = tryReadFileInRoot(root, "/etc/passwd", maxPasswd);
     const auto entry = text ? findPasswdEntry(*text, uid) : std::nullopt;
     if (!entry) {

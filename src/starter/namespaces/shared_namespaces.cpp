@@ -46,10 +46,10 @@ std::string inodeOf(const char* path) {
 /// Starters share namespaces only if all of this is equal. The kernel fixes the limits of a user namespace
 /// when a process creates it. The node is included because several nodes may share the directory's
 /// filesystem.
-std::string sharingKey(const Credentials& credentials, bool idMapHelper) {
+std::string sharingKey(const Credentials& credentials, bool createsUser) {
     auto key =
         cat(trim(readFile("/proc/sys/kernel/random/boot_id", 64)), '-', inodeOf("/proc/self/ns/user"), '-',
-            inodeOf("/proc/self/ns/pid"), '-', credentials.gid(), idMapHelper ? "-helper" : "-direct");
+            inodeOf("/proc/self/ns/pid"), '-', credentials.gid(), createsUser ? "-helper" : "-direct");
     for (const auto resource : {RLIMIT_NPROC, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_MEMLOCK}) {
         rlimit limit{};
         checkErrno(::getrlimit(resource, &limit), "Failed to read a limit");
@@ -94,7 +94,7 @@ void checkMap(int process, const char* name, std::uint64_t id) {
 
 /// Throws Error without changing anything if the holder has ended or its namespaces differ from those that
 /// this starter would create.
-UserNamespaces join(const Holder& holder, const Credentials& credentials, bool idMapHelper) {
+UserNamespaces join(const Holder& holder, const Credentials& credentials, bool createsUser) {
     const auto process = openFile(cat("/proc/", holder.pid), O_PATH | O_DIRECTORY);
     // In this order: the directory then belongs to the process whose start time is compared, or to one that
     // had ended before.
@@ -109,7 +109,7 @@ UserNamespaces join(const Holder& holder, const Credentials& credentials, bool i
     UserNamespaces joined;
     joined.container = openHeldNamespace(process.get(), holder.first);
     checkUserNamespace(joined.container.get(), outer.get(), credentials.uid());
-    if (idMapHelper) {
+    if (createsUser) {
         joined.payload = openHeldNamespace(process.get(), holder.second);
         checkUserNamespace(joined.payload.get(), joined.container.get(), credentials.uid());
     }
@@ -121,10 +121,10 @@ UserNamespaces join(const Holder& holder, const Credentials& credentials, bool i
 }
 
 std::optional<UserNamespaces> joinAny(std::vector<Holder>& holders, const Credentials& credentials,
-                                      bool idMapHelper) {
+                                      bool createsUser) {
     while (!holders.empty()) {
         try {
-            return join(holders.front(), credentials, idMapHelper);
+            return join(holders.front(), credentials, createsUser);
         } catch (const Error& error) {
             logDebug(subsystem, cat("Process ", holders.front().pid,
                                     " is no holder of the user namespaces: ", error.what()));
@@ -192,12 +192,12 @@ private:
     std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(stackSize);
 };
 
-UserNamespaces makeContainerNamespaces(const Credentials& credentials, bool idMapHelper) {
+UserNamespaces makeContainerNamespaces(const Credentials& credentials, bool createsUser) {
     const auto callersUid = cat(credentials.uid(), " 0 1\n");
     const auto callersGid = cat(credentials.gid(), " 0 1\n");
     InnerNamespace payload(callersUid, callersGid);
-    InnerNamespace container(idMapHelper ? "0 0 1\n" : callersUid, idMapHelper ? "0 0 1\n" : callersGid);
-    container.below = idMapHelper ? &payload : nullptr;
+    InnerNamespace container(createsUser ? "0 0 1\n" : callersUid, createsUser ? "0 0 1\n" : callersGid);
+    container.below = createsUser ? &payload : nullptr;
     container.make();
     UserNamespaces made;
     made.container.reset(container.fd);
@@ -236,7 +236,7 @@ std::optional<HolderFile> openHolders(const Credentials& credentials, const Name
         // from the user's other processes.
         checkErrno(::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0),
                    "Failed to make the process visible to the user's other processes");
-        return HolderFile::open(sharing.directory, sharingKey(credentials, sharing.idMapHelper),
+        return HolderFile::open(sharing.directory, sharingKey(credentials, sharing.createsUser),
                                 credentials.ownerUid());
     } catch (const Error& error) {
         if (error.errnum() == ENOLCK) {
@@ -258,7 +258,7 @@ std::string pathForOthers(int fd) {
 UserNamespaces enterSharedUserNamespace(Credentials& credentials, const NamespaceSharing& sharing) {
     const auto file = openHolders(credentials, sharing);
     auto holders = file ? file->read() : std::vector<Holder>();
-    auto joined = joinAny(holders, credentials, sharing.idMapHelper);
+    auto joined = joinAny(holders, credentials, sharing.createsUser);
     if (joined) {
         credentials.enteredUserNamespace();
     } else {
@@ -269,7 +269,7 @@ UserNamespaces enterSharedUserNamespace(Credentials& credentials, const Namespac
         return common;
     }
     try {
-        common = joined ? std::move(*joined) : makeContainerNamespaces(credentials, sharing.idMapHelper);
+        common = joined ? std::move(*joined) : makeContainerNamespaces(credentials, sharing.createsUser);
         logDebug(subsystem,
                  joined
                      ? "The container shares the user namespaces of this user's other containers"

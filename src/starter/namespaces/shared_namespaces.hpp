@@ -11,14 +11,14 @@ namespace sarus::starter {
 /// ones.
 struct UserNamespaces {
     UniqueFd container;  ///< given to the container by the OCI runtime
-    UniqueFd payload;  ///< below that one; the id-map helper enters it. Empty where containers need no helper
+    UniqueFd payload;    ///< below that one; sarus-enter enters it. Empty where containers need none
 };
 
 /// Where a caller's rootless containers find each other's namespaces.
 struct NamespaceSharing {
     std::string directory{};  ///< exists, the caller's alone; empty: share nothing
-    /// Whether the helper inside creates the container's user (engine::needsIdMapHelper).
-    bool idMapHelper = false;
+    /// Whether sarus-enter creates the container's user (engine::createsUserInside).
+    bool createsUser = false;
 };
 
 /// Enters a user namespace in which the caller's uid and gid are 0, together with all of the caller's

@@ -14,6 +14,7 @@
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "node/selinux.hpp"
 #include "starter/rootfs/bind_mount.hpp"
 #include "starter/rootfs/etc_files.hpp"
@@ -90,7 +91,7 @@ void bindInit(int dev, const std::string& initPath, const std::optional<std::str
     try {
         bringProgram(openFile(initPath, O_PATH).get(), dev, "init", label);
     } catch (Error& error) {
-        error.addContext("Failed to provide /dev/init in the container");
+        error.addContext(cat("Failed to provide ", hook_contracts::initProgram, " in the container"));
         throw;
     }
 }

@@ -14,6 +14,7 @@
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
 #include "node/cgroups.hpp"
 #include "oci/runtime/runtime_config.hpp"
@@ -216,11 +217,11 @@ void writeNewFile(const std::string& path, std::string_view text) {
 }  // namespace
 
 std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
-    engine::RuntimeDialect dialect{
-        .runtime = request.runtime.kind, .privileged = request.credentials.privileged(), .idMapHelper = {}};
-    if (engine::needsIdMapHelper(request.plan, dialect)) {
-        bringHelper(request.idMapHelper, idMapHelperInside, request);
-        dialect.idMapHelper = idMapHelperInside;
+    const engine::RuntimeDialect dialect{.runtime = request.runtime.kind,
+                                         .privileged = request.credentials.privileged(),
+                                         .hasEnterProgram = true};
+    if (engine::createsUserInside(request.plan, dialect)) {
+        bringHelper(request.enterProgram, hook_contracts::enterProgram, request);
     }
     auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));
     if (hasHooksInside(request.plan)) {

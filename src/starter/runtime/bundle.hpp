@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/site_config.hpp"
-#include "hook_contracts/id_map.hpp"
 #include "oci/runtime/runtime_config.hpp"
 #include "starter/entry/entry.hpp"
 #include "starter/namespaces/shared_namespaces.hpp"
@@ -17,9 +16,7 @@
 
 namespace sarus::starter {
 
-using hook_contracts::idMapHelperInside;
-
-/// The descriptor number with which the runtime passes the payload's user namespace to the helper: the next
+/// The descriptor number with which the runtime passes the payload's user namespace to sarus-enter: the next
 /// one after the container's descriptors.
 int payloadNamespaceNumber(const engine::ContainerPlan& plan);
 
@@ -34,8 +31,8 @@ struct BundleRequest {
     const Credentials& credentials;
     const RuntimeProgram& runtime;
     const Rootfs& rootfs;
-    std::string idMapHelper;  ///< host path of the helper that rootless containers may need inside
-    std::string hookWrapper;  ///< host path of the program that starts the hooks
+    std::string enterProgram;               ///< host path of sarus-enter
+    std::string hookWrapper;                ///< host path of the program that starts the hooks
     const std::vector<std::size_t>& early;  ///< hooks of the plan that config.json does not name
     /// runc's v1 device cgroup, if a hook sets its rules.
     std::optional<std::string> runcDevices;
@@ -43,9 +40,9 @@ struct BundleRequest {
     std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of the container's terminal
 };
 
-/// Writes config.json (0600) beside the root filesystem, and provides the id-map helper in the container if
-/// needed. Returns the `linux.resources.devices` set by the precreate hooks, if any: crun does not apply them
-/// by itself. Throws Error if a hook fails or writes an invalid configuration.
+/// Writes config.json (0600) beside the root filesystem, and provides sarus-enter in the container if needed.
+/// Returns the `linux.resources.devices` set by the precreate hooks, if any: crun does not apply them by
+/// itself. Throws Error if a hook fails or writes an invalid configuration.
 std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request);
 
 /// The error for a missing command, worded like runc's, with a hint for common mistakes. `args`: its command

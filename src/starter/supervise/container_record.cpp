@@ -101,7 +101,7 @@ std::string serialize(const ContainerRecord& record) {
     if (record.selinuxLabel) {
         out.member("selinuxLabel", *record.selinuxLabel);
     }
-    out.member("idMapHelper", record.idMapHelper);
+    out.member("createsUser", record.createsUser);
     out.endObject();
     return out.text();
 }
@@ -136,7 +136,7 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
         return found != document.end() && root.member(key, *found).boolean();
     };
     record.incomplete = flag("incomplete");
-    record.idMapHelper = flag("idMapHelper");
+    record.createsUser = flag("createsUser");
     return record;
 }
 

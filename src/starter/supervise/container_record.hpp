@@ -21,7 +21,7 @@ struct ContainerRecord {
     std::optional<std::string> apparmorProfile = std::nullopt;
     std::optional<std::string> selinuxLabel = std::nullopt;
     bool incomplete = false;   ///< RecordFile has omitted large variables or arguments
-    bool idMapHelper = false;  ///< the helper inside created its user (engine::needsIdMapHelper)
+    bool createsUser = false;  ///< sarus-enter created its user (engine::createsUserInside)
 };
 
 /// The record's file `.<name>.json`, beside the runtime's states. It stays locked while its container lives:

@@ -57,7 +57,7 @@ public:
                                                 const std::string& runtimeRoot,
                                                 const std::string& containerName);
 
-    /// The user namespace that the id-map helper created or entered in the container; -1 if it has not yet.
+    /// The user namespace that sarus-enter created or entered in the container; -1 if it has not yet.
     int payloadNamespace() const noexcept { return programNamespace.get(); }
     const Process& firstProcess() const noexcept { return first; }
     /// The text of its /proc/<pid>/cgroup.

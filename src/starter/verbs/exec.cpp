@@ -79,8 +79,8 @@ std::pair<ContainerRecord, RunningContainer> findContainer(const Credentials& cr
             break;
         }
         auto container = RunningContainer::open(credentials, runtime, runtimeRoot, name);
-        // Without a payload namespace the helper still runs.
-        if (container && (!record->idMapHelper || container->payloadNamespace() >= 0)) {
+        // Without a payload namespace sarus-enter still runs.
+        if (container && (!record->createsUser || container->payloadNamespace() >= 0)) {
             return {std::move(*record), std::move(*container)};
         }
         ::nanosleep(&pause, nullptr);
@@ -104,10 +104,10 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
                       const ContainerRecord& record, const std::optional<UserTerminal>& terminal) {
     const engine::RuntimeDialect dialect{.runtime = runtime,
                                          .privileged = session.credentials.privileged(),
-                                         .idMapHelper = idMapHelperInside,
-                                         .madeWithHelper = record.idMapHelper};
+                                         .hasEnterProgram = record.createsUser,
+                                         .createsUser = record.createsUser};
     engine::RuntimeInputs inputs;
-    if (record.idMapHelper) {
+    if (record.createsUser) {
         inputs.payloadNamespace = payloadNamespaceNumber(plan);
     }
     inputs.rlimits = callerLimits(payloadLimits(session.entry, request.stackLimit));
@@ -182,7 +182,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
                                  .descriptors = plan.descriptors,
                                  .keepLog = !isCrun && logLevel() > LogLevel::debug,
                                  .execProcess = process.get()};
-    if (record.idMapHelper) {
+    if (record.createsUser) {
         invocation.descriptors.push_back(
             {.from = container.payloadNamespace(), .to = payloadNamespaceNumber(plan)});
     }

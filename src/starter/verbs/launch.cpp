@@ -113,7 +113,7 @@ private:
     std::optional<UserTerminal> terminal;
     UniqueFd jobStep;
     RuntimeProgram runtime;
-    bool idMapHelper = false;  ///< whether the helper inside creates the container's user
+    bool createsUser = false;  ///< whether sarus-enter creates the container's user
     std::optional<RecordFile> record;
 
     MemoryWatch memory;
@@ -147,8 +147,7 @@ void Launch::prepare() {
     runtime = findRuntime(session.config.runcPath, session.checker());
     logPlan();
     session.paths.reset();
-    idMapHelper = engine::needsIdMapHelper(
-        plan, {.runtime = runtime.kind, .privileged = privileged(), .idMapHelper = {}});
+    createsUser = engine::createsUserInside(plan, {.runtime = runtime.kind, .privileged = privileged()});
     record.emplace(createRecord());
     checkContainerCount(session, directories.runtimeRoot);
     session.timer.done("Planning the container");
@@ -182,7 +181,7 @@ ContainerRecord Launch::describe() const {
                                 .ownVariables = engine::ownVariables(session.config, request),
                                 .apparmorProfile = session.config.apparmorProfile,
                                 .selinuxLabel = session.config.selinuxLabel,
-                                .idMapHelper = idMapHelper};
+                                .createsUser = createsUser};
     for (const auto& [name, value] : plan.environment) {
         description.environment.push_back(cat(name, '=', value));
     }
@@ -234,7 +233,7 @@ NamespaceSharing Launch::sharing() const {
         return {};
     }
     return {.directory = prepareNamespacesDirectory(session.credentials, session.config, directories),
-            .idMapHelper = idMapHelper};
+            .createsUser = createsUser};
 }
 
 void Launch::buildRoot() {
@@ -274,7 +273,7 @@ void Launch::writeConfiguration() {
                                 .credentials = session.credentials,
                                 .runtime = runtime,
                                 .rootfs = *rootfs,
-                                .idMapHelper = program("sarus-idmap"),
+                                .enterProgram = program("sarus-enter"),
                                 .hookWrapper = program("sarus-hook"),
                                 .early = earlyHooks,
                                 .runcDevices = runcDevices,

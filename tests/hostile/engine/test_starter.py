@@ -280,7 +280,7 @@ def test_prefix_of_a_deleted_hard_link_is_refused(make_setuid_prefix, setuid_eng
     attacker = prefix.parent / f"attackers-prefix-{again}"
     (attacker / "libexec").mkdir(parents=True)
     (attacker / "etc").symlink_to(prefix / "etc")
-    for name in ("sarus-hook", "sarus-idmap"):
+    for name in ("sarus-hook", "sarus-enter"):
         shutil.copy(prefix / "libexec" / name, attacker / "libexec" / name)
     for place in (attacker, attacker / "libexec"):
         os.chown(place, setuid_engine.user.uid, -1)

@@ -18,10 +18,10 @@ using testing::IsSupersetOf;
 using testing::Not;
 using testing::StartsWith;
 
-const RuntimeDialect crunAsRoot{OciRuntime::crun, true, {}};
-const RuntimeDialect runcAsRoot{OciRuntime::runc, true, {}};
-const RuntimeDialect crunRootless{OciRuntime::crun, false, {}};
-const RuntimeDialect runcRootless{OciRuntime::runc, false, "/dev/idmap"};
+const RuntimeDialect crunAsRoot{OciRuntime::crun, true, true};
+const RuntimeDialect runcAsRoot{OciRuntime::runc, true, true};
+const RuntimeDialect crunRootless{OciRuntime::crun, false, true};
+const RuntimeDialect runcRootless{OciRuntime::runc, false, true};
 
 struct RuntimeConfigBuilderTest : testing::Test {
     ContainerPlan plan;
@@ -69,6 +69,7 @@ struct RuntimeConfigBuilderTest : testing::Test {
 };
 
 TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
+    plan.workdir = "/";
     for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
         const auto process = make(dialect).process;
         EXPECT_EQ(process.user.uid, 1000U);
@@ -77,7 +78,7 @@ TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
         EXPECT_THAT(process.user.additionalGids, ElementsAre(100, 200));
         EXPECT_THAT(process.args, ElementsAre("ls", "-l"));
         EXPECT_EQ(process.env, plan.environment);
-        EXPECT_EQ(process.cwd, "/w");
+        EXPECT_EQ(process.cwd, "/");
         EXPECT_TRUE(process.noNewPrivileges);
         EXPECT_THAT(process.capabilities.bounding, IsEmpty());
         EXPECT_THAT(process.capabilities.effective, IsEmpty());
@@ -226,7 +227,7 @@ TEST_F(RuntimeConfigBuilderTest, RootlessRuncGoesThroughTheIdMapHelper) {
     EXPECT_EQ(result.linux_.gidMappings.at(0).containerId, 0U);
     EXPECT_EQ(result.process.user.uid, 0U);
     EXPECT_EQ(result.process.user.gid, 0U);
-    EXPECT_THAT(result.process.args, ElementsAre("/dev/idmap", "1000", "100", "ls", "-l"));
+    EXPECT_THAT(result.process.args, ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--", "ls", "-l"));
     EXPECT_THAT(result.process.capabilities.bounding, ElementsAre("CAP_SETFCAP"));
     EXPECT_THAT(result.process.capabilities.effective, ElementsAre("CAP_SETFCAP"));
     EXPECT_THAT(result.process.capabilities.permitted, ElementsAre("CAP_SETFCAP"));
@@ -248,17 +249,17 @@ TEST_F(RuntimeConfigBuilderTest, RootlessContainersEnterTheNamespacesTheyHaveInC
     inputs.payloadNamespace = 5;
     EXPECT_EQ(userNamespace(make(runcRootless)), "/proc/1/fd/7");
     EXPECT_THAT(make(runcRootless).process.args,
-                ElementsAre("/dev/idmap", "--enter=5", "1000", "100", "ls", "-l"));
+                ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--namespace=5", "--", "ls", "-l"));
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThroughTheHelper) {
-    const RuntimeDialect dialect{OciRuntime::crun, false, "/dev/idmap"};
+    const RuntimeDialect dialect{OciRuntime::crun, false, true};
     plan.hooks = {{.name = "10-x", .stage = "createRuntime", .hook = {}}};
     EXPECT_EQ(make(dialect).process.args.front(), "ls");
     plan.hooks.push_back({.name = "20-x", .stage = "createContainer", .hook = {}});
-    EXPECT_EQ(make(dialect).process.args.front(), "/dev/idmap");
+    EXPECT_EQ(make(dialect).process.args.front(), "/dev/.sarus-enter");
     EXPECT_EQ(make(dialect).linux_.uidMappings.at(0).containerId, 0U);
-    EXPECT_EQ(make({OciRuntime::crun, true, ""}).process.args.front(), "ls");
+    EXPECT_EQ(make({OciRuntime::crun, true, false}).process.args.front(), "ls");
 }
 
 // crun opens the pipe for writing, and waits for a reader that may have been killed.
@@ -276,13 +277,13 @@ TEST_F(RuntimeConfigBuilderTest, OnlyCrunsHooksInTheContainerGetThePipeFromCrun)
 }
 
 TEST_F(RuntimeConfigBuilderTest, CommandsBesideAContainerMadeWithTheHelperNeedItToo) {
-    EXPECT_EQ(make({OciRuntime::crun, false, "/dev/idmap", true}).process.args.front(), "/dev/idmap");
-    EXPECT_EQ(make({OciRuntime::crun, false, "/dev/idmap", false}).process.args.front(), "ls");
+    EXPECT_EQ(make({OciRuntime::crun, false, true, true}).process.args.front(), "/dev/.sarus-enter");
+    EXPECT_EQ(make({OciRuntime::crun, false, true, false}).process.args.front(), "ls");
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessRuncWithoutHelperIsRefused) {
-    EXPECT_THROW(make({OciRuntime::runc, false, ""}), Error);
-    EXPECT_NO_THROW(make({OciRuntime::runc, true, ""}));
+    EXPECT_THROW(make({OciRuntime::runc, false, false}), Error);
+    EXPECT_NO_THROW(make({OciRuntime::runc, true, false}));
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessBindsTheHostsProcAndSys) {

@@ -58,7 +58,6 @@ TEST_F(StartedProgramTest, CommandIsFoundAsTheRuntimeFindsIt) {
     EXPECT_EQ(read({"run"}).path, "/app/run");
     EXPECT_EQ(read({"link"}).path, "/app/run");
     EXPECT_EQ(read({"./own"}).path, "/work/own");
-    EXPECT_EQ(read({"/dev/init", "--", "run"}).path, "/app/run");
     for (const Strings& unknown :
          {Strings{}, Strings{""}, Strings{"absent"}, Strings{"/app"}, Strings{"/bin/run"}}) {
         EXPECT_EQ(read(unknown).path, "");

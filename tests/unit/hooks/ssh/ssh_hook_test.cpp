@@ -4,7 +4,6 @@
 #include "base/error.hpp"
 #include "base/failing_listing.hpp"
 #include "base/text.hpp"
-#include "hook_contracts/id_map.hpp"
 #include "hooks/ssh/login_environment.hpp"
 #include "hooks/ssh/passwd.hpp"
 #include "hooks/ssh/port_owner.hpp"
@@ -116,25 +115,6 @@ TEST(PortOwner, AListOfProcessesThatCannotBeReadIsAnError) {
     for (const int after : {0, 5}) {
         const test::FailingListing failing(EIO, after);
         EXPECT_THROW(ssh::processOfSocket(1), Error) << after;
-    }
-}
-
-TEST(IdMap, TheCallOfTheHelperNamesTheIds) {
-    const auto find = [](const char* args, const char* mappings) {
-        return hook_contracts::findIdMapCall(oci::BundleConfig::parse(
-            cat(R"({"process":{"args":)", args, R"(},"linux":{"uidMappings":)", mappings, "}}"), "x"));
-    };
-    constexpr auto engines = R"([{"containerID":0,"hostID":0,"size":1}])";
-    constexpr auto words = R"(["/dev/.sarus-idmap", "--enter=7", "1000", "100", "sh"])";
-    const auto call = find(words, engines);
-    ASSERT_TRUE(call);
-    EXPECT_EQ(call->uid, 1000U);
-    EXPECT_EQ(call->gid, 100U);
-    EXPECT_EQ(call->payloadNamespace, 7);
-    EXPECT_FALSE(find(R"(["sh", "1000", "100"])", engines));
-    for (const auto* mappings : {"[]", R"([{"containerID":0,"hostID":100000,"size":65536}])",
-                                 R"([{"containerID":1000,"hostID":0,"size":1}])"}) {
-        EXPECT_FALSE(find(words, mappings)) << "a user has typed them: " << mappings;
     }
 }
 

@@ -89,7 +89,7 @@ int asUser(const std::function<int(const std::string& directory)>& body) {
 
 UserNamespaces enter(const std::string& directory, bool helper = false) {
     auto credentials = Credentials::acquire(Mode::rootless);
-    return enterSharedUserNamespace(credentials, {.directory = directory, .idMapHelper = helper});
+    return enterSharedUserNamespace(credentials, {.directory = directory, .createsUser = helper});
 }
 
 /// The file in which starters without a helper find each other: one that has been there has made it.

@@ -79,11 +79,11 @@ TEST(ContainerRecord, IsSmallHoweverMuchTheUserHas) {
 TEST(ContainerRecord, KnowsWhoMadeTheContainersUser) {
     const test::TemporaryDirectory directory;
     auto helped = sample;
-    helped.idMapHelper = true;
+    helped.createsUser = true;
     const auto file = RecordFile::create(directory.path(), "n", helped);
     const auto direct = RecordFile::create(directory.path(), "direct", sample);
-    EXPECT_TRUE(readRecord(directory.path(), "n")->idMapHelper);
-    EXPECT_FALSE(readRecord(directory.path(), "direct")->idMapHelper);
+    EXPECT_TRUE(readRecord(directory.path(), "n")->createsUser);
+    EXPECT_FALSE(readRecord(directory.path(), "direct")->createsUser);
 }
 
 TEST(ContainerRecord, GoesWithItsOwner) {

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oci/runtime/bundle_config.hpp"
+
+namespace sarus::hook_contracts {
+
+/// Where a rootless container finds sarus-enter, which does what the OCI runtime cannot do, and becomes the
+/// command. config.json calls it as
+/// `sarus-enter [--ids=UID:GID [--namespace=FD]] -- COMMAND [ARGUMENT...]`.
+inline constexpr const char* enterProgram = "/dev/.sarus-enter";
+
+/// Where a container with an init finds it. It starts the command after "--".
+inline constexpr const char* initProgram = "/dev/init";
+
+/// The ids that the command of a rootless container gets from sarus-enter, instead of those of
+/// `process.user`.
+struct EnteredIds {
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::optional<int> payloadNamespace;  ///< a descriptor of the container's first process
+};
+
+/// nullopt if sarus-enter gives none. The user of any container may have typed such words, so they count only
+/// in the user namespace for which the engine uses them: one that has the id 0 of the runtime alone.
+std::optional<EnteredIds> findEnteredIds(const oci::BundleConfig& config);
+
+/// The user's own command and its directory.
+struct ContainerCommand {
+    std::vector<std::string> arguments;
+    std::string workingDirectory;
+};
+
+/// What `process` of config.json starts in the end, behind sarus-enter and an init. For reading only: a user
+/// may have typed the words of both.
+ContainerCommand findContainerCommand(const oci::BundleConfig& config);
+
+}  // namespace sarus::hook_contracts

@@ -1,0 +1,53 @@
+#include "hook_contracts/enter_call.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+
+namespace sarus::hook_contracts::enter_call_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::string_view rootless = R"([{"containerID":0,"hostID":0,"size":1}])";
+
+oci::BundleConfig config(std::string_view args, std::string_view mappings = "[]") {
+    return oci::BundleConfig::parse(
+        cat(R"({"process":{"cwd":"/","args":)", args, R"(},"linux":{"uidMappings":)", mappings, "}}"), "x");
+}
+
+TEST(EnteredIds, AreThoseOfTheCall) {
+    constexpr auto words = R"(["/dev/.sarus-enter", "--ids=1000:100", "--namespace=7", "--", "sh"])";
+    const auto ids = findEnteredIds(config(words, rootless));
+    ASSERT_TRUE(ids);
+    EXPECT_EQ(ids->uid, 1000U);
+    EXPECT_EQ(ids->gid, 100U);
+    EXPECT_EQ(ids->payloadNamespace, 7);
+    for (const auto* other :
+         {R"(["sh", "--ids=1000:100", "--", "sh"])", R"(["/dev/.sarus-enter", "--ids=1000:100"])",
+          R"(["/dev/.sarus-enter", "--ids=1000", "--", "sh"])", R"(["/dev/.sarus-enter", "--", "--ids=1:1"])",
+          "[]"}) {
+        EXPECT_FALSE(findEnteredIds(config(other, rootless))) << other;
+    }
+    for (const auto* mappings : {"[]", R"([{"containerID":0,"hostID":100000,"size":65536}])",
+                                 R"([{"containerID":1000,"hostID":0,"size":1}])"}) {
+        EXPECT_FALSE(findEnteredIds(config(words, mappings))) << "a user has typed them: " << mappings;
+    }
+}
+
+TEST(ContainerCommand, IsBehindTheEnginesOwnWords) {
+    auto command = findContainerCommand(
+        config(R"(["/dev/.sarus-enter", "--ids=1:1", "--", "/dev/init", "--", "sh", "--", "x"])"));
+    EXPECT_THAT(command.arguments, ElementsAre("sh", "--", "x"));
+    EXPECT_EQ(command.workingDirectory, "/");
+    command = findContainerCommand(config(R"(["/dev/init", "--", "sh"])"));
+    EXPECT_THAT(command.arguments, ElementsAre("sh"));
+    EXPECT_THAT(findContainerCommand(config("[]")).arguments, IsEmpty());
+    EXPECT_THAT(findContainerCommand(config(R"(["/dev/.sarus-enter", "x"])")).arguments,
+                ElementsAre("/dev/.sarus-enter", "x"));
+}
+
+}  // namespace
+}  // namespace sarus::hook_contracts::enter_call_test
