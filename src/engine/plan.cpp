@@ -417,6 +417,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.args = planArguments(request);
     plan.initPath = planInit(config, request);
     plan.workdir = planWorkdir(request);
+    plan.workdirChosen = request.workdir.has_value();
     setIdentity(facts, plan);
     plan.cpus = facts.cpus;
     plan.terminal = request.tty;
@@ -456,6 +457,7 @@ ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, con
     checkArguments(request.command);
     plan.args = request.command;
     plan.workdir = request.workdir.value_or(base.workdir);
+    plan.workdirChosen = request.workdir.has_value();
     checkRuntimeWorkdir(plan.workdir);
     setIdentity(facts, plan);
     plan.terminal = request.tty;

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "engine/mount_rules.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
 
@@ -12,6 +13,10 @@ namespace sarus::engine {
 namespace {
 
 using Options = std::vector<std::string>;
+
+bool entersWorkdir(const ContainerPlan& plan, const RuntimeDialect& dialect) {
+    return dialect.privileged && normalizePath(plan.workdir) != "/";
+}
 
 oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& config,
                                 const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
@@ -31,19 +36,27 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     if (dialect.privileged) {
         process.user.additionalGids = plan.supplementaryGroups;
     }  // otherwise the kernel keeps the groups: setgroups(2) is denied in the user namespace
+    if (!dialect.hasEnterProgram || !needsEnterProgram(plan, dialect)) {
+        return process;
+    }
+    Options prefix{hook_contracts::enterProgram};
     if (createsUserInside(plan, dialect)) {
         process.user.uid = 0;
         process.user.gid = 0;
         const Options needed{"CAP_SETFCAP"};  // for writing a map with a parent's id 0 (Linux 5.12)
         process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted =
             needed;
-        Options prefix{hook_contracts::enterProgram, cat("--ids=", plan.uid, ':', plan.gid)};
+        prefix.push_back(cat("--ids=", plan.uid, ':', plan.gid));
         if (inputs.payloadNamespace) {
             prefix.push_back(cat("--namespace=", *inputs.payloadNamespace));
         }
-        prefix.emplace_back("--");
-        process.args.insert(process.args.begin(), prefix.begin(), prefix.end());
     }
+    if (entersWorkdir(plan, dialect)) {
+        process.cwd = "/";
+        prefix.push_back(cat("--workdir=", plan.workdir));
+    }
+    prefix.emplace_back("--");
+    process.args.insert(process.args.begin(), prefix.begin(), prefix.end());
     return process;
 }
 
@@ -170,6 +183,10 @@ bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect)
                     [](const PlannedHook& planned) { return planned.stage == "createContainer"; });
     return !dialect.privileged &&
            (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.createsUser);
+}
+
+bool needsEnterProgram(const ContainerPlan& plan, const RuntimeDialect& dialect) {
+    return createsUserInside(plan, dialect) || entersWorkdir(plan, dialect);
 }
 
 const std::vector<std::string>& hiddenPaths() {

@@ -52,6 +52,10 @@ const std::vector<std::string>& readonlyPaths();
 /// in execve, and could not mount anything.
 bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect);
 
+/// Whether a container needs sarus-enter: to create its user, or because root's runtime must not follow the
+/// user's links to the working directory.
+bool needsEnterProgram(const ContainerPlan& plan, const RuntimeDialect& dialect);
+
 /// The config.json of the planned container. Pure. Omits the plan's mounts and devices, which the starter
 /// performs before the runtime starts, and the hooks, which the starter wraps. Descriptors are passed with
 /// the runtime's option --preserve-fds.

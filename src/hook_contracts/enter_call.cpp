@@ -12,6 +12,7 @@ namespace {
 struct EnterCall {
     std::string ids;
     std::string payloadNamespace;
+    std::string workdir;
     std::vector<std::string> command;
 };
 
@@ -29,6 +30,7 @@ std::optional<EnterCall> parseCall(const std::vector<std::string>& words) {
         };
         take("--ids=", call.ids);
         take("--namespace=", call.payloadNamespace);
+        take("--workdir=", call.workdir);
     }
     if (word == words.end()) {
         return std::nullopt;
@@ -63,6 +65,9 @@ ContainerCommand findContainerCommand(const oci::BundleConfig& config) {
     ContainerCommand result{.arguments = config.arguments(), .workingDirectory = config.workingDirectory()};
     if (auto call = parseCall(result.arguments)) {
         result.arguments = std::move(call->command);
+        if (!call->workdir.empty()) {
+            result.workingDirectory = std::move(call->workdir);
+        }
     }
     if (auto& words = result.arguments; words.size() > 2 && words[0] == initProgram && words[1] == "--") {
         words.erase(words.begin(), words.begin() + 2);

@@ -279,6 +279,42 @@ def test_missing_working_directory_is_created(engine, busybox):
     assert engine.output(busybox, "pwd", options=["--workdir=/made/for/me"]) == "/made/for/me"
 
 
+def test_working_directory_that_is_closed_to_the_user(setuid_engine, root_engine, images):
+    """Images that were made by root for root start in /root; nothing in an image of root's belongs to the user."""
+    image = images.busybox({"WorkingDir": "/closed/inner"}, lambda layer: (layer.directory("closed", 0o700), layer.directory("closed/inner")))
+    assert root_engine.sarus("load", "--centralized-repository", images.archive(image, "closed"), "closed").returncode == 0
+    options = ["--centralized-repository"]
+    reference = "load/library/closed"
+    result = setuid_engine.run(reference, "pwd", options=options)
+    assert result.stdout == "/\n" and "may not enter /closed/inner, the working directory of the image" in result.stderr
+    for workdir in ("/closed", "/closed/inner"):
+        chosen = setuid_engine.run(reference, "pwd", options=[*options, "--workdir", workdir], check=False)
+        assert chosen.returncode == 1 and chosen.stdout == ""
+        assert f"Failed to enter the working directory {workdir}: Permission denied" in chosen.stderr
+    container = setuid_engine.start("run", *options, "--name=closed-workdir", reference, "sh", "-c", "echo ready; exec sleep 1000")
+    try:
+        assert container.stdout.readline() == "ready\n"
+        result = setuid_engine.sarus("exec", "closed-workdir", "pwd")
+        assert (result.stdout, result.stderr) == ("/\n", "")
+    finally:
+        container.kill()
+        container.communicate()
+        root_engine.sarus("rmi", "--centralized-repository", reference)
+
+
+def test_working_directory_on_a_mount(engine, busybox, workspace):
+    (workspace / "here" / "below").mkdir(parents=True, exist_ok=True)
+    mount = f"--mount=type=bind,source={workspace}/here,destination=/there"
+    for options in ([], ["--init"]):
+        result = engine.run(busybox, "sh", "-c", "pwd; read name </proc/$$/comm; echo $name", options=[mount, "--workdir=/there/below", *options])
+        assert result.stdout.split() == ["/there/below", "sh"]
+    (workspace / "here" / "below" / "own").write_text("#!/bin/sh\npwd\n")
+    (workspace / "here" / "below" / "own").chmod(0o755)
+    assert engine.output(busybox, "./own", options=[mount, "-w/there/below"]) == "/there/below"
+    missing = engine.run(busybox, "./other", options=[mount, "-w/there/below"], check=False)
+    assert missing.returncode == 1 and 'exec: "./other": no such file or directory' in missing.stderr
+
+
 # Environment
 
 

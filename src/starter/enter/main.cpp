@@ -1,4 +1,4 @@
-// sarus-enter [--ids=UID:GID [--namespace=FD]] -- COMMAND [ARGUMENT...]
+// sarus-enter [--ids=UID:GID [--namespace=FD]] [--workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
 //
 // Runs first in a container, as its user, and becomes the command. Linked statically, because it runs inside
 // any image.
@@ -6,13 +6,19 @@
 // --ids: rootless runc can create only containers whose user is 0. This program then creates one more user
 // namespace in which its ids are the caller's again, or enters the one of descriptor FD. The command has no
 // capabilities (user_namespaces(7): ids other than 0 lose them in execve).
+//
+// --workdir: root's runtime would enter the directory with root's rights, wherever the user's links lead at
+// that moment.
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace {
@@ -95,6 +101,22 @@ void takeIds(const Ids& ids, int descriptor) {
     writeMap("/proc/self/gid_map", ids.gid);
 }
 
+/// The place is examined where the path has led: whatever it was before, it may be something else by now.
+void enterDirectory(const char* path) {
+    char name[PATH_MAX];
+    struct statfs filesystem {};
+    if (::chdir(path) != 0) {
+        fail("Failed to enter the working directory");
+    }
+    if (::statfs(".", &filesystem) == 0 && filesystem.f_type == PROC_SUPER_MAGIC) {
+        errno = ELOOP;
+        fail("The working directory must not be below /proc");
+    }
+    if (::getcwd(name, sizeof name) == nullptr && errno == ENOENT) {  // behind a link of another process
+        fail("The working directory is outside of the container");
+    }
+}
+
 /// The text behind "NAME=" if the argument is this option, else null.
 const char* valueOf(const char* argument, const char* name) {
     const auto size = ::strlen(name);
@@ -107,6 +129,7 @@ int main(int argc, char** argv) {
     bool changesIds = false;
     Ids ids;
     int descriptor = -1;
+    const char* workdir = nullptr;
     int next = 1;
     for (; next < argc && ::strcmp(argv[next], "--") != 0; ++next) {
         if (const char* text = valueOf(argv[next], "--ids="); text != nullptr) {
@@ -116,18 +139,23 @@ int main(int argc, char** argv) {
             changesIds = true;
         } else if (text = valueOf(argv[next], "--namespace="); text != nullptr) {
             descriptor = static_cast<int>(::strtol(text, nullptr, 10));
+        } else if (text = valueOf(argv[next], "--workdir="); text != nullptr) {
+            workdir = text;
         } else {
             break;
         }
     }
     if (next + 1 >= argc || ::strcmp(argv[next], "--") != 0) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] -- COMMAND "
+                  "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--workdir=DIRECTORY] -- COMMAND "
                   "[ARGUMENT...]\n");
         return 1;
     }
     if (changesIds) {
         takeIds(ids, descriptor);
+    }
+    if (workdir != nullptr) {
+        enterDirectory(workdir);
     }
     execute(argv + next + 1);
 }

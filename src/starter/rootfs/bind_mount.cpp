@@ -238,9 +238,9 @@ std::optional<oci::RuntimeDeviceRule> ContainerTree::bindDevice(const engine::Pl
     }
 }
 
-void ContainerTree::createWorkdir(const std::string& path) const {
+bool ContainerTree::createWorkdir(const std::string& path) const {
     if (engine::isWorkdirOfRuntime(path)) {
-        return;  // the runtime mounts it later
+        return true;  // the runtime mounts it later
     }
     try {
         UniqueFd directory = credentials.asUser([&] { return tryOpenInRoot(root, path); });
@@ -248,6 +248,11 @@ void ContainerTree::createWorkdir(const std::string& path) const {
             directory = openDestination(path, EntryKind::directory);
         }
         engine::checkResolvedWorkdir(pathInside(directory.get()));  // a link of the image may lead anywhere
+        return credentials.asUser([&] {
+            const auto entered = tryOpenInRoot(root, path);
+            return (entered && ::faccessat(entered.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) ||
+                   errno != EACCES;
+        });
     } catch (Error& error) {
         error.addContext(cat("Failed to create the working directory ", printable(path)));
         throw;

@@ -49,8 +49,9 @@ public:
     /// or if the file wants the device without access.
     std::optional<oci::RuntimeDeviceRule> bindDevice(const engine::PlannedDevice& device) const;
 
-    /// Creates the working directory if it is missing. Throws Error if the path leads below /proc.
-    void createWorkdir(const std::string& path) const;
+    /// Creates the working directory if it is missing. Returns whether the user may enter it. Throws Error if
+    /// the path leads below /proc.
+    bool createWorkdir(const std::string& path) const;
 
     /// Creates the home directory, empty, if it is missing and would be on the container's own mounts:
     /// nothing is created in a directory of the host. A failure is no error.

@@ -96,6 +96,20 @@ void bindInit(int dev, const std::string& initPath, const std::optional<std::str
     }
 }
 
+/// Images that were made by root for root may start in a directory that only root can search, such as /root.
+std::string startDirectory(const engine::ContainerPlan& plan, const ContainerTree& tree) {
+    if (tree.createWorkdir(plan.workdir)) {
+        return plan.workdir;
+    }
+    if (plan.workdirChosen) {
+        throw Error::fromErrno(cat("Failed to enter the working directory ", printable(plan.workdir)),
+                               EACCES);
+    }
+    logWarn("Rootfs", cat("The user may not enter ", printable(plan.workdir),
+                          ", the working directory of the image: the program starts in /"));
+    return "/";
+}
+
 }  // namespace
 
 std::string_view Rootfs::forgetHelper(pid_t pid) noexcept {
@@ -171,9 +185,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
             rootfs.deviceRules.push_back(std::move(*rule));
         }
     }
-    if (!plan.workdir.empty()) {
-        tree.createWorkdir(plan.workdir);
-    }
+    rootfs.directory = startDirectory(plan, tree);
     if (const auto home = engine::homeOf(plan)) {
         tree.createHome(*home);
     }

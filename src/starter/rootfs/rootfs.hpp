@@ -52,6 +52,8 @@ public:
     std::string rootPath() const { return bundle + '/' + folder; }
     /// The root directory of the container (O_PATH).
     int rootFd() const noexcept { return root.get(); }
+    /// Where the program starts: the plan's working directory, or "/" if the image's is closed to the user.
+    const std::string& workdir() const noexcept { return directory; }
     /// One rule for each device of the plan, in its order.
     const std::vector<oci::RuntimeDeviceRule>& devices() const noexcept { return deviceRules; }
     /// Call this if somebody else reaped a child, because its pid may be reused. Returns a description of
@@ -67,6 +69,7 @@ private:
 
     std::string bundle;
     std::string folder;
+    std::string directory;
     UniqueFd root;
     std::vector<oci::RuntimeDeviceRule> deviceRules;
     MountedImage image;

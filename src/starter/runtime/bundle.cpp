@@ -220,7 +220,7 @@ std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
     const engine::RuntimeDialect dialect{.runtime = request.runtime.kind,
                                          .privileged = request.credentials.privileged(),
                                          .hasEnterProgram = true};
-    if (engine::createsUserInside(request.plan, dialect)) {
+    if (engine::needsEnterProgram(request.plan, dialect)) {
         bringHelper(request.enterProgram, hook_contracts::enterProgram, request);
     }
     auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));

@@ -108,29 +108,33 @@ bool join(int namespaceFd, int kind) {
 
 /// Makes a directory of this process's root its working directory, as the user. Returns 0 or an errno: ELOOP
 /// if the path leads into /proc or to another process's files.
-int enterWorkdir(const Credentials& credentials, const std::string& path) {
+int enterWorkdir(const Credentials& credentials, const engine::ContainerPlan& plan) {
     const UniqueFd root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     return credentials.asUser([&] {
-        const auto directory = tryOpenInRoot(root.get(), path);
+        const auto directory = tryOpenInRoot(root.get(), plan.workdir);
         struct statfs filesystem {};
         if (directory && ::fstatfs(directory.get(), &filesystem) == 0 &&
             filesystem.f_type == PROC_SUPER_MAGIC) {
             return ELOOP;
         }
-        return directory && ::fchdir(directory.get()) == 0 ? 0 : errno;
+        if (directory && ::fchdir(directory.get()) == 0) {
+            return 0;
+        }
+        const int error = errno;
+        return error == EACCES && !plan.workdirChosen && ::fchdir(root.get()) == 0 ? 0 : error;
     });
 }
 
 /// The body of the anchor. A process enters a pid namespace through a child, and waits for it.
 [[noreturn]] void runAnchor(const AnchorNamespaces& namespaces, int channel, pid_t parent,
-                            const Credentials& credentials, const std::string& workdir) {
+                            const Credentials& credentials, const engine::ContainerPlan& plan) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     auto inherited = openDescriptors();
     if (::getppid() != parent || !join(namespaces.user, CLONE_NEWUSER) ||
         !join(namespaces.pid, CLONE_NEWPID) || !join(namespaces.mount, CLONE_NEWNS)) {
         report(channel, errno, 0);
     }
-    const int workdirError = enterWorkdir(credentials, workdir);
+    const int workdirError = enterWorkdir(credentials, plan);
     // A change of credentials clears the death signal.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     // Only root may inspect it. A rootless anchor belongs to the user anyway, like everything else, and the
@@ -297,7 +301,7 @@ void RunningContainer::enterStarterNamespaces(Credentials& credentials) const {
                "Failed to detach the mount namespace from the host's");
 }
 
-Anchor RunningContainer::anchor(const Credentials& credentials, const std::string& workdir,
+Anchor RunningContainer::anchor(const Credentials& credentials, const engine::ContainerPlan& plan,
                                 const std::string& runtimeRoot, const std::string& directory,
                                 bool keepCgroups) const {
     auto [reader, writer] = makePipe();
@@ -305,7 +309,7 @@ Anchor RunningContainer::anchor(const Credentials& credentials, const std::strin
     Child child(checkErrno(::fork(), "Failed to create a process in the container"));
     if (child.pid() == 0) {
         runAnchor({.user = userNamespace.get(), .mount = mountNamespace.get(), .pid = pidNamespace.get()},
-                  writer.get(), parent, credentials, workdir);
+                  writer.get(), parent, credentials, plan);
     }
     writer.reset();
     AnchorMessage message;
@@ -317,11 +321,11 @@ Anchor RunningContainer::anchor(const Credentials& credentials, const std::strin
                                count == sizeof message ? message.error : ESRCH);
     }
     if (message.workdirError == ELOOP) {
-        throw Error(
-            cat("The working directory '", printable(workdir), "' is invalid, it must not be below /proc."));
+        throw Error(cat("The working directory '", printable(plan.workdir),
+                        "' is invalid, it must not be below /proc."));
     }
     if (message.workdirError != 0) {
-        throw Error::fromErrno(cat("Failed to enter the working directory ", printable(workdir)),
+        throw Error::fromErrno(cat("Failed to enter the working directory ", printable(plan.workdir)),
                                message.workdirError);
     }
     const Process process(message.pid);

@@ -11,6 +11,7 @@
 #include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
 #include "base/unique_fd.hpp"
+#include "engine/container_plan.hpp"
 #include "starter/entry/credentials.hpp"
 #include "starter/runtime/runtime.hpp"
 
@@ -68,11 +69,12 @@ public:
     void enterStarterNamespaces(Credentials& credentials) const;
 
     /// Starts the anchor, and writes the runtime's state of the container, with the anchor in it, below
-    /// `directory` (exists, empty, private). The anchor enters `workdir` as the user, who could otherwise let
-    /// root's runtime follow the path to where only root may go. Throws Error if the user cannot enter it, or
-    /// if it leads into the container's /proc.
-    Anchor anchor(const Credentials& credentials, const std::string& workdir, const std::string& runtimeRoot,
-                  const std::string& directory, bool keepCgroups) const;
+    /// `directory` (exists, empty, private). The anchor enters the plan's working directory as the user, who
+    /// could otherwise let root's runtime follow the path to where only root may go. Throws Error if the user
+    /// cannot enter it (unless it is the container's own: then it is "/" instead), or if it leads into the
+    /// container's /proc.
+    Anchor anchor(const Credentials& credentials, const engine::ContainerPlan& plan,
+                  const std::string& runtimeRoot, const std::string& directory, bool keepCgroups) const;
 
 private:
     RunningContainer(Process process, engine::OciRuntime kind, std::string container)

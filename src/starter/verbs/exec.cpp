@@ -168,8 +168,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
         hideUnifiedHierarchy();
     }
     const auto state = makePrivateState(directories.bundleDir, session.config.rootfsFolder);
-    auto anchor =
-        container.anchor(credentials, plan.workdir, directories.runtimeRoot, state, request.ownStep);
+    auto anchor = container.anchor(credentials, plan, directories.runtimeRoot, state, request.ownStep);
     plan.workdir = anchor.workdir;
     const auto process = writeProcess(plan, session, request, runtime.kind, record, terminal);
     RuntimeInvocation invocation{.program = runtime,

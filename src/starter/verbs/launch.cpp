@@ -251,6 +251,7 @@ void Launch::buildRoot() {
                                               .home = callerVariable(request.hostEnvironment, "HOME")},
                      .whyNotByKernel = notByKernel,
                      .imageSharingDirectory = sharingDirectory}));
+    plan.workdir = rootfs->workdir();
     image.reset();
     session.timer.done("Building the root filesystem");
 }

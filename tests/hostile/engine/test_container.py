@@ -1,5 +1,7 @@
 """Hostile images, mounts and payloads: what an unprivileged user may try on the way into a container and from inside of it."""
 
+import contextlib
+import json
 import os
 import pathlib
 import random
@@ -50,6 +52,23 @@ def closed(opt):
     return directory
 
 
+@contextlib.contextmanager
+def swapped_link(user):
+    """A directory of the user with a link that leads, in turns, to "mine", to a closed directory, and out of the container."""
+    place = user.home / "swapped"
+    (place / "mine").mkdir(parents=True)
+    (place / "mine" / "file").touch()
+    user.own(place)
+    script = "while :; do ln -sfn mine link; ln -sfn /h/closed/exists link; ln -sfn /proc/1/root link; done"
+    swapping = subprocess.Popen(["sh", "-c", script], cwd=place, start_new_session=True, **user.identity())
+    try:
+        yield place
+    finally:
+        os.killpg(swapping.pid, signal.SIGKILL)
+        swapping.wait()
+        shutil.rmtree(place)
+
+
 @pytest.mark.parametrize("form", ["mount", "workdir"])
 def test_destinations_tell_nothing_about_closed_directories(setuid_engine, setuid_busybox, closed, opt, workspace, form):
     messages = set()
@@ -60,6 +79,49 @@ def test_destinations_tell_nothing_about_closed_directories(setuid_engine, setui
         failed(result)
         messages.add(result.stderr.replace(place, "PLACE"))
     assert len(messages) == 1 and "secret" not in messages.pop()
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+@pytest.mark.parametrize("covered_by", ["runtime", "hook"])
+def test_working_directory_behind_a_link_on_what_is_mounted_later(engines, make_setuid_prefix, load_image, plain_busybox, closed, opt, user,
+                                                                  covered_by, runtime):
+    """The starter cannot look at it. The runtime would enter it, or create it, with root's rights."""
+    engine = engines("setuid", runtime)
+    image = load_image(engine, "busybox", plain_busybox)
+    place = pathlib.Path("/dev/shm") if covered_by == "runtime" else user.home / "mounted-by-a-hook"
+    links = {f"link-{user.name}": "/h/closed/exists", f"missing-{user.name}": "/h/closed/missing"}
+    if covered_by == "hook":
+        prefix = make_setuid_prefix(f"mounting-hook-{runtime}", runtime)
+        engine = engine.variant(prefix=prefix)
+        script = prefix / "bin/mounting"
+        script.write_text(f"#!/bin/sh\ncat >/dev/null\nexec mount --bind {place} {prefix}/var/OCIBundleDir/rootfs/data\n")
+        script.chmod(0o755)
+        (prefix / "etc/hooks.d/50-mounting.json").write_text(json.dumps({
+            "version": "1.0.0", "hook": {"path": str(script)}, "when": {"always": True}, "stages": ["createContainer"]}))
+        place.mkdir(exist_ok=True)
+        user.own(place)
+    try:
+        for name, target in links.items():
+            (place / name).symlink_to(target)
+            inside = f"{'/data' if covered_by == 'hook' else place}/{name}"
+            failed(engine.run(image, "ls", options=[bind(opt, "/h"), f"--workdir={inside}", "--mount=type=tmpfs,destination=/data"], check=False),
+                   "working directory")
+        assert not (closed / "missing").exists()
+    finally:
+        for name in links:
+            (place / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_working_directory_whose_path_changes_during_the_start(engines, load_image, plain_busybox, closed, opt, user, runtime):
+    """The user's own process enters it."""
+    engine = engines("setuid", runtime)
+    image = load_image(engine, "busybox", plain_busybox)
+    with swapped_link(user) as place:
+        for _ in range(40):
+            result = engine.run(image, "ls", options=[bind(opt, "/h"), bind(place, "/swapped"), "--workdir=/swapped/link"], check=False)
+            assert result.stdout in ("", "file\n"), result
+            assert result.stdout or "working directory" in result.stderr, result
 
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
@@ -86,22 +148,17 @@ def test_working_directory_of_exec_whose_path_changes_meanwhile(engines, load_im
     """It is looked up once, as the user."""
     engine = engines("setuid", "crun")
     image = load_image(engine, "busybox", plain_busybox)
-    place = user.home / "swapped"
-    (place / "mine").mkdir(parents=True)
-    (place / "mine" / "file").touch()
-    user.own(place)
-    swapping = subprocess.Popen(["sh", "-c", "while :; do ln -sfn mine link; ln -sfn /h/closed/exists link; ln -sfn /proc/1/root link; done"], cwd=place, **user.identity())
-    container = engine.start("run", "--name=swapped", bind(opt, "/h"), bind(place, "/swapped"), image, "sh", "-c", "echo ready; exec sleep 1000")
-    try:
-        assert container.stdout.readline() == "ready\n"
-        for _ in range(60):
-            result = engine.sarus("exec", "--workdir", "/swapped/link", "swapped", "ls")
-            assert result.stdout in ("", "file\n"), result
-            assert result.stdout or "working directory" in result.stderr, result
-    finally:
-        for process in (swapping, container):
-            process.kill()
-            process.communicate()
+    with swapped_link(user) as place:
+        container = engine.start("run", "--name=swapped", bind(opt, "/h"), bind(place, "/swapped"), image, "sh", "-c", "echo ready; exec sleep 1000")
+        try:
+            assert container.stdout.readline() == "ready\n"
+            for _ in range(60):
+                result = engine.sarus("exec", "--workdir", "/swapped/link", "swapped", "ls")
+                assert result.stdout in ("", "file\n"), result
+                assert result.stdout or "working directory" in result.stderr, result
+        finally:
+            container.kill()
+            container.communicate()
 
 
 INTO_PROC = {"/proc/self/fd/7": "fd", "/proc/self/cwd": "cwd", "/proc/1/root": "one", "proc/self/root": "root", "/proc": "proc"}

@@ -262,6 +262,26 @@ TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThrough
     EXPECT_EQ(make({OciRuntime::crun, true, false}).process.args.front(), "ls");
 }
 
+// It would follow the user's links with root's rights.
+TEST_F(RuntimeConfigBuilderTest, RootsRuntimeDoesNotEnterTheWorkingDirectory) {
+    for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
+        plan.workdir = "/w";
+        auto process = make(dialect).process;
+        EXPECT_EQ(process.cwd, "/");
+        EXPECT_THAT(process.args, ElementsAre("/dev/.sarus-enter", "--workdir=/w", "--", "ls", "-l"));
+        EXPECT_EQ(process.user.uid, 1000U);
+        EXPECT_THAT(process.capabilities.permitted, IsEmpty());
+        plan.workdir = "/x/..";
+        process = make(dialect).process;
+        EXPECT_THAT(process.args, ElementsAre("ls", "-l"));
+    }
+    EXPECT_FALSE(needsEnterProgram(plan, crunAsRoot));
+    plan.workdir = "/w";
+    EXPECT_TRUE(needsEnterProgram(plan, crunAsRoot));
+    EXPECT_FALSE(needsEnterProgram(plan, crunRootless));
+    EXPECT_EQ(make(crunRootless).process.cwd, "/w");
+}
+
 // crun opens the pipe for writing, and waits for a reader that may have been killed.
 TEST_F(RuntimeConfigBuilderTest, OnlyCrunsHooksInTheContainerGetThePipeFromCrun) {
     plan.hookOutput = "/bundle/hooks-log";

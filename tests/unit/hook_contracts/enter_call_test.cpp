@@ -28,7 +28,7 @@ TEST(EnteredIds, AreThoseOfTheCall) {
     for (const auto* other :
          {R"(["sh", "--ids=1000:100", "--", "sh"])", R"(["/dev/.sarus-enter", "--ids=1000:100"])",
           R"(["/dev/.sarus-enter", "--ids=1000", "--", "sh"])", R"(["/dev/.sarus-enter", "--", "--ids=1:1"])",
-          "[]"}) {
+          R"(["/dev/.sarus-enter", "--workdir=/", "--", "sh"])", "[]"}) {
         EXPECT_FALSE(findEnteredIds(config(other, rootless))) << other;
     }
     for (const auto* mappings : {"[]", R"([{"containerID":0,"hostID":100000,"size":65536}])",
@@ -39,8 +39,11 @@ TEST(EnteredIds, AreThoseOfTheCall) {
 
 TEST(ContainerCommand, IsBehindTheEnginesOwnWords) {
     auto command = findContainerCommand(
-        config(R"(["/dev/.sarus-enter", "--ids=1:1", "--", "/dev/init", "--", "sh", "--", "x"])"));
+        config(R"(["/dev/.sarus-enter", "--workdir=/w", "--", "/dev/init", "--", "sh", "--", "x"])"));
     EXPECT_THAT(command.arguments, ElementsAre("sh", "--", "x"));
+    EXPECT_EQ(command.workingDirectory, "/w");
+    command = findContainerCommand(config(R"(["/dev/.sarus-enter", "--ids=1:1", "--", "sh"])"));
+    EXPECT_THAT(command.arguments, ElementsAre("sh"));
     EXPECT_EQ(command.workingDirectory, "/");
     command = findContainerCommand(config(R"(["/dev/init", "--", "sh"])"));
     EXPECT_THAT(command.arguments, ElementsAre("sh"));
