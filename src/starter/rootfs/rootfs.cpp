@@ -89,7 +89,7 @@ UniqueFd mountDev(int root, const std::string& type, const std::optional<std::st
 
 void bindInit(int dev, const std::string& initPath, const std::optional<std::string>& label) {
     try {
-        bringProgram(openFile(initPath, O_PATH).get(), dev, "init", label);
+        bringProgram(openFile(initPath, O_PATH).get(), dev, hook_contracts::initProgram, label);
     } catch (Error& error) {
         error.addContext(cat("Failed to provide ", hook_contracts::initProgram, " in the container"));
         throw;
@@ -123,15 +123,21 @@ std::string_view Rootfs::forgetHelper(pid_t pid) noexcept {
     return {};
 }
 
-void bringProgram(int program, int root, const std::string& path, const std::optional<std::string>& label) {
+void bringProgram(int program, int dev, const std::string& path, const std::optional<std::string>& label) {
     constexpr std::size_t largest = 64U << 20U;
-    const auto target = createInRoot(root, path, EntryKind::file, {.fileMode = 0755});
+    const auto name = path.substr(path.rfind('/') + 1);
+    const UniqueFd target(
+        ::openat(dev, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755));
+    if (!target && errno == EEXIST) {
+        throw Error(cat("Something is mounted on the container's ", path, ": the engine needs that place"));
+    }
+    checkErrno(target.get(), cat("Failed to create ", path, " in the container"));
     if (!label) {
         bindMount(program, target.get(), {.readonly = true});
         return;
     }
     const auto content = readAll(openFile(descriptorPath(program), O_RDONLY).get(), largest, path);
-    writeAll(openFile(descriptorPath(target.get()), O_WRONLY | O_TRUNC).get(), content, path);
+    writeAll(target.get(), content, path);
 }
 
 Rootfs buildRootfs(const RootfsRequest& request) {
@@ -168,15 +174,15 @@ Rootfs buildRootfs(const RootfsRequest& request) {
                "Failed to make the bundle unbindable");
 
     rootfs.root = openFile(cat(request.bundleDir, '/', rootfs.folder), O_PATH | O_DIRECTORY | O_NOFOLLOW);
-    const auto dev = mountDev(rootfs.root.get(), ramFilesystem(request), request.config.selinuxMountLabel);
+    rootfs.dev = mountDev(rootfs.root.get(), ramFilesystem(request), request.config.selinuxMountLabel);
     ensureTopDirectory(rootfs.root.get(), "proc");
     ensureTopDirectory(rootfs.root.get(), "sys");
     writeEtcFiles(rootfs.root.get(), request.config, credentials, request.account);
     if (plan.initPath) {
-        bindInit(dev.get(), *plan.initPath, request.config.selinuxMountLabel);
+        bindInit(rootfs.dev.get(), *plan.initPath, request.config.selinuxMountLabel);
     }
 
-    const ContainerTree tree(credentials, request.config, rootfs.root.get(), dev.get());
+    const ContainerTree tree(credentials, request.config, rootfs.root.get(), rootfs.dev.get());
     for (const auto& mount : plan.mounts) {
         tree.bind(mount);
     }

@@ -52,6 +52,8 @@ public:
     std::string rootPath() const { return bundle + '/' + folder; }
     /// The root directory of the container (O_PATH).
     int rootFd() const noexcept { return root.get(); }
+    /// Its own /dev (O_PATH), which nobody but root can change, and on which nothing is mounted.
+    int devFd() const noexcept { return dev.get(); }
     /// Where the program starts: the plan's working directory, or "/" if the image's is closed to the user.
     const std::string& workdir() const noexcept { return directory; }
     /// One rule for each device of the plan, in its order.
@@ -71,15 +73,17 @@ private:
     std::string folder;
     std::string directory;
     UniqueFd root;
+    UniqueFd dev;
     std::vector<oci::RuntimeDeviceRule> deviceRules;
     MountedImage image;
     Child overlayHelper;
 };
 
 /// Binds a program of the node (an open descriptor) read-only into the container. With `label`, the SELinux
-/// label of the container's files, copies it instead, because a bound file cannot get a label. `path` is
-/// resolved inside the directory `root` and lies in the container's /dev.
-void bringProgram(int program, int root, const std::string& path, const std::optional<std::string>& label);
+/// label of the container's files, copies it instead, because a bound file cannot get a label. `dev`: the
+/// container's own /dev; `path`: a new name directly in it, as the container sees it. Throws Error if the
+/// name is taken: root must not write to a file that the user has mounted there.
+void bringProgram(int program, int dev, const std::string& path, const std::optional<std::string>& label);
 
 /// Builds the container's root filesystem below `bundleDir` (reference documentation, "Root filesystem" and
 /// "Bind mounts"): a ram filesystem; the image and a writable overlay on it, nosuid and nodev; /dev; the

@@ -107,7 +107,7 @@ void bringHelper(const std::string& helper, const char* inside, const BundleRequ
         throw Error::fromErrno(cat("Failed to open ", printable(helper), ", which the container needs"),
                                errno, "Install it again");
     }
-    bringProgram(source.get(), request.rootfs.rootFd(), inside, request.config.selinuxMountLabel);
+    bringProgram(source.get(), request.rootfs.devFd(), inside, request.config.selinuxMountLabel);
 }
 
 /// The runtime mounts these later, so they cannot be examined yet.

@@ -247,6 +247,24 @@ TEST_P(RootfsTest, InitIsBoundReadonlyOnDevInit) {
     });
 }
 
+/// Where the files of a container need a label, programs are copied: over the file of the node that a user
+/// has mounted there, with root's rights.
+TEST_P(RootfsTest, NoProgramIsBroughtOverWhatTheUserHasMounted) {
+    replaceFile(sandbox / "prefix/init", "the program", 0755);
+    replaceFile(sandbox / "home/file", "mine", 0644);
+    addMount(sandbox / "home/file", "/dev/.sarus-x");
+    build([&](const Rootfs& rootfs, Credentials&) {
+        const auto program = openFile(sandbox / "prefix/init", O_PATH);
+        for (const auto& label : {std::optional<std::string>(), std::optional<std::string>("label")}) {
+            EXPECT_THROW(bringProgram(program.get(), rootfs.devFd(), "/dev/.sarus-x", label), Error);
+            EXPECT_EQ(readFile(in("/dev/.sarus-x")), "mine");
+        }
+        bringProgram(program.get(), rootfs.devFd(), "/dev/.sarus-y", "label");
+        EXPECT_EQ(readFile(in("/dev/.sarus-y")), "the program");
+    });
+    EXPECT_EQ(readFile(sandbox / "home/file"), "mine");
+}
+
 TEST_P(RootfsTest, UserMountsAppearWithTheirDestinationsCreatedForTheUser) {
     replaceFile(sandbox / "home/file", "mine", 0644);
     addMount(sandbox / "home", "/mnt/deep/home");
