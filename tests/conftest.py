@@ -121,6 +121,17 @@ def opt(common):
 
 
 @pytest.fixture(scope="session")
+def closed(opt):
+    """<opt>/closed, which only root can enter, with a directory, a file and a link in it."""
+    directory = opt / "closed"
+    (directory / "exists" / "deeper").mkdir(parents=True)
+    (directory / "file").write_text("secret")
+    (directory / "link").symlink_to("/secret/place")
+    directory.chmod(0o700)
+    return directory
+
+
+@pytest.fixture(scope="session")
 def home_base(common):
     """Where the users' homes and image repositories are: localRepositoryBaseDir of all installations."""
     directory = pathlib.Path(f"/home/{TAG}") if ROOT else common / "home"

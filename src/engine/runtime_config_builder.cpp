@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
-#include "engine/mount_rules.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
 
@@ -14,10 +12,6 @@ namespace {
 
 using Options = std::vector<std::string>;
 
-bool entersWorkdir(const ContainerPlan& plan, const RuntimeDialect& dialect) {
-    return dialect.privileged && normalizePath(plan.workdir) != "/";
-}
-
 oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& config,
                                 const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
     oci::RuntimeProcess process;
@@ -26,9 +20,7 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     process.user.uid = plan.uid;
     process.user.gid = plan.gid;
     process.user.umask = plan.umask;
-    process.args = plan.args;
     process.env = plan.environment;
-    process.cwd = plan.workdir;
     process.rlimits = inputs.rlimits;
     process.noNewPrivileges = true;
     process.apparmorProfile = config.apparmorProfile;
@@ -36,27 +28,24 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     if (dialect.privileged) {
         process.user.additionalGids = plan.supplementaryGroups;
     }  // otherwise the kernel keeps the groups: setgroups(2) is denied in the user namespace
-    if (!dialect.hasEnterProgram || !needsEnterProgram(plan, dialect)) {
-        return process;
-    }
-    Options prefix{hook_contracts::enterProgram};
+    // The runtime would look up the directory and the program with its own rights: sarus-enter has the
+    // user's.
+    process.cwd = "/";
+    process.args = {hook_contracts::enterProgram};
     if (createsUserInside(plan, dialect)) {
         process.user.uid = 0;
         process.user.gid = 0;
         const Options needed{"CAP_SETFCAP"};  // for writing a map with a parent's id 0 (Linux 5.12)
         process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted =
             needed;
-        prefix.push_back(cat("--ids=", plan.uid, ':', plan.gid));
+        process.args.push_back(cat("--ids=", plan.uid, ':', plan.gid));
         if (inputs.payloadNamespace) {
-            prefix.push_back(cat("--namespace=", *inputs.payloadNamespace));
+            process.args.push_back(cat("--namespace=", *inputs.payloadNamespace));
         }
     }
-    if (entersWorkdir(plan, dialect)) {
-        process.cwd = "/";
-        prefix.push_back(cat("--workdir=", plan.workdir));
-    }
-    prefix.emplace_back("--");
-    process.args.insert(process.args.begin(), prefix.begin(), prefix.end());
+    process.args.push_back(cat(plan.workdirChosen ? "--workdir=" : "--default-workdir=", plan.workdir));
+    process.args.emplace_back("--");
+    process.args.insert(process.args.end(), plan.args.begin(), plan.args.end());
     return process;
 }
 
@@ -185,10 +174,6 @@ bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect)
            (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.createsUser);
 }
 
-bool needsEnterProgram(const ContainerPlan& plan, const RuntimeDialect& dialect) {
-    return createsUserInside(plan, dialect) || entersWorkdir(plan, dialect);
-}
-
 const std::vector<std::string>& hiddenPaths() {
     static const std::vector<std::string> paths{
         "/proc/kcore",       "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
@@ -204,9 +189,6 @@ const std::vector<std::string>& readonlyPaths() {
 
 oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config,
                                      const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
-    if (createsUserInside(plan, dialect) && !dialect.hasEnterProgram) {
-        throw Error("Cannot start the container without privileges: sarus-enter is missing");
-    }
     oci::RuntimeConfig result;
     result.process = makeProcess(plan, config, dialect, inputs);
     result.root = {config.rootfsFolder, plan.readonlyRoot && !dialect.privileged};

@@ -16,10 +16,7 @@ enum class OciRuntime { crun, runc };
 /// The reader of config.json and its rights, which change how the same container is described.
 struct RuntimeDialect {
     OciRuntime runtime = OciRuntime::crun;
-    bool privileged = true;  ///< false: the runtime runs as id 0 of the starter's user namespace
-    /// Whether the container has sarus-enter (hook_contracts/enter_call.hpp), which becomes args[0] where it
-    /// is needed. For the container's user it runs as user 0 with CAP_SETFCAP.
-    bool hasEnterProgram = false;
+    bool privileged = true;    ///< false: the runtime runs as id 0 of the starter's user namespace
     bool createsUser = false;  ///< for an exec command: whether sarus-enter created the container's user
 };
 
@@ -47,18 +44,15 @@ struct RuntimeInputs {
 const std::vector<std::string>& hiddenPaths();
 const std::vector<std::string>& readonlyPaths();
 
-/// Whether sarus-enter must create the container's user inside. crun can map the caller's id directly; runc
-/// requires id 0. So do createContainer hooks with either: as another user they would lose their capabilities
-/// in execve, and could not mount anything.
+/// Whether sarus-enter must create the container's user inside, as user 0 with CAP_SETFCAP. crun can map the
+/// caller's id directly; runc requires id 0. So do createContainer hooks with either: as another user they
+/// would lose their capabilities in execve, and could not mount anything.
 bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect);
 
-/// Whether a container needs sarus-enter: to create its user, or because root's runtime must not follow the
-/// user's links to the working directory.
-bool needsEnterProgram(const ContainerPlan& plan, const RuntimeDialect& dialect);
-
 /// The config.json of the planned container. Pure. Omits the plan's mounts and devices, which the starter
-/// performs before the runtime starts, and the hooks, which the starter wraps. Descriptors are passed with
-/// the runtime's option --preserve-fds.
+/// performs before the runtime starts, and the hooks, which the starter wraps. The program is sarus-enter,
+/// which the starter brings (hook_contracts/enter_call.hpp), and becomes the plan's. Descriptors are passed
+/// with the runtime's option --preserve-fds.
 oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig& config,
                                      const RuntimeDialect& dialect, const RuntimeInputs& inputs = {});
 

@@ -31,6 +31,7 @@ std::optional<EnterCall> parseCall(const std::vector<std::string>& words) {
         take("--ids=", call.ids);
         take("--namespace=", call.payloadNamespace);
         take("--workdir=", call.workdir);
+        take("--default-workdir=", call.workdir);
     }
     if (word == words.end()) {
         return std::nullopt;

@@ -527,21 +527,6 @@ def test_the_hook_of_the_document_works(one_engine, one_image, client, stage):
         file.write_text(before)
 
 
-def test_words_of_the_engines_own_helper_choose_nobodys_ids(one_engine, one_image, client, workspace):
-    """A user can type what config.json says of a rootless container whose user a helper creates inside."""
-    helper = "/dev/.sarus-enter"
-    program = workspace / "no-helper"
-    program.write_text("#!/bin/sh\ntrap 'exit 0' TERM; echo started; sleep 1000 & wait\n")
-    program.chmod(0o755)
-    port = system.free_port()
-    process = one_engine.start("run", "--ssh", annotation("authorize_ssh_key", client.public_key), annotation("port", port),
-                               f"--mount=type=bind,src={program},dst={helper}", one_image, helper, f"--ids={one_engine.user.uid}:0", "--", "true")
-    assert process.stdout.readline() == "started\n"
-    assert client.run(port, "id -u; id -g").stdout.split() == [str(one_engine.user.uid), str(one_engine.user.gid)]
-    process.terminate()
-    process.communicate(timeout=300)
-
-
 def test_visual_studio_code_works_beside_a_terminal(one_engine, one_image, client):
     """The documented steps: a container with a terminal, and a client with documented options."""
     port = system.free_port()

@@ -425,12 +425,9 @@ def test_missing_mount_source(engine, busybox):
 
 
 @pytest.mark.asroot
-def test_source_that_only_root_can_reach_is_refused(user_engine, load_image, plain_busybox, opt):
+def test_source_that_only_root_can_reach_is_refused(user_engine, load_image, plain_busybox, closed):
     image = load_image(user_engine, "busybox", plain_busybox)
-    secret = opt / "secret"
-    secret.mkdir(mode=0o700, exist_ok=True)
-    (secret / "inside").mkdir(exist_ok=True)
-    result = user_engine.run(image, "ls", "/mnt", options=[f"--mount=type=bind,src={secret}/inside,dst=/mnt"], check=False)
+    result = user_engine.run(image, "ls", "/mnt", options=[f"--mount=type=bind,src={closed}/exists,dst=/mnt"], check=False)
     assert result.returncode == 1 and "Permission denied" in result.stderr
 
 
@@ -503,20 +500,13 @@ def test_command_that_is_not_executable(engine, special):
     assert refused(engine, image, "/opt") == ['exec: "/opt": permission denied']
 
 
-def exec_format_error(engine, path):
-    """In the words of the program that tries last."""
-    if engine.runtime == "crun":
-        return f"exec container process `{path}`: Exec format error"
-    return f'exec: "{path}": Exec format error' if engine.rootless else f"exec {path}: exec format error"
-
-
 def test_program_for_other_processors(engine, special):
     program = bytearray(pathlib.Path("/bin/busybox").read_bytes()[:8192])
     program[18:20] = (0x1234).to_bytes(2, "little")  # e_machine: of no processor that there is, and of no emulator
     image = special("foreign-program", extra=lambda layer: layer.file("opt/foreign", bytes(program), mode=0o755))
     platform = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}[os.uname().machine]
     assert refused(engine, image, "/opt/foreign") == [
-        exec_format_error(engine, "/opt/foreign"),
+        'exec: "/opt/foreign": Exec format error',
         f'The program "/opt/foreign" is for other processors (number 4660 of ELF), and this node has {os.uname().machine}',
         f"Get the image for this node: sarus pull --platform {platform}"]
 
@@ -525,7 +515,7 @@ def test_program_for_other_processors(engine, special):
 def test_file_that_is_no_program(engine, special, text):
     """It is not given to a shell of the image, with any OCI runtime."""
     image = special(f"no-program-{len(text)}", extra=lambda layer: layer.file("opt/text", text, mode=0o755))
-    assert refused(engine, image, "/opt/text") == [exec_format_error(engine, "/opt/text")]
+    assert refused(engine, image, "/opt/text") == ['exec: "/opt/text": Exec format error']
 
 
 def test_host_process_namespace_by_default(engine, busybox):

@@ -1,23 +1,27 @@
-// sarus-enter [--ids=UID:GID [--namespace=FD]] [--workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
+// sarus-enter [--ids=UID:GID [--namespace=FD]] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
 //
-// Runs first in a container, as its user, and becomes the command. Linked statically, because it runs inside
-// any image.
+// Runs in a container in front of each command, as its user, and becomes the command. Linked statically,
+// because it runs inside any image.
+//
+// The OCI runtime would look up the directory and the command with its own rights, which are root's: wherever
+// the user's links lead at that moment, and in file servers of the user that never answer.
 //
 // --ids: rootless runc can create only containers whose user is 0. This program then creates one more user
 // namespace in which its ids are the caller's again, or enters the one of descriptor FD. The command has no
 // capabilities (user_namespaces(7): ids other than 0 lose them in execve).
 //
-// --workdir: root's runtime would enter the directory with root's rights, wherever the user's links lead at
-// that moment.
+// --default-workdir: / instead, if the user may not enter it.
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -25,6 +29,17 @@ namespace {
 
 [[noreturn]] void fail(const char* doing) {
     ::dprintf(STDERR_FILENO, "sarus-enter: %s: %s\n", doing, ::strerror(errno));
+    ::_exit(1);
+}
+
+/// Prints `format` with a text of the user's or the image's, which may hold commands for the terminal.
+[[noreturn]] void refuse(const char* format, const char* text, const char* reason = "") {
+    char shown[PATH_MAX];
+    ::snprintf(shown, sizeof shown, "%s", text);
+    for (char* next = shown; *next != '\0'; ++next) {
+        *next = static_cast<unsigned char>(*next) < ' ' || *next == '\177' ? '?' : *next;
+    }
+    ::dprintf(STDERR_FILENO, format, shown, reason);
     ::_exit(1);
 }
 
@@ -73,12 +88,9 @@ void tryToExecute(char** command) {
 
 [[noreturn]] void execute(char** command) {
     tryToExecute(command);
-    if (errno == ENOENT && ::strchr(command[0], '/') == nullptr) {
-        ::dprintf(STDERR_FILENO, "exec: \"%s\": executable file not found in $PATH\n", command[0]);
-    } else {
-        ::dprintf(STDERR_FILENO, "exec: \"%s\": %s\n", command[0], ::strerror(errno));
-    }
-    ::_exit(1);
+    const bool isSearched = errno == ENOENT && ::strchr(command[0], '/') == nullptr;
+    refuse("exec: \"%s\": %s\n", command[0],
+           isSearched ? "executable file not found in $PATH" : ::strerror(errno));
 }
 
 struct Ids {
@@ -101,19 +113,32 @@ void takeIds(const Ids& ids, int descriptor) {
     writeMap("/proc/self/gid_map", ids.gid);
 }
 
-/// The place is examined where the path has led: whatever it was before, it may be something else by now.
-void enterDirectory(const char* path) {
+/// Follows no link in /proc to what a process has open (before Linux 5.6, enterDirectory() notices).
+int openDirectory(const char* path) {
+    constexpr int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    open_how how{};
+    how.flags = flags;
+    how.resolve = RESOLVE_NO_MAGICLINKS;
+    const auto fd = ::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    return fd >= 0 || (errno != ENOSYS && errno != EPERM) ? static_cast<int>(fd) : ::open(path, flags);
+}
+
+void enterDirectory(const char* path, bool isDefault) {
     char name[PATH_MAX];
     struct statfs filesystem {};
-    if (::chdir(path) != 0) {
-        fail("Failed to enter the working directory");
+    const int fd = openDirectory(path);
+    if (fd < 0 ? errno == ELOOP : ::fstatfs(fd, &filesystem) == 0 && filesystem.f_type == PROC_SUPER_MAGIC) {
+        refuse("The working directory '%s' is invalid, it must not be below /proc.\n", path);
     }
-    if (::statfs(".", &filesystem) == 0 && filesystem.f_type == PROC_SUPER_MAGIC) {
-        errno = ELOOP;
-        fail("The working directory must not be below /proc");
+    if (fd < 0 || ::fchdir(fd) != 0) {
+        if (isDefault && errno == EACCES) {
+            return;
+        }
+        refuse("Failed to enter the working directory %s: %s\n", path, ::strerror(errno));
     }
-    if (::getcwd(name, sizeof name) == nullptr && errno == ENOENT) {  // behind a link of another process
-        fail("The working directory is outside of the container");
+    ::close(fd);
+    if (::getcwd(name, sizeof name) == nullptr && errno == ENOENT) {
+        refuse("The working directory '%s' is invalid, it is outside of the container.\n", path);
     }
 }
 
@@ -130,6 +155,7 @@ int main(int argc, char** argv) {
     Ids ids;
     int descriptor = -1;
     const char* workdir = nullptr;
+    bool isDefault = false;
     int next = 1;
     for (; next < argc && ::strcmp(argv[next], "--") != 0; ++next) {
         if (const char* text = valueOf(argv[next], "--ids="); text != nullptr) {
@@ -141,21 +167,24 @@ int main(int argc, char** argv) {
             descriptor = static_cast<int>(::strtol(text, nullptr, 10));
         } else if (text = valueOf(argv[next], "--workdir="); text != nullptr) {
             workdir = text;
+        } else if (text = valueOf(argv[next], "--default-workdir="); text != nullptr) {
+            workdir = text;
+            isDefault = true;
         } else {
             break;
         }
     }
     if (next + 1 >= argc || ::strcmp(argv[next], "--") != 0) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--workdir=DIRECTORY] -- COMMAND "
-                  "[ARGUMENT...]\n");
+                  "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--[default-]workdir=DIRECTORY] -- "
+                  "COMMAND [ARGUMENT...]\n");
         return 1;
     }
     if (changesIds) {
         takeIds(ids, descriptor);
     }
     if (workdir != nullptr) {
-        enterDirectory(workdir);
+        enterDirectory(workdir, isDefault);
     }
     execute(argv + next + 1);
 }

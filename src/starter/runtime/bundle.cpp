@@ -218,11 +218,8 @@ void writeNewFile(const std::string& path, std::string_view text) {
 
 std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
     const engine::RuntimeDialect dialect{.runtime = request.runtime.kind,
-                                         .privileged = request.credentials.privileged(),
-                                         .hasEnterProgram = true};
-    if (engine::needsEnterProgram(request.plan, dialect)) {
-        bringHelper(request.enterProgram, hook_contracts::enterProgram, request);
-    }
+                                         .privileged = request.credentials.privileged()};
+    bringHelper(request.enterProgram, hook_contracts::enterProgram, request);
     auto config = engine::makeRuntimeConfig(request.plan, request.config, dialect, makeInputs(request));
     if (hasHooksInside(request.plan)) {
         bringHelper(request.hookWrapper, hookWrapperInside, request);
@@ -248,6 +245,9 @@ std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
     return rules;
 }
 
+namespace {
+
+/// Worded like runc's, with a hint for common mistakes. `args`: the command line.
 Error missingCommand(const std::vector<std::string>& args) {
     const auto& command = args.front();
     const bool isPath = command.find('/') != std::string::npos;
@@ -267,6 +267,8 @@ Error missingCommand(const std::vector<std::string>& args) {
                      isPath ? "\": no such file or directory" : "\": executable file not found in $PATH"),
                  std::move(hint));
 }
+
+}  // namespace
 
 std::string checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {
     if (mayBeProvidedByHooks(plan)) {

@@ -40,14 +40,10 @@ struct BundleRequest {
     std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of the container's terminal
 };
 
-/// Writes config.json (0600) beside the root filesystem, and provides sarus-enter in the container if needed.
+/// Writes config.json (0600) beside the root filesystem, and provides sarus-enter in the container.
 /// Returns the `linux.resources.devices` set by the precreate hooks, if any: crun does not apply them by
 /// itself. Throws Error if a hook fails or writes an invalid configuration.
 std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request);
-
-/// The error for a missing command, worded like runc's, with a hint for common mistakes. `args`: its command
-/// line.
-Error missingCommand(const std::vector<std::string>& args);
 
 /// Looks for the payload's program as execvp(3) would, inside the container and with the caller's rights.
 /// Throws Error worded like runc's if it is missing. Leaves to the runtime what cannot be decided before the

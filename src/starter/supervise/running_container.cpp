@@ -1,14 +1,12 @@
 #include "starter/supervise/running_container.hpp"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -20,7 +18,6 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "base/path_in_root.hpp"
 #include "base/pipe.hpp"
 #include "base/text.hpp"
 #include "oci/json/json_node.hpp"
@@ -87,7 +84,6 @@ void copyStateFiles(const std::string& from, const std::string& to, const std::s
 struct AnchorMessage {
     int error = 0;
     pid_t pid = 0;
-    int workdirError = 0;  ///< why the user cannot enter the working directory: an errno
 };
 
 struct AnchorNamespaces {
@@ -101,42 +97,19 @@ bool join(int namespaceFd, int kind) {
 }
 
 [[noreturn]] void report(int channel, int error, pid_t pid) {
-    const AnchorMessage message{error, pid, 0};
+    const AnchorMessage message{error, pid};
     [[maybe_unused]] const auto written = ::write(channel, &message, sizeof message);
     ::_exit(error == 0 ? 0 : 1);
 }
 
-/// Makes a directory of this process's root its working directory, as the user. Returns 0 or an errno: ELOOP
-/// if the path leads into /proc or to another process's files.
-int enterWorkdir(const Credentials& credentials, const engine::ContainerPlan& plan) {
-    const UniqueFd root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    return credentials.asUser([&] {
-        const auto directory = tryOpenInRoot(root.get(), plan.workdir);
-        struct statfs filesystem {};
-        if (directory && ::fstatfs(directory.get(), &filesystem) == 0 &&
-            filesystem.f_type == PROC_SUPER_MAGIC) {
-            return ELOOP;
-        }
-        if (directory && ::fchdir(directory.get()) == 0) {
-            return 0;
-        }
-        const int error = errno;
-        return error == EACCES && !plan.workdirChosen && ::fchdir(root.get()) == 0 ? 0 : error;
-    });
-}
-
 /// The body of the anchor. A process enters a pid namespace through a child, and waits for it.
-[[noreturn]] void runAnchor(const AnchorNamespaces& namespaces, int channel, pid_t parent,
-                            const Credentials& credentials, const engine::ContainerPlan& plan) {
+[[noreturn]] void runAnchor(const AnchorNamespaces& namespaces, int channel, pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     auto inherited = openDescriptors();
     if (::getppid() != parent || !join(namespaces.user, CLONE_NEWUSER) ||
         !join(namespaces.pid, CLONE_NEWPID) || !join(namespaces.mount, CLONE_NEWNS)) {
         report(channel, errno, 0);
     }
-    const int workdirError = enterWorkdir(credentials, plan);
-    // A change of credentials clears the death signal.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     // Only root may inspect it. A rootless anchor belongs to the user anyway, like everything else, and the
     // runtime has only the user's rights.
     if (::prctl(PR_SET_DUMPABLE, namespaces.user < 0 ? 0 : 1, 0, 0, 0) != 0) {
@@ -157,7 +130,7 @@ int enterWorkdir(const Credentials& credentials, const engine::ContainerPlan& pl
             ::pause();
         }
     }
-    const AnchorMessage message{0, child > 0 ? child : self, workdirError};
+    const AnchorMessage message{0, child > 0 ? child : self};
     [[maybe_unused]] const auto written = ::write(channel, &message, sizeof message);
     ::close(channel);
     while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
@@ -301,15 +274,14 @@ void RunningContainer::enterStarterNamespaces(Credentials& credentials) const {
                "Failed to detach the mount namespace from the host's");
 }
 
-Anchor RunningContainer::anchor(const Credentials& credentials, const engine::ContainerPlan& plan,
-                                const std::string& runtimeRoot, const std::string& directory,
-                                bool keepCgroups) const {
+Child RunningContainer::anchor(const std::string& runtimeRoot, const std::string& directory,
+                               bool keepCgroups) const {
     auto [reader, writer] = makePipe();
     const pid_t parent = ::getpid();
     Child child(checkErrno(::fork(), "Failed to create a process in the container"));
     if (child.pid() == 0) {
         runAnchor({.user = userNamespace.get(), .mount = mountNamespace.get(), .pid = pidNamespace.get()},
-                  writer.get(), parent, credentials, plan);
+                  writer.get(), parent);
     }
     writer.reset();
     AnchorMessage message;
@@ -319,14 +291,6 @@ Anchor RunningContainer::anchor(const Credentials& credentials, const engine::Co
     if (count != sizeof message || message.error != 0) {
         throw Error::fromErrno(cat("Failed to enter the container '", printable(name), "'"),
                                count == sizeof message ? message.error : ESRCH);
-    }
-    if (message.workdirError == ELOOP) {
-        throw Error(cat("The working directory '", printable(plan.workdir),
-                        "' is invalid, it must not be below /proc."));
-    }
-    if (message.workdirError != 0) {
-        throw Error::fromErrno(cat("Failed to enter the working directory ", printable(plan.workdir)),
-                               message.workdirError);
     }
     const Process process(message.pid);
     const auto keys = keysOf(runtime);
@@ -338,10 +302,7 @@ Anchor RunningContainer::anchor(const Credentials& credentials, const engine::Co
     const auto file = openFile(cat(target, '/', keys.file), O_WRONLY | O_CREAT | O_EXCL, 0600);
     writeAll(file.get(), withOtherProcess(state, runtime, process.pid(), process.started(), keepCgroups),
              printable(target));
-    // In the container's own numbers: the last one is that of the process's own namespace.
-    const auto numbers = statusFields(process.read("status"), "NSpid");
-    const auto inside = numbers.substr(numbers.rfind(' ') + 1);
-    return {.process = std::move(child), .workdir = cat("/proc/", inside, "/cwd")};
+    return child;
 }
 
 }  // namespace sarus::starter

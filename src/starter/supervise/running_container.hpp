@@ -11,7 +11,6 @@
 #include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
 #include "base/unique_fd.hpp"
-#include "engine/container_plan.hpp"
 #include "starter/entry/credentials.hpp"
 #include "starter/runtime/runtime.hpp"
 
@@ -35,12 +34,6 @@ RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime
 /// commands enter if they `keepCgroups`. Throws Error.
 std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, pid_t pid,
                              std::uint64_t started, bool keepCgroups = false);
-
-/// A process in a running container, through which the runtime enters it.
-struct Anchor {
-    Child process;        ///< ends with this object
-    std::string workdir;  ///< leads, in the container, to the working directory, whatever becomes of its path
-};
 
 /// A running container of the caller, held so that its own processes cannot replace what is being entered.
 ///
@@ -69,12 +62,8 @@ public:
     void enterStarterNamespaces(Credentials& credentials) const;
 
     /// Starts the anchor, and writes the runtime's state of the container, with the anchor in it, below
-    /// `directory` (exists, empty, private). The anchor enters the plan's working directory as the user, who
-    /// could otherwise let root's runtime follow the path to where only root may go. Throws Error if the user
-    /// cannot enter it (unless it is the container's own: then it is "/" instead), or if it leads into the
-    /// container's /proc.
-    Anchor anchor(const Credentials& credentials, const engine::ContainerPlan& plan,
-                  const std::string& runtimeRoot, const std::string& directory, bool keepCgroups) const;
+    /// `directory` (exists, empty, private). The anchor ends with the returned object.
+    Child anchor(const std::string& runtimeRoot, const std::string& directory, bool keepCgroups) const;
 
 private:
     RunningContainer(Process process, engine::OciRuntime kind, std::string container)

@@ -12,8 +12,7 @@ std::string describeContainer(const Session& session, const engine::LaunchReques
     checkNode(session);
     const auto plan = planContainer(session, request, session.config.ociBundleDir);
     const auto runtime = findRuntime(session.config.runcPath, session.checker());
-    const engine::RuntimeDialect dialect{
-        .runtime = runtime.kind, .privileged = privileged, .hasEnterProgram = true};
+    const engine::RuntimeDialect dialect{.runtime = runtime.kind, .privileged = privileged};
     const engine::PlanReport report{
         .plan = plan,
         .request = request,

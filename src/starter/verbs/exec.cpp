@@ -104,7 +104,6 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
                       const ContainerRecord& record, const std::optional<UserTerminal>& terminal) {
     const engine::RuntimeDialect dialect{.runtime = runtime,
                                          .privileged = session.credentials.privileged(),
-                                         .hasEnterProgram = record.createsUser,
                                          .createsUser = record.createsUser};
     engine::RuntimeInputs inputs;
     if (record.createsUser) {
@@ -156,7 +155,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto [record, container] =
         findContainer(credentials, runtime.kind, directories.runtimeRoot, request.name);
     session.audit.about().text("image", record.image);
-    auto plan = planCommand(session, request, record);
+    const auto plan = planCommand(session, request, record);
     auto terminal = plan.terminal ? std::optional<UserTerminal>(std::in_place) : std::nullopt;
     // runc itself enters the cgroups that it made for the container.
     const auto cgroups = isCrun && !request.ownStep
@@ -168,8 +167,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
         hideUnifiedHierarchy();
     }
     const auto state = makePrivateState(directories.bundleDir, session.config.rootfsFolder);
-    auto anchor = container.anchor(credentials, plan, directories.runtimeRoot, state, request.ownStep);
-    plan.workdir = anchor.workdir;
+    auto anchor = container.anchor(directories.runtimeRoot, state, request.ownStep);
     const auto process = writeProcess(plan, session, request, runtime.kind, record, terminal);
     RuntimeInvocation invocation{.program = runtime,
                                  .runtimeRoot = state,
@@ -201,11 +199,11 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
                                            .jobStep = jobStep.get()},
                                .reaped =
                                    [&](pid_t pid, const ExitStatus&) {
-                                       if (pid == anchor.process.pid()) {
-                                           anchor.process.release();
+                                       if (pid == anchor.pid()) {
+                                           anchor.release();
                                        }
                                    },
-                               .ended = [&](const RuntimeEnd&) { anchor.process = Child(); }});
+                               .ended = [&](const RuntimeEnd&) { anchor = Child(); }});
 }
 
 }  // namespace sarus::starter

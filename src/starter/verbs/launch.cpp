@@ -404,9 +404,6 @@ void Launch::explainEnd(const RuntimeEnd& end, const UniqueFd& runtimeLog,
             printError(text);
         }
     }
-    if (log.starts_with("executable file `")) {  // crun's words; with hooks, checkCommand() cannot detect it
-        printError(missingCommand(plan.args));
-    }
 }
 
 }  // namespace

@@ -40,16 +40,27 @@ def failed(result, *words):
 # Directories that only root can search.
 
 
-@pytest.fixture
-def closed(opt):
-    """<opt>/closed, which the user cannot enter, with a directory, a file and a link in it."""
-    directory = opt / "closed"
-    if not directory.exists():
-        (directory / "exists" / "deeper").mkdir(parents=True)
-        (directory / "file").write_text("secret")
-        (directory / "link").symlink_to("/secret/place")
-        directory.chmod(0o700)
-    return directory
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_commands_tell_nothing_about_closed_directories(engines, load_image, plain_busybox, closed, opt, runtime):
+    """A runtime that looks for the program with root's rights knows which is there."""
+    engine = engines("setuid", runtime)
+    image = load_image(engine, "busybox", plain_busybox)
+    (closed / "program").write_text("#!/bin/sh\n")
+    (closed / "program").chmod(0o755)
+    container = engine.start("run", "--name=telling", bind(opt, "/h"), image, "sh", "-c", "echo ready; exec sleep 1000")
+    try:
+        assert container.stdout.readline() == "ready\n"
+        for search in (None, "/h/closed:/h/closed/exists"):
+            messages = set()
+            for name in ["program", "exists", "missing"]:
+                command = f"/h/closed/{name}" if search is None else name
+                result = engine.sarus("exec", *([] if search is None else ["-e", f"PATH={search}"]), "telling", command)
+                failed(result)
+                messages.add(result.stderr.replace(command, "COMMAND"))
+            assert len(messages) == 1, messages
+    finally:
+        container.kill()
+        container.communicate()
 
 
 @contextlib.contextmanager
@@ -203,6 +214,15 @@ def test_working_directory_of_exec_that_leads_into_proc(engines, image_with_link
                                          "/dev/null", "/dev/pts", "/dev/fd", "/dev/x/../zero", "/dev/ptmx/below", "/dev/null/../x"])
 def test_destinations_of_the_engine(user_engine, busybox, workspace, destination):
     failed(user_engine.run(busybox, "true", options=[bind(workspace, destination)], check=False))
+
+
+def test_the_engines_own_program_is_covered_by_nothing(user_engine, busybox, workspace):
+    """It becomes the user's command, and hooks read what it was told."""
+    program = workspace / "no-helper"
+    program.write_text("#!/bin/sh\necho covered\n")
+    program.chmod(0o755)
+    for destination in ("/dev/.sarus-enter", "/dev/x/../.sarus-enter"):
+        failed(user_engine.run(busybox, "true", options=[bind(program, destination)], check=False), "the engine needs that place")
 
 
 @pytest.mark.parametrize("destination", ["/dev/init", "/dev/shm", "/dev/mqueue", "/etc/passwd", "/dev/x/y"])

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
-
 namespace sarus::engine::runtime_config_builder_test {
 namespace {
 
@@ -18,10 +16,10 @@ using testing::IsSupersetOf;
 using testing::Not;
 using testing::StartsWith;
 
-const RuntimeDialect crunAsRoot{OciRuntime::crun, true, true};
-const RuntimeDialect runcAsRoot{OciRuntime::runc, true, true};
-const RuntimeDialect crunRootless{OciRuntime::crun, false, true};
-const RuntimeDialect runcRootless{OciRuntime::runc, false, true};
+const RuntimeDialect crunAsRoot{OciRuntime::crun, true};
+const RuntimeDialect runcAsRoot{OciRuntime::runc, true};
+const RuntimeDialect crunRootless{OciRuntime::crun, false};
+const RuntimeDialect runcRootless{OciRuntime::runc, false};
 
 struct RuntimeConfigBuilderTest : testing::Test {
     ContainerPlan plan;
@@ -76,7 +74,6 @@ TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
         EXPECT_EQ(process.user.gid, 100U);
         EXPECT_EQ(process.user.umask, 027U);
         EXPECT_THAT(process.user.additionalGids, ElementsAre(100, 200));
-        EXPECT_THAT(process.args, ElementsAre("ls", "-l"));
         EXPECT_EQ(process.env, plan.environment);
         EXPECT_EQ(process.cwd, "/");
         EXPECT_TRUE(process.noNewPrivileges);
@@ -216,7 +213,6 @@ TEST_F(RuntimeConfigBuilderTest, RootlessCrunMapsTheUserOntoTheStartersRoot) {
     EXPECT_EQ(result.linux_.gidMappings[0].containerId, 100U);
     EXPECT_EQ(result.process.user.uid, 1000U);
     EXPECT_EQ(result.process.user.gid, 100U);
-    EXPECT_THAT(result.process.args, ElementsAre("ls", "-l"));
     EXPECT_THAT(result.process.capabilities.permitted, IsEmpty());
 }
 
@@ -227,7 +223,8 @@ TEST_F(RuntimeConfigBuilderTest, RootlessRuncGoesThroughTheIdMapHelper) {
     EXPECT_EQ(result.linux_.gidMappings.at(0).containerId, 0U);
     EXPECT_EQ(result.process.user.uid, 0U);
     EXPECT_EQ(result.process.user.gid, 0U);
-    EXPECT_THAT(result.process.args, ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--", "ls", "-l"));
+    EXPECT_THAT(result.process.args,
+                ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--default-workdir=/w", "--", "ls", "-l"));
     EXPECT_THAT(result.process.capabilities.bounding, ElementsAre("CAP_SETFCAP"));
     EXPECT_THAT(result.process.capabilities.effective, ElementsAre("CAP_SETFCAP"));
     EXPECT_THAT(result.process.capabilities.permitted, ElementsAre("CAP_SETFCAP"));
@@ -249,37 +246,32 @@ TEST_F(RuntimeConfigBuilderTest, RootlessContainersEnterTheNamespacesTheyHaveInC
     inputs.payloadNamespace = 5;
     EXPECT_EQ(userNamespace(make(runcRootless)), "/proc/1/fd/7");
     EXPECT_THAT(make(runcRootless).process.args,
-                ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--namespace=5", "--", "ls", "-l"));
+                ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--namespace=5", "--default-workdir=/w",
+                            "--", "ls", "-l"));
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThroughTheHelper) {
-    const RuntimeDialect dialect{OciRuntime::crun, false, true};
+    const RuntimeDialect dialect{OciRuntime::crun, false};
     plan.hooks = {{.name = "10-x", .stage = "createRuntime", .hook = {}}};
-    EXPECT_EQ(make(dialect).process.args.front(), "ls");
+    EXPECT_EQ(make(dialect).process.user.uid, 1000U);
     plan.hooks.push_back({.name = "20-x", .stage = "createContainer", .hook = {}});
-    EXPECT_EQ(make(dialect).process.args.front(), "/dev/.sarus-enter");
+    EXPECT_EQ(make(dialect).process.args.at(1), "--ids=1000:100");
     EXPECT_EQ(make(dialect).linux_.uidMappings.at(0).containerId, 0U);
-    EXPECT_EQ(make({OciRuntime::crun, true, false}).process.args.front(), "ls");
+    EXPECT_EQ(make(crunAsRoot).process.user.uid, 1000U);
 }
 
-// It would follow the user's links with root's rights.
-TEST_F(RuntimeConfigBuilderTest, RootsRuntimeDoesNotEnterTheWorkingDirectory) {
-    for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
-        plan.workdir = "/w";
+// It would follow the user's links with its own rights.
+TEST_F(RuntimeConfigBuilderTest, RuntimesLookUpNeitherTheWorkingDirectoryNorTheProgram) {
+    for (const auto& dialect : {crunAsRoot, runcAsRoot, crunRootless}) {
+        plan.workdirChosen = false;
         auto process = make(dialect).process;
         EXPECT_EQ(process.cwd, "/");
-        EXPECT_THAT(process.args, ElementsAre("/dev/.sarus-enter", "--workdir=/w", "--", "ls", "-l"));
-        EXPECT_EQ(process.user.uid, 1000U);
-        EXPECT_THAT(process.capabilities.permitted, IsEmpty());
-        plan.workdir = "/x/..";
+        EXPECT_THAT(process.args, ElementsAre("/dev/.sarus-enter", "--default-workdir=/w", "--", "ls", "-l"));
+        plan.workdirChosen = true;
         process = make(dialect).process;
-        EXPECT_THAT(process.args, ElementsAre("ls", "-l"));
+        EXPECT_EQ(process.cwd, "/");
+        EXPECT_THAT(process.args, ElementsAre("/dev/.sarus-enter", "--workdir=/w", "--", "ls", "-l"));
     }
-    EXPECT_FALSE(needsEnterProgram(plan, crunAsRoot));
-    plan.workdir = "/w";
-    EXPECT_TRUE(needsEnterProgram(plan, crunAsRoot));
-    EXPECT_FALSE(needsEnterProgram(plan, crunRootless));
-    EXPECT_EQ(make(crunRootless).process.cwd, "/w");
 }
 
 // crun opens the pipe for writing, and waits for a reader that may have been killed.
@@ -297,13 +289,8 @@ TEST_F(RuntimeConfigBuilderTest, OnlyCrunsHooksInTheContainerGetThePipeFromCrun)
 }
 
 TEST_F(RuntimeConfigBuilderTest, CommandsBesideAContainerMadeWithTheHelperNeedItToo) {
-    EXPECT_EQ(make({OciRuntime::crun, false, true, true}).process.args.front(), "/dev/.sarus-enter");
-    EXPECT_EQ(make({OciRuntime::crun, false, true, false}).process.args.front(), "ls");
-}
-
-TEST_F(RuntimeConfigBuilderTest, RootlessRuncWithoutHelperIsRefused) {
-    EXPECT_THROW(make({OciRuntime::runc, false, false}), Error);
-    EXPECT_NO_THROW(make({OciRuntime::runc, true, false}));
+    EXPECT_EQ(make({OciRuntime::crun, false, true}).process.user.uid, 0U);
+    EXPECT_EQ(make({OciRuntime::crun, false, false}).process.user.uid, 1000U);
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessBindsTheHostsProcAndSys) {

@@ -42,6 +42,8 @@ TEST(ContainerCommand, IsBehindTheEnginesOwnWords) {
         config(R"(["/dev/.sarus-enter", "--workdir=/w", "--", "/dev/init", "--", "sh", "--", "x"])"));
     EXPECT_THAT(command.arguments, ElementsAre("sh", "--", "x"));
     EXPECT_EQ(command.workingDirectory, "/w");
+    command = findContainerCommand(config(R"(["/dev/.sarus-enter", "--default-workdir=/d", "--", "sh"])"));
+    EXPECT_EQ(command.workingDirectory, "/d");
     command = findContainerCommand(config(R"(["/dev/.sarus-enter", "--ids=1:1", "--", "sh"])"));
     EXPECT_THAT(command.arguments, ElementsAre("sh"));
     EXPECT_EQ(command.workingDirectory, "/");
