@@ -101,9 +101,12 @@ def workspace(common):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def homes_without_what_others_left(home_base):
-    """Each file begins with empty image repositories, and without keys and files in homes; installations and what `registry` wrote stay."""
+def homes_without_what_others_left(home_base, opt):
+    """Each file begins with empty image repositories, and without keys and files in homes; what `registry` wrote stays, and installations, which
+    lose the hooks that a test has enabled."""
     yield
+    for prefix in (*opt.iterdir(), *home_base.glob("*/*")):
+        installation.remove_shipped_hooks(prefix)
     for home in home_base.iterdir():
         for entry in home.iterdir():
             if entry.is_symlink() or not entry.is_dir():

@@ -38,10 +38,15 @@ def configure(prefix, *, user=None, runtime="crun", local_base, **settings):
         identity = user.identity()
         environment["HOME"] = str(user.home)
     subprocess.run(command, check=True, capture_output=True, env=environment, **identity)
-    for name in ("07-ssh-hook", "09-slurm-global-sync-hook"):  # a test has the hooks that it makes
+    remove_shipped_hooks(prefix)
+    set_configuration(prefix, **settings)
+
+
+def remove_shipped_hooks(prefix):
+    """A test has the hooks that it makes."""
+    for name in ("07-ssh-hook", "09-slurm-global-sync-hook"):
         for file in (pathlib.Path(prefix) / "etc/hooks.d").glob(f"{name}.json*"):
             file.unlink()
-    set_configuration(prefix, **settings)
 
 
 def unused(path):
