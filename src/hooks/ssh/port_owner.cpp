@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <vector>
 
 #include "base/directory.hpp"
+#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
@@ -65,6 +67,29 @@ std::optional<Listener> listenerOf(std::uint16_t port, uid_t own) {
     return findListener(table, port, own);
 }
 
+namespace {
+
+/// False, too, if the process is gone, or if only root may inspect it: that can begin at any moment.
+bool hasOpen(const std::string& descriptorsPath, std::string_view wanted) {
+    try {
+        Directory descriptors(descriptorsPath, Missing::isEmpty);
+        while (const char* descriptor = descriptors.next()) {
+            std::array<char, 64> target{};
+            const auto size = ::readlinkat(descriptors.fd(), descriptor, target.data(), target.size());
+            if (size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == wanted) {
+                return true;
+            }
+        }
+    } catch (const Error& error) {
+        if (error.errnum() != EACCES) {
+            throw;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
 std::optional<pid_t> processOfSocket(std::uint64_t inode) {
     const auto wanted = cat("socket:[", inode, ']');
     Directory processes("/proc", Missing::isError);
@@ -77,13 +102,8 @@ std::optional<pid_t> processOfSocket(std::uint64_t inode) {
         if (::faccessat(AT_FDCWD, path.c_str(), R_OK | X_OK, AT_EACCESS) != 0) {
             continue;  // of another user, or gone
         }
-        Directory descriptors(path, Missing::isEmpty);
-        while (const char* descriptor = descriptors.next()) {
-            std::array<char, 64> target{};
-            const auto size = ::readlinkat(descriptors.fd(), descriptor, target.data(), target.size());
-            if (size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == wanted) {
-                return static_cast<pid_t>(*pid);
-            }
+        if (hasOpen(path, wanted)) {
+            return static_cast<pid_t>(*pid);
         }
     }
     return std::nullopt;
