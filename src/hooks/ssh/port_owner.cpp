@@ -6,12 +6,14 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <utility>
 #include <vector>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
 
 namespace sarus::hooks::ssh {
 
@@ -67,29 +69,6 @@ std::optional<Listener> listenerOf(std::uint16_t port, uid_t own) {
     return findListener(table, port, own);
 }
 
-namespace {
-
-/// False, too, if the process is gone, or if only root may inspect it: that can begin at any moment.
-bool hasOpen(const std::string& descriptorsPath, std::string_view wanted) {
-    try {
-        Directory descriptors(descriptorsPath, Missing::isEmpty);
-        while (const char* descriptor = descriptors.next()) {
-            std::array<char, 64> target{};
-            const auto size = ::readlinkat(descriptors.fd(), descriptor, target.data(), target.size());
-            if (size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == wanted) {
-                return true;
-            }
-        }
-    } catch (const Error& error) {
-        if (error.errnum() != EACCES) {
-            throw;
-        }
-    }
-    return false;
-}
-
-}  // namespace
-
 std::optional<pid_t> processOfSocket(std::uint64_t inode) {
     const auto wanted = cat("socket:[", inode, ']');
     Directory processes("/proc", Missing::isError);
@@ -99,11 +78,18 @@ std::optional<pid_t> processOfSocket(std::uint64_t inode) {
             continue;
         }
         const auto path = cat("/proc/", *pid, "/fd");
-        if (::faccessat(AT_FDCWD, path.c_str(), R_OK | X_OK, AT_EACCESS) != 0) {
-            continue;  // of another user, or gone
+        UniqueFd opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!opened && (errno == EACCES || errno == EPERM || errno == ENOENT || errno == ESRCH)) {
+            continue;  // of another user, closed to all but root at this moment, or gone
         }
-        if (hasOpen(path, wanted)) {
-            return static_cast<pid_t>(*pid);
+        checkErrno(opened.get(), cat("Failed to list ", path));
+        Directory descriptors(std::move(opened), path);
+        while (const char* descriptor = descriptors.next()) {
+            std::array<char, 64> target{};
+            const auto size = ::readlinkat(descriptors.fd(), descriptor, target.data(), target.size());
+            if (size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == wanted) {
+                return static_cast<pid_t>(*pid);
+            }
         }
     }
     return std::nullopt;
