@@ -142,9 +142,9 @@ void addKernelPaths(const RuntimeDialect& dialect, const RuntimeInputs& inputs, 
 void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                       oci::RuntimeLinux& section) {
     section.namespaces.push_back({"user", inputs.userNamespace});
-    const bool helper = createsUserInside(plan, dialect);
-    section.uidMappings = {{helper ? 0 : plan.uid, 0, 1}};
-    section.gidMappings = {{helper ? 0 : plan.gid, 0, 1}};
+    const bool later = createsUserInside(plan, dialect);
+    section.uidMappings = {{later ? 0 : plan.uid, 0, 1}};
+    section.gidMappings = {{later ? 0 : plan.gid, 0, 1}};
 }
 
 /// crun runs without a cgroup manager: the starter creates the device cgroup, and the affinity is inherited.

@@ -243,16 +243,20 @@ bool ContainerTree::createWorkdir(const std::string& path) const {
         return true;  // the runtime mounts it later
     }
     try {
-        UniqueFd directory = credentials.asUser([&] { return tryOpenInRoot(root, path); });
+        bool mayEnter = false;
+        const auto look = [&] {
+            auto found = tryOpenInRoot(root, path);
+            mayEnter = (found && ::faccessat(found.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) ||
+                       errno != EACCES;
+            return found;
+        };
+        UniqueFd directory = credentials.asUser(look);
         if (!directory) {
             directory = openDestination(path, EntryKind::directory);
+            credentials.asUser(look);
         }
         engine::checkResolvedWorkdir(pathInside(directory.get()));  // a link of the image may lead anywhere
-        return credentials.asUser([&] {
-            const auto entered = tryOpenInRoot(root, path);
-            return (entered && ::faccessat(entered.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) ||
-                   errno != EACCES;
-        });
+        return mayEnter;
     } catch (Error& error) {
         error.addContext(cat("Failed to create the working directory ", printable(path)));
         throw;

@@ -67,7 +67,6 @@ struct RuntimeConfigBuilderTest : testing::Test {
 };
 
 TEST_F(RuntimeConfigBuilderTest, ProcessHasTheUsersIdentityAndNoPrivileges) {
-    plan.workdir = "/";
     for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
         const auto process = make(dialect).process;
         EXPECT_EQ(process.user.uid, 1000U);
@@ -216,7 +215,7 @@ TEST_F(RuntimeConfigBuilderTest, RootlessCrunMapsTheUserOntoTheStartersRoot) {
     EXPECT_THAT(result.process.capabilities.permitted, IsEmpty());
 }
 
-TEST_F(RuntimeConfigBuilderTest, RootlessRuncGoesThroughTheIdMapHelper) {
+TEST_F(RuntimeConfigBuilderTest, RootlessRuncGetsItsUserFromSarusEnter) {
     const auto result = make(runcRootless);
     EXPECT_EQ(result.linux_.uidMappings.at(0).containerId, 0U);
     EXPECT_EQ(result.linux_.uidMappings.at(0).hostId, 0U);
@@ -250,7 +249,7 @@ TEST_F(RuntimeConfigBuilderTest, RootlessContainersEnterTheNamespacesTheyHaveInC
                             "--", "ls", "-l"));
 }
 
-TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilitiesThroughTheHelper) {
+TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilities) {
     const RuntimeDialect dialect{OciRuntime::crun, false};
     plan.hooks = {{.name = "10-x", .stage = "createRuntime", .hook = {}}};
     EXPECT_EQ(make(dialect).process.user.uid, 1000U);
@@ -288,7 +287,7 @@ TEST_F(RuntimeConfigBuilderTest, OnlyCrunsHooksInTheContainerGetThePipeFromCrun)
                               {"run.oci.hooks.stderr", "/bundle/hooks-log"}}));
 }
 
-TEST_F(RuntimeConfigBuilderTest, CommandsBesideAContainerMadeWithTheHelperNeedItToo) {
+TEST_F(RuntimeConfigBuilderTest, CommandsGetTheirUserAsTheirContainerDid) {
     EXPECT_EQ(make({OciRuntime::crun, false, true}).process.user.uid, 0U);
     EXPECT_EQ(make({OciRuntime::crun, false, false}).process.user.uid, 1000U);
 }
