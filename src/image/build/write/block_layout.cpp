@@ -20,11 +20,13 @@ HashJob BlockLayout::write(std::vector<Block> blocks) {
     HashJob job;
     for (auto& block : blocks) {
         place(block, pieces);
-        job.keeps.push_back(std::move(block.chunk));
+        if (job.keeps.empty() || job.keeps.back() != block.chunk) {
+            job.bytes += block.chunk->capacity();
+            job.keeps.push_back(std::move(block.chunk));
+        }
     }
     digest.noteWrite(pieces.begin, position, false);
     file.write(pieces.begin, pieces.list);
-    job.bytes = static_cast<std::size_t>(position - pieces.begin);
     job.toHash = BlocksToHash(pieces.begin, pieces.list);
     return job;
 }

@@ -1,6 +1,7 @@
 #include "image/build/write/compressor_pool.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace sarus::image::build {
@@ -74,6 +75,8 @@ void CompressorPool::finish() {
 void CompressorPool::work() noexcept {
     try {
         BlockCompressor compressor(options);
+        // Compressors are faster if the output always fits.
+        std::vector<unsigned char> scratch(options.blockSize + options.blockSize / 64 + 1024);
         ContentKeys keys(secret);
         std::unique_lock lock(mutex);
         while (true) {
@@ -83,7 +86,7 @@ void CompressorPool::work() noexcept {
             }
             Slot& slot = queue[taken++];  // stays in place until it is done
             lock.unlock();
-            compress(slot.block, compressor, keys);
+            compress(slot.block, compressor, scratch, keys);
             lock.lock();
             slot.isDone = true;
             writeReady(lock);
@@ -98,18 +101,20 @@ void CompressorPool::work() noexcept {
     }
 }
 
-void CompressorPool::compress(Block& block, BlockCompressor& compressor, ContentKeys& keys) const {
+void CompressorPool::compress(Block& block, BlockCompressor& compressor, std::span<unsigned char> scratch,
+                              ContentKeys& keys) const {
     const bool ofFile = block.file != nullptr;
     block.sizeWord = static_cast<std::uint32_t>(block.bytes.size()) | storedAsIs;
     // As with mksquashfs, -noD applies to blocks of files, not of fragments.
     if (options.compressData || !ofFile) {
-        // Compressors are faster if the output always fits.
-        auto packed = std::make_shared<Chunk>(options.blockSize + options.blockSize / 64 + 1024);
-        const auto size = compressor.compress(ofFile ? BlockContent::file : BlockContent::fragments,
-                                              block.bytes, {packed->data(), packed->capacity()});
+        const auto size =
+            compressor.compress(ofFile ? BlockContent::file : BlockContent::fragments, block.bytes, scratch);
         file.check(size, "Failed to compress for");
         if (size > 0) {
-            packed->setSize(static_cast<std::size_t>(size));
+            // It may wait for long: it holds no more than it needs.
+            auto packed = std::make_shared<Chunk>(static_cast<std::size_t>(size));
+            std::memcpy(packed->data(), scratch.data(), packed->capacity());
+            packed->setSize(packed->capacity());
             block.bytes = packed->bytes();
             block.chunk = std::move(packed);
             block.sizeWord = static_cast<std::uint32_t>(size);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -43,7 +44,8 @@ private:
     };
 
     void work() noexcept;
-    void compress(Block& block, BlockCompressor& compressor, ContentKeys& keys) const;
+    void compress(Block& block, BlockCompressor& compressor, std::span<unsigned char> scratch,
+                  ContentKeys& keys) const;
     void writeReady(std::unique_lock<std::mutex>& lock);
     std::vector<Block> takeReady();
     void release(std::size_t blocks, std::size_t bytes);

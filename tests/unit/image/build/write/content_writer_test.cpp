@@ -101,6 +101,25 @@ TEST(ContentWriter, EqualFilesShareTheirBlocks) {
     EXPECT_GT(twice.file.size(), output.file.size());
 }
 
+TEST(ContentWriter, WhatNobodyHashesYetTakesLittleMemory) {
+    const test::Scratch scratch;
+    Output output(scratch.path("out"), 2);
+    for (unsigned int i = 0; i < 100; ++i) {
+        output.add(
+            std::string(1U << 20U, static_cast<char>('a' + i % 10)));  // it becomes small, or a duplicate
+    }
+    output.writer.finish();
+    std::size_t kept = 0;
+    while (auto job = output.hashes.take()) {
+        for (const auto& chunk : job->keeps) {
+            kept += chunk->capacity();
+        }
+        job->toHash.hashRest();
+        output.hashes.end(*job);
+    }
+    EXPECT_LE(kept, 4U << 20U);
+}
+
 TEST(ContentWriter, WhatWasGivenUpLastIsCutOff) {
     const test::Scratch scratch;
     Output output(scratch.path("out"), 2);
