@@ -270,19 +270,6 @@ def test_a_stall_that_ends_is_survived(impatient, faulty, user):
     assert impatient.output(faulty.reference, "cat", "/variant") == "faulty"
 
 
-def test_a_stopped_pull_does_not_count_the_time(impatient, faulty):
-    """The time in which the user has stopped it (Ctrl-Z) is not the registry's."""
-    faulty.fault = "stall"
-    process = impatient.start("pull", faulty.reference)
-    assert "has sent nothing for" in process.stderr.readline()
-    process.send_signal(signal.SIGSTOP)
-    assert not system.eventually(lambda: process.poll() is not None, 3)
-    process.send_signal(signal.SIGCONT)
-    faulty.release()
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-
-
 def test_a_long_download_tells_in_a_log_how_far_it_is(any_engine, faulty):
     faulty.fault = "stall"
     process = any_engine.start("pull", faulty.reference)

@@ -73,12 +73,13 @@ std::string spoken(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-TransferMonitor::TransferMonitor(Transfer theTransfer)
+TransferMonitor::TransferMonitor(Transfer theTransfer, std::function<Clock::time_point()> now)
     : transfer(std::move(theTransfer)),
+      clock(std::move(now)),
       onTerminal(::isatty(STDERR_FILENO) == 1),
       interval(std::clamp<std::uint64_t>(std::min(transfer.timings.warningMs, transfer.timings.timeoutMs) / 4,
                                          10, 1000)),
-      lastLook(std::chrono::steady_clock::now()),
+      lastLook(clock()),
       nextLine(onTerminal ? Duration(firstTerminalLine) : Duration(firstLogLine)),
       nextWarning(milliseconds(transfer.timings.warningMs)) {}
 
@@ -106,7 +107,7 @@ std::uint64_t TransferMonitor::transferred() {
 }
 
 void TransferMonitor::look(pid_t program) {
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = clock();
     const auto passed = std::min<Duration>(now - std::exchange(lastLook, now), 2 * interval);
     elapsed += passed;
     const auto bytes = transferred();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -31,7 +32,10 @@ struct Transfer {
 /// arrive, and finally gives up. Time in which this program was stopped does not count.
 class TransferMonitor {
 public:
-    explicit TransferMonitor(Transfer theTransfer);
+    using Clock = std::chrono::steady_clock;
+
+    /// `now`: the time, for tests another one.
+    explicit TransferMonitor(Transfer theTransfer, std::function<Clock::time_point()> now = Clock::now);
     TransferMonitor(const TransferMonitor&) = delete;
     TransferMonitor& operator=(const TransferMonitor&) = delete;
     /// Wipes the terminal's line.
@@ -41,7 +45,7 @@ public:
     ToolWatch watch();
 
 private:
-    using Duration = std::chrono::steady_clock::duration;
+    using Duration = Clock::duration;
 
     void look(pid_t program);
     void showProgress(std::uint64_t bytes);
@@ -49,10 +53,11 @@ private:
     std::uint64_t transferred();
 
     Transfer transfer;
+    std::function<Clock::time_point()> clock;
     bool onTerminal;
     bool isShown = false;
     std::chrono::milliseconds interval;
-    std::chrono::steady_clock::time_point lastLook;
+    Clock::time_point lastLook;
     Duration elapsed{0};
     Duration nextLine;
     Duration silence{0};

@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdio>
+#include <fstream>
 
 #include "base/error.hpp"
 #include "base/eventually.hpp"
@@ -18,45 +21,91 @@
 namespace sarus::image::transfer_monitor_test {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::StartsWith;
 
-/// Looks every 25 ms, as often as a shell script lasts which runs in `scratch`.
-void follow(const test::Scratch& scratch, const std::string& script, const std::string& server,
-            RegistryTimings timings = {400, 100}) {
-    TransferMonitor monitor(
-        {.directory = scratch.path("files"), .server = server, .image = "s/i:1", .timings = timings});
-    runTool({.path = "/bin/sh", .args = {"sh", "-c", cat("cd ", scratch.path("files"), "; ", script)}},
-            ToolStreams::captureBoth, "dash", monitor.watch());
+/// A transfer that is looked at as often as it wants, while its time passes by these calls alone.
+class Followed {
+public:
+    explicit Followed(Transfer transfer)
+        : files(std::move(transfer.directory)), monitor(with(std::move(transfer)), [this] { return now; }) {
+        createDirectories(files);
+    }
+
+    /// Lets `time` pass. `before`: what happens before each look.
+    void pass(
+        std::chrono::milliseconds time, const std::function<void()>& before = [] {}) {
+        const auto watch = monitor.watch();
+        for (const auto end = now + time; now < end;) {
+            now += watch.interval;
+            before();
+            watch.look(program);
+        }
+    }
+
+    void receive(std::string_view bytes, const char* file = "layer") const {
+        const auto path = cat(files, '/', file);
+        writeAll(openFile(path, O_WRONLY | O_CREAT | O_APPEND, 0600).get(), bytes, path);
+    }
+
+    std::string files;
+    TransferMonitor::Clock::time_point now{};
+    pid_t program = 0;  ///< which copies; 0: nobody
+    TransferMonitor monitor;
+
+private:
+    Transfer with(Transfer transfer) const {
+        transfer.directory = files;
+        return transfer;
+    }
+};
+
+/// What giving up says, after warnings on standard error.
+std::string hintOf(Followed& followed) {
+    try {
+        followed.pass(std::chrono::minutes(10));
+    } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "Failed to pull image 's/i:1'");
+        return error.hint();
+    }
+    ADD_FAILURE() << "it did not give up";
+    return "";
 }
 
 TEST(TransferMonitor, givesUpWhenNothingGrows) {
     const test::Scratch scratch;
-    createDirectories(scratch.path("files"));
+    Followed followed({.directory = scratch.path("files"), .server = "s", .image = "s/i:1"});
+    followed.receive("x");
     testing::internal::CaptureStderr();
-    try {
-        follow(scratch, "echo x >a; exec sleep 60", "s");
-        ADD_FAILURE();
-    } catch (const Error& error) {
-        EXPECT_STREQ(error.what(), "Failed to pull image 's/i:1'");
-        EXPECT_THAT(error.hint(), HasSubstr("The registry 's' has sent nothing for "));
+    followed.pass(1s);
+    EXPECT_THAT(hintOf(followed), StartsWith("The registry 's' has sent nothing for 600 s. "));
+    const auto warnings = testing::internal::GetCapturedStderr();
+    for (const auto seconds : {20, 40, 80, 160, 320}) {
+        EXPECT_THAT(warnings, HasSubstr(cat("[WARN] The registry 's' has sent nothing for ", seconds,
+                                            " s (will give up after 600 s)\n")));
     }
-    EXPECT_THAT(testing::internal::GetCapturedStderr(),
-                HasSubstr("[WARN] The registry 's' has sent nothing for 1"));
+    EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 5);
 }
 
 TEST(TransferMonitor, aCredentialHelperThatHangsIsNamedAndEnds) {
     const test::Scratch scratch;
-    createDirectories(scratch.path("files"));
-    const auto helper = scratch.write("docker-credential-hangs", "#!/bin/sh\necho $$ >../pid\nsleep 60\n");
+    const auto helper = scratch.write("docker-credential-hangs", "#!/bin/sh\necho $$ >pid\nsleep 600\n");
     ::chmod(helper.c_str(), 0755);
+    Followed followed({.directory = scratch.path("files"), .server = "s", .image = "s/i:1"});
     testing::internal::CaptureStderr();
-    try {
-        follow(scratch, cat(helper, " get; exit 1"), "s", {4000, 1000});
-        ADD_FAILURE();
-    } catch (const Error& error) {
-        EXPECT_THAT(error.hint(),
-                    HasSubstr("The credential helper 'docker-credential-hangs' has not answered for "));
-    }
+    const auto look = [&](pid_t program) {
+        if (std::ifstream(scratch.path("pid")).peek() != EOF) {
+            followed.program = program;
+            EXPECT_THAT(hintOf(followed),
+                        StartsWith("The credential helper 'docker-credential-hangs' has not answered for "));
+            throw Error("given up");
+        }
+    };
+    EXPECT_THROW(runTool({.path = "/bin/sh",
+                          .args = {"sh", "-c", cat("cd ", scratch.path(), "; ", helper, " get; exit 1")}},
+                         ToolStreams::captureBoth, "dash", ToolWatch{1ms, look}),
+                 Error);
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
                 HasSubstr("[WARN] The credential helper 'docker-credential-hangs'"));
     const auto pid = parseNumber(trim(readFile(scratch.path("pid"))));
@@ -67,24 +116,40 @@ TEST(TransferMonitor, aCredentialHelperThatHangsIsNamedAndEnds) {
 
 TEST(TransferMonitor, whateverGrowsIsNoStall) {
     const test::Scratch scratch;
-    createDirectories(scratch.path("files"));
+    Followed followed({.directory = scratch.path("files"), .server = "s", .image = "s/i:1"});
+    int looks = 0;
     testing::internal::CaptureStderr();
-    // Longer than the limit in all, and each file leaves when it is complete.
-    EXPECT_NO_THROW(follow(scratch,
-                           "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo x >>a; sleep 0.2; done; mv a ..",
-                           "s", {1600, 1600}));
-    testing::internal::GetCapturedStderr();
+    // Slow, and each file leaves when it is complete.
+    EXPECT_NO_THROW(followed.pass(1h, [&] {
+        if (++looks % 15 == 0) {
+            followed.receive("x");
+        }
+        if (looks % 150 == 7) {
+            ::unlink(cat(followed.files, "/layer").c_str());
+        }
+    }));
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(TransferMonitor, timeInWhichThisProgramIsStoppedDoesNotCount) {
+    const test::Scratch scratch;
+    Followed followed({.directory = scratch.path("files"), .server = "s", .image = "s/i:1"});
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 5; ++i) {
+        followed.now += 1h;
+        EXPECT_NO_THROW(followed.pass(1s));
+    }
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(TransferMonitor, thisMachineIsNotSuspected) {
     const test::Scratch scratch;
-    createDirectories(scratch.path("files"));
-    EXPECT_NO_THROW(follow(scratch, "sleep 0.6", ""));
+    Followed followed({.directory = scratch.path("files")});
+    EXPECT_NO_THROW(followed.pass(1h));
 }
 
 TEST(TransferMonitor, aTerminalGetsOneLineThatIsRewrittenAndWiped) {
     const test::Scratch scratch;
-    createDirectories(scratch.path("files"));
     int primary = -1;
     int secondary = -1;
     ASSERT_EQ(::openpty(&primary, &secondary, nullptr, nullptr, nullptr), 0);
@@ -93,14 +158,10 @@ TEST(TransferMonitor, aTerminalGetsOneLineThatIsRewrittenAndWiped) {
     ::dup2(secondary, STDERR_FILENO);
     ::close(secondary);
     {
-        TransferMonitor monitor({.label = "Downloading layers",
-                                 .directory = scratch.path("files"),
-                                 .totalBytes = 4096,
-                                 .timings = {400, 400}});
-        runTool(
-            {.path = "/bin/sh",
-             .args = {"sh", "-c", cat("cd ", scratch.path("files"), "; head -c 1024 /dev/zero >a; sleep 2")}},
-            ToolStreams::captureBoth, "dash", monitor.watch());
+        Followed followed(
+            {.label = "Downloading layers", .directory = scratch.path("files"), .totalBytes = 4096});
+        followed.receive(std::string(1024, 'x'));
+        followed.pass(3s);
     }
     ::dup2(before.get(), STDERR_FILENO);  // nobody has the terminal any more: reading ends
     std::string shown;
@@ -108,10 +169,11 @@ TEST(TransferMonitor, aTerminalGetsOneLineThatIsRewrittenAndWiped) {
     for (ssize_t size = 0; (size = ::read(reader.get(), part.data(), part.size())) > 0;) {
         shown.append(part.data(), static_cast<std::size_t>(size));
     }
-    EXPECT_TRUE(shown.starts_with("\rDownloading layers: 1024.00B of 4.00KB, ")) << shown;
-    EXPECT_THAT(shown, HasSubstr(" s left\033[K\rDownloading"));
-    EXPECT_TRUE(shown.ends_with("\r\033[K")) << shown;
-    EXPECT_EQ(shown.find('\n'), std::string::npos);
+    EXPECT_EQ(shown,
+              "\rDownloading layers: 1024.00B of 4.00KB, 1024.00B/s, 4 s left\033[K"
+              "\rDownloading layers: 1024.00B of 4.00KB, 512.00B/s, 7 s left\033[K"
+              "\rDownloading layers: 1024.00B of 4.00KB, 341.00B/s, 10 s left\033[K"
+              "\r\033[K");
 }
 
 }  // namespace
