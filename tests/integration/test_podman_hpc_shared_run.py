@@ -5,12 +5,12 @@ import shutil
 import subprocess
 
 import pytest
+from helpers import system
 from helpers.installation import SANDBOX
 from helpers.podman_hpc import podman_hpc  # noqa: F401
 
 pytestmark = pytest.mark.asroot
 
-LIMIT = 10  # seconds; the reference waited for 20 s and more with two tasks, or for ever
 OPTIONS = "--network=host --log-driver=none --ulimit=nofile=1024:1024 --ulimit=nproc=4096:4096"
 
 # A task is started as by a launcher: its number is in its environment from the beginning, and all have one parent.
@@ -21,9 +21,11 @@ options="{OPTIONS}"
 task() {{ local id=$1; shift; SLURM_LOCALID=$id exec "$HPC" --tmpdir="$DIRECTORY/tmp" --events-backend=file shared-run $options "$@"; }}
 alone() {{ "$HPC" --tmpdir="$DIRECTORY/tmp" --events-backend=file shared-run $options "$@"; }}
 keepers() {{ for pid in $(pgrep -x -u "$(id -u)" shared-run-keep); do grep -qz "^DIRECTORY=$DIRECTORY$" /proc/$pid/environ 2>/dev/null && echo $pid; done; }}
-gone() {{ for i in $(seq 200); do [ -z "$(keepers)" ] && [ -z "$(hpc ps -aq)" ] && return; sleep 0.05; done; hpc ps -a; return 1; }}
-statuses() {{ local all=; for pid in $(jobs -p); do wait $pid; all="$all $?"; done; echo $all; }}
-until_exists() {{ for i in $(seq 400); do [ -e "$1" ] && return; sleep 0.02; done; echo "no $1"; exit 99; }}
+gone() {{ until [ -z "$(keepers)" ] && [ -z "$(hpc ps -aq)" ]; do sleep 0.05; done; }}
+pids=
+started() {{ pids="$pids $!"; }}  # a job that has ended leaves the list of jobs
+statuses() {{ local all=; for pid in $pids; do wait $pid; all="$all $?"; done; pids=; echo $all; }}
+until_exists() {{ until [ -e "$1" ]; do sleep 0.02; done; }}
 image=localhost/busybox
 """
 
@@ -35,16 +37,17 @@ class Node:
         self.public.mkdir(exist_ok=True)
         self.public.chmod(0o777)
 
-    def script(self, text, status=0, limit=60, tasks=1, **variables):
-        """Runs a script with bash where podman-hpc works; afterwards nothing may be left."""
+    def script(self, text, status=0, tasks=1, **variables):
+        """Runs a script with bash where podman-hpc works; afterwards nothing may be left. What waits in vain for another task does so for
+        longer than this waits for the script."""
         for file in self.public.iterdir():
             file.unlink()
         environment = self.hpc.user.environment(**{**dict(
             PODMANHPC_GRAPH_ROOT=self.hpc.directory / "graph", PODMANHPC_RUN_ROOT=self.hpc.directory / "run", PODMANHPC_CONFIG_HOME=self.hpc.directory / "config",
             SQUASH_DIR=self.hpc.directory / "squash", HPC=self.hpc.prefix / "bin/podman-hpc", DIRECTORY=self.hpc.directory, PUBLIC=self.public,
-            SLURM_STEP_TASKS_PER_NODE=tasks), **variables})
-        argv = [str(SANDBOX), "--fuse", "--hide-unified", "--shared-root", "--user", self.hpc.user.name, "--", "timeout", str(limit), "bash", "-c", FUNCTIONS + text]
-        result = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, cwd="/", env=environment)
+            SLURM_STEP_TASKS_PER_NODE=tasks, PODMANHPC_WAIT_TIMEOUT=1000), **variables})
+        argv = [str(SANDBOX), "--fuse", "--hide-unified", "--shared-root", "--user", self.hpc.user.name, "--", "timeout", "300", "bash", "-c", FUNCTIONS + text]
+        result = subprocess.run(argv, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, cwd="/", env=environment)
         assert result.returncode == status, result.stdout + result.stderr
         return result
 
@@ -57,12 +60,14 @@ def node(podman_hpc):  # noqa: F811
     made = Node(podman_hpc)
     yield made
     assert not list((podman_hpc.directory / "run/shared-run").glob("*pid-*")), "sockets are left"
+    left = [command for _, _, command in system.processes() if command.startswith(("/usr/bin/conmon", "crun ")) and str(podman_hpc.directory) in command]
+    assert not left
 
 
 # One container
 
 def test_tasks_share_one_container_and_have_their_own_status(node):
-    lines = node.lines("""for i in 0 1 2 3; do task $i -e SLURM_LOCALID $image sh -c 'readlink /proc/self/ns/mnt; exit $SLURM_LOCALID' & done
+    lines = node.lines("""for i in 0 1 2 3; do task $i -e SLURM_LOCALID $image sh -c 'readlink /proc/self/ns/mnt; exit $SLURM_LOCALID' & started; done
 statuses; gone""", tasks=4)
     assert lines[-1] == "0 1 2 3"
     assert len({line for line in lines if line.startswith("mnt")}) == 1
@@ -70,9 +75,9 @@ statuses; gone""", tasks=4)
 
 def test_a_task_without_numbers_is_alone(node):
     """And quiet: the reference complained after each one."""
-    assert node.script("alone $image true; gone", limit=LIMIT).stderr == ""
-    assert node.lines("for i in 1 2; do alone $image readlink /proc/self/ns/mnt & done; wait; gone", limit=LIMIT) != []
-    assert node.lines("alone $image sh -c 'exit 9'; echo $?; gone", limit=LIMIT) == ["9"]
+    assert node.script("alone $image true; gone").stderr == ""
+    assert node.lines("for i in 1 2; do alone $image readlink /proc/self/ns/mnt & started; done; wait; gone") != []
+    assert node.lines("alone $image sh -c 'exit 9'; echo $?; gone") == ["9"]
 
 
 def test_the_image_needs_no_sleep(node):
@@ -82,7 +87,7 @@ def test_the_image_needs_no_sleep(node):
 @pytest.mark.parametrize("wrapped", ["timeout 30 {}", "bash -c '{}; exit $?'", "timeout 30 bash -c '{}; exit $?'"])
 def test_programs_between_launcher_and_task(node, wrapped):
     command = wrapped.format('"$HPC" --tmpdir="$DIRECTORY/tmp" --events-backend=file shared-run $options localhost/busybox readlink /proc/self/ns/mnt')
-    lines = node.lines(f"export options; for i in 0 1; do SLURM_LOCALID=$i {command} & done; wait; gone", tasks=2)
+    lines = node.lines(f"export options; for i in 0 1; do SLURM_LOCALID=$i {command} & started; done; wait; gone", tasks=2)
     assert len(lines) == 2 and len(set(lines)) == 1
 
 
@@ -96,7 +101,7 @@ sh -c 'echo $OMPI_COMM_WORLD_LOCAL_RANK $(readlink /proc/self/ns/mnt)'; gone""",
 def test_a_module_with_shared_run_makes_run_shared(node):
     (node.hpc.modules / "mpi.yaml").write_text("name: mpi\ncli_arg: mpi\nenv: ENABLE_MPI\nshared_run: true\nadditional_args: ['-e TOOLS_*']\n")
     lines = node.lines("""for i in 0 1; do SLURM_LOCALID=$i "$HPC" --tmpdir="$DIRECTORY/tmp" --events-backend=file run --rm --mpi $options $image \
-sh -c 'echo $ENABLE_MPI $TOOLS_A $(readlink /proc/self/ns/mnt)' & done; wait; gone""", tasks=2, TOOLS_A="x")
+sh -c 'echo $ENABLE_MPI $TOOLS_A $(readlink /proc/self/ns/mnt)' & started; done; wait; gone""", tasks=2, TOOLS_A="x")
     (node.hpc.modules / "mpi.yaml").unlink()
     assert len(lines) == 2 and len(set(lines)) == 1 and lines[0].startswith("1 x mnt:")
 
@@ -146,7 +151,7 @@ def test_the_world_is_that_of_podman_exec(node, run, both, calls):
 echo --; (task {number + 1} {run} -v $PUBLIC:/public {call} $image {PROBE}) </dev/null
 """ for number, call in enumerate(calls))
     output = node.script(f"""printf '# c\n A=file\nB=file\nHOST_B\n' >$PUBLIC/env
-task 0 {run} -v $PUBLIC:/public {both} $image sh -c ': >/public/ready; exec sleep 60' &
+task 0 {run} -v $PUBLIC:/public {both} $image sh -c ': >/public/ready; exec sleep 1000' &
 until_exists $PUBLIC/ready; name=$(hpc ps -q)
 export SLURM_LOCALID=x
 {steps}kill %1; wait %1; gone""", tasks=len(calls) + 1, HOST_A="a", HOST_B="b").stdout
@@ -186,8 +191,8 @@ def test_terminal(node):
 
 def test_signals_reach_the_own_task(node):
     lines = node.lines("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image \
-sh -c 'trap "exit 5" USR1; : >/public/$SLURM_LOCALID; for i in $(seq 200); do sleep 0.1; done; exit 6' & done
-until_exists $PUBLIC/0; until_exists $PUBLIC/1; jobs -p >$PUBLIC/pids; kill -USR1 %1; wait %1; echo $?; kill %2; wait %2; echo $?; gone""", tasks=2)
+sh -c 'trap "exit 5" USR1; : >/public/$SLURM_LOCALID; for i in $(seq 3000); do sleep 0.1; done; exit 6' & started; done
+until_exists $PUBLIC/0; until_exists $PUBLIC/1; kill -USR1 %1; wait %1; echo $?; kill %2; wait %2; echo $?; gone""", tasks=2)
     assert lines == ["5", "143"]
 
 
@@ -197,71 +202,75 @@ until_exists $PUBLIC/0; until_exists $PUBLIC/1; jobs -p >$PUBLIC/pids; kill -USR
     ("$image", 255, "must provide a non-empty command"),
     ("-d $image true", 2, "Option '--detach' does not work"), ("--rm", 2, "Missing argument 'IMAGE'")])
 def test_mistakes(node, words, status, message):
-    result = node.script(f"alone {words}; status=$?; gone; exit $status", status=status, limit=LIMIT)
+    result = node.script(f"alone {words}; status=$?; gone; exit $status", status=status)
     assert message in result.stderr
 
 
 # Failures: each with an exact status, and soon
 
 def test_the_container_cannot_start(node):
-    result = node.script("for i in 0 1 2; do task $i --pull=never localhost/missing true & done; statuses; gone", tasks=3, limit=LIMIT)
+    result = node.script("for i in 0 1 2; do task $i --pull=never localhost/missing true & started; done; statuses; gone", tasks=3)
     assert result.stdout == "125 125 125\n" and result.stderr.count("localhost/missing: image not known") == 1
 
 
 @pytest.mark.parametrize("command", ["true", "/nonexistent"])
 def test_shared_run_command_ends_at_once(node, command):
-    lines = node.lines("for i in 0 1; do task $i $image sleep 20 & done; statuses; gone", tasks=2, limit=LIMIT, PODMANHPC_SHARED_RUN_COMMAND=command)
+    lines = node.lines("for i in 0 1; do task $i $image sleep 1000 & started; done; statuses; gone", tasks=2, PODMANHPC_SHARED_RUN_COMMAND=command)
     assert lines == ["1 1" if command == "true" else "127 127"]
 
 
 def test_a_shared_run_command_of_the_site(node):
-    assert node.lines("for i in 0 1; do task $i $image cat /proc/1/cmdline & done; statuses; gone", tasks=2, limit=LIMIT,
+    assert node.lines("for i in 0 1; do task $i $image cat /proc/1/cmdline & started; done; statuses; gone", tasks=2,
                       PODMANHPC_SHARED_RUN_COMMAND="sleep,3600") == ["sleep\x003600\0sleep\x003600\x000 0"]
 
 
 def test_a_task_never_arrives(node):
-    result = node.script("task 0 $image sh -c 'exit 3' & statuses; gone", tasks=2, limit=LIMIT, PODMANHPC_WAIT_TIMEOUT="1.5")
+    result = node.script("task 0 $image sh -c 'exit 3' & started; statuses; gone", tasks=2, PODMANHPC_WAIT_TIMEOUT="1.5")
     assert result.stdout == "3\n" and "WARNING: 1 of 2 tasks of this node have not used the shared container" in result.stderr
 
 
 def test_a_late_task_finds_the_container(node):
     lines = node.lines("""task 0 -v $PUBLIC:/public $image sh -c 'readlink /proc/self/ns/mnt; : >/public/0' & until_exists $PUBLIC/0; sleep 0.3
-(task 1 -v $PUBLIC:/public $image readlink /proc/self/ns/mnt); wait; gone""", tasks=2, limit=LIMIT)
+(task 1 -v $PUBLIC:/public $image readlink /proc/self/ns/mnt); wait; gone""", tasks=2)
     assert len(lines) == 2 and len(set(lines)) == 1
 
 
 @pytest.mark.parametrize("signal, status", [("TERM", 143), ("INT", 130), ("KILL", 137)])
 def test_the_end_of_one_task_is_no_other_task_s(node, signal, status):
     """The first task starts the container."""
-    lines = node.lines(f"""task 0 -v $PUBLIC:/public $image sh -c ': >/public/ready; exec sleep 30' & until_exists $PUBLIC/ready
+    lines = node.lines(f"""task 0 -v $PUBLIC:/public $image sh -c ': >/public/ready; exec sleep 1000' & until_exists $PUBLIC/ready
 task 1 -v $PUBLIC:/public $image sh -c ': >/public/second; while [ ! -e /public/killed ]; do sleep 0.05; done; exit 4' &
-until_exists $PUBLIC/second; kill -{signal} %1; wait %1; echo $?; : >$PUBLIC/killed; wait %2; echo $?; gone""", tasks=2, limit=LIMIT)
+until_exists $PUBLIC/second; kill -{signal} %1; wait %1; echo $?; : >$PUBLIC/killed; wait %2; echo $?; gone""", tasks=2)
     assert lines == [str(status), "4"]
 
 
-@pytest.mark.parametrize("signal, status", [("INT", 130), ("TERM", 143), ("KILL", 137)])
-@pytest.mark.parametrize("moment", ["running", "starting"])
+@pytest.mark.parametrize("signal, status, moment", [
+    ("INT", 130, "running"), ("TERM", 143, "running"), ("KILL", 137, "running"), ("INT", 130, "0.1"), ("TERM", 143, "0.05"), ("KILL", 137, "0"),
+    ("KILL", 137, "0.05"), ("KILL", 137, "0.1"), ("KILL", 137, "0.2")])
 def test_the_end_of_all_tasks(node, signal, status, moment):
-    """By a signal to each, as Ctrl-C and Slurm send it."""
-    wait = "until_exists $PUBLIC/0; until_exists $PUBLIC/1" if moment == "running" else "sleep 0.1"
-    result = node.script(f"""set -m; for i in 0 1; do (trap - INT; task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 30') &
-pids="${{pids:-}} $!"; done
-{wait}; kill -{signal} %1 %2; all=; for pid in $pids; do wait $pid; all="$all $?"; done; echo $all; gone""", tasks=2, limit=LIMIT)
+    """By a signal to each, as Ctrl-C and Slurm send it, also while the container starts."""
+    wait = "until_exists $PUBLIC/0; until_exists $PUBLIC/1" if moment == "running" else f"sleep {moment}"
+    result = node.script(f"""set -m; for i in 0 1; do
+(trap - INT; task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000') & started; done
+{wait}; kill -{signal} %1 %2; statuses; gone""", tasks=2)
+    if moment != "running":  # perhaps they were killed before there was a keeper, which would have removed the socket
+        for socket in (node.hpc.directory / "run/shared-run").glob("*pid-*"):
+            socket.unlink()
     assert result.stdout == f"{status} {status}\n"
 
 
 @pytest.mark.parametrize("command", ["", "sleep,3600"])
 def test_the_end_of_the_keeper(node, command):
     variables = {"PODMANHPC_SHARED_RUN_COMMAND": command} if command else {}
-    result = node.script("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 30' & done
+    result = node.script("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000' & started; done
 until_exists $PUBLIC/0; until_exists $PUBLIC/1; kill -KILL $(keepers); statuses; gone
-task 0 $image true & task 1 $image true & statuses; gone""", tasks=2, limit=LIMIT, **variables)
+task 0 $image true & started; task 1 $image true & started; statuses; gone""", tasks=2, **variables)
     assert result.stdout == "1 1\n0 0\n" and result.stderr.count("The shared container has ended") == 2
 
 
 def test_the_end_of_the_keeper_and_of_all_tasks(node):
-    node.script("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 30' & done
-until_exists $PUBLIC/0; until_exists $PUBLIC/1; kill -KILL $(keepers) %1 %2; wait; gone; rm -f "$DIRECTORY"/run/shared-run/*pid-*""", tasks=2, limit=LIMIT)
+    node.script("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000' & started; done
+until_exists $PUBLIC/0; until_exists $PUBLIC/1; kill -KILL $(keepers) %1 %2; wait; gone; rm -f "$DIRECTORY"/run/shared-run/*pid-*""", tasks=2)
 
 
 @pytest.mark.parametrize("command", ["", "sleep,3600"])
@@ -270,30 +279,30 @@ def test_the_end_of_all_processes_of_the_step(node, command):
     if node.hpc.user.uid == 0:
         variables = {"PODMANHPC_SHARED_RUN_COMMAND": command} if command else {}
         node.script("""step=/sys/fs/cgroup/pids/sarus-$$; mkdir $step
-for i in 0 1; do (echo $BASHPID >$step/cgroup.procs; task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 30') & done
+for i in 0 1; do (echo $BASHPID >$step/cgroup.procs; task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000') & started; done
 until_exists $PUBLIC/0; until_exists $PUBLIC/1
 for i in $(seq 100); do kill -KILL $(cat $step/cgroup.procs) 2>/dev/null; rmdir $step 2>/dev/null && break; sleep 0.05; done
 gone""", tasks=2, **variables)
 
 
 def test_a_stopped_keeper_is_waited_for_no_longer_than_the_timeout(node):
-    lines = node.lines("""task 0 -v $PUBLIC:/public $image sh -c ': >/public/0; exec sleep 30' & until_exists $PUBLIC/0
-kill -STOP $(keepers); (task 1 $image true); echo $?; kill -CONT $(keepers); kill %1; wait; gone""", tasks=2, limit=LIMIT, PODMANHPC_WAIT_TIMEOUT="1")
+    lines = node.lines("""task 0 -v $PUBLIC:/public $image sh -c ': >/public/0; exec sleep 1000' & until_exists $PUBLIC/0
+kill -STOP $(keepers); (task 1 $image true); echo $?; kill -CONT $(keepers); kill %1; wait; gone""", tasks=2, PODMANHPC_WAIT_TIMEOUT="1")
     assert lines[0] == "1"
 
 
 def test_two_steps_at_once_from_one_parent(node):
     lines = node.lines("""for step in a b; do for i in 0 1; do
-task $i -e STEP=$step --label step=$step $image sh -c 'echo $STEP $(readlink /proc/self/ns/mnt); sleep 0.3' & done; done
-statuses; gone""", tasks=2, limit=LIMIT)
+task $i -e STEP=$step --label step=$step $image sh -c 'echo $STEP $(readlink /proc/self/ns/mnt); sleep 0.3' & started; done; done
+statuses; gone""", tasks=2)
     pairs = {line for line in lines if "mnt" in line}
     assert lines[-1] == "0 0 0 0" and len(pairs) == 2 and {pair.split()[0] for pair in pairs} == {"a", "b"}
-    same = node.lines("for step in a b; do for i in 0 1; do task $i $image readlink /proc/self/ns/mnt & done; done; statuses; gone", tasks=2, limit=LIMIT)
+    same = node.lines("for step in a b; do for i in 0 1; do task $i $image readlink /proc/self/ns/mnt & started; done; done; statuses; gone", tasks=2)
     assert same[-1] == "0 0 0 0"
 
 
 def test_a_stale_container_of_that_name_is_replaced(node):
-    assert node.lines("""hpc run -d --stop-signal=KILL --name uid-$UID-pid-$$ $options $image sleep 600 >/dev/null; (task 0 $image echo new); gone""", limit=LIMIT) == ["new"]
+    assert node.lines("""hpc run -d --stop-signal=KILL --name uid-$UID-pid-$$ $options $image sleep 600 >/dev/null; (task 0 $image echo new); gone""") == ["new"]
 
 
 # Hostile
@@ -309,7 +318,7 @@ def test_the_place_of_another_user_is_refused(node, other_user):
         for path in (public / "run", public / "run/shared-run"):
             if path.exists() or path.is_symlink():
                 other_user.own(path)
-        result = node.script("alone $image true; exit $?", status=1, limit=LIMIT, PODMANHPC_RUN_ROOT=public / "run")
+        result = node.script("alone $image true; exit $?", status=1, PODMANHPC_RUN_ROOT=public / "run")
         assert f"User {other_user.uid} owns {public}/run" in result.stderr
         (public / "run").unlink() if (public / "run").is_symlink() else shutil.rmtree(public / "run")
 
@@ -321,8 +330,7 @@ def test_others_cannot_connect(node, other_user):
 
 
 def test_an_image_with_a_pipe_in_place_of_passwd(node):
-    assert node.script("alone --tmpfs /etc -u 0 $image true; echo $?; alone $image sh -c 'rm -f /etc/passwd; mkfifo /etc/passwd; exit 3'; echo $?; gone",
-                       limit=LIMIT).stdout == "0\n3\n"
-    lines = node.lines("""task 0 -v $PUBLIC:/public $image sh -c 'rm -f /etc/passwd; mkfifo /etc/passwd; : >/public/0; exec sleep 20' & until_exists $PUBLIC/0
-(task 1 -v $PUBLIC:/public -u 33 $image sh -c 'grep ^Uid: /proc/self/status'); kill %1; wait; gone""", tasks=2, limit=LIMIT)
+    assert node.script("alone --tmpfs /etc -u 0 $image true; echo $?; alone $image sh -c 'rm -f /etc/passwd; mkfifo /etc/passwd; exit 3'; echo $?; gone").stdout == "0\n3\n"
+    lines = node.lines("""task 0 -v $PUBLIC:/public $image sh -c 'rm -f /etc/passwd; mkfifo /etc/passwd; : >/public/0; exec sleep 1000' & until_exists $PUBLIC/0
+(task 1 -v $PUBLIC:/public -u 33 $image sh -c 'grep ^Uid: /proc/self/status'); kill %1; wait; gone""", tasks=2)
     assert lines == ["Uid:\t33\t33\t33\t33"]

@@ -76,9 +76,6 @@ public:
             step();
         }
         place.remove(seat.name);
-        for (const auto* suffix : {".pid", ".conmon"}) {
-            place.remove(seat.name + suffix);
-        }
     }
 
 private:
@@ -88,8 +85,6 @@ private:
     std::string file(std::string_view suffix) const { return cat(place.path(), '/', seat.name, suffix); }
 
     void startContainer() {
-        place.remove(seat.name + ".pid");
-        place.remove(seat.name + ".conmon");
         auto arguments = plan.runCommand;
         arguments.insert(arguments.end(), {"--pidfile", file(".pid"), "--conmon-pidfile", file(".conmon")});
         if (plan.holdsLifeline) {
@@ -345,7 +340,7 @@ private:
         switch (phase) {
             case Phase::starting:
                 if (noTask && (complete || !orderly)) {
-                    stopPodman();
+                    endContainer();
                 } else if (now >= deadline) {
                     fail(1, "Timeout waiting for shared-run start");
                 }
@@ -388,11 +383,20 @@ private:
         }
     }
 
-    void stopPodman() {
+    /// Ends `podman run`, and the monitor of a container that it has not started yet: that would wait for the
+    /// start for ever, and Podman does not know of it.
+    void stopStart() {
         if (podman > 0) {
-            ::kill(podman, SIGKILL);  // what it has started ends by the lifeline
+            ::kill(podman, SIGKILL);
+            siginfo_t info{};
+            ::waitid(P_PID, static_cast<id_t>(podman), &info, WEXITED | WNOWAIT);  // its children become ours
+            podman = -1;
         }
-        endContainer();
+        // Other children are processes that all of the user's containers share.
+        killDescendants(Process(::getpid()), 100, [self = ::getpid()](const Process& process) {
+            const auto name = process.read("comm");
+            return process.parent() == self && name != "podman\n" && name != "conmon\n";
+        });
     }
 
     void endContainer() {
@@ -402,10 +406,7 @@ private:
         deadline = Clock::now() + patience;
         phase = Phase::ending;
         if (isStarting) {
-            if (podman > 0) {
-                ::kill(podman, SIGKILL);
-            }
-            podman = -1;
+            stopStart();
             removeByForce();
         } else if (conmon >= 0 && plan.holdsLifeline) {
             // conmon removes the container

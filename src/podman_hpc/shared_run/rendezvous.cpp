@@ -161,7 +161,12 @@ MeetingPlace::Seat MeetingPlace::takeSeat(const std::string& name) const {
 }
 
 void MeetingPlace::remove(const std::string& name) const {
-    ::unlinkat(directory.get(), name.c_str(), 0);
+    auto names = Directory::of(directory.get(), directoryPath);
+    while (const char* found = names.next()) {
+        if (found == name || std::string_view(found).starts_with(name + '.')) {
+            ::unlinkat(directory.get(), found, 0);
+        }
+    }
 }
 
 UniqueFd MeetingPlace::join(const std::string& identity, const std::string& hello, Clock::time_point deadline,

@@ -49,6 +49,7 @@ public:
     UniqueFd join(const std::string& identity, const std::string& hello, Clock::time_point deadline,
                   const std::function<void(Seat)>& startKeeper) const;
 
+    /// Removes the socket NAME and the files NAME.*.
     void remove(const std::string& name) const;
     const std::string& path() const { return directoryPath; }
 
