@@ -121,7 +121,7 @@ SLOW = """#!/bin/sh
 head -c 100000 "$2" > "$HOME/half"
 /usr/bin/sbcast "$1" "$HOME/half" "$3"
 touch "$HOME/sent"
-exec sleep 60
+exec sleep 1000
 """
 
 

@@ -55,17 +55,9 @@ def test_usual_devices_work_beside_a_rule(place, image):
 def test_users_may_give_the_same_name_to_their_containers(place, runtime, engines, load_image, plain_busybox, other_user):
     first = place("setuid")
     second = first.variant(user=other_user)
-    started = []
-    try:
-        for engine in (first, second):
-            reference = load_image(engines("setuid", runtime).variant(user=engine.user), "busybox", plain_busybox)
-            container = engine.start("run", "--name=same", "--device=/dev/kmsg:r", reference, "sh", "-c", "echo ready; exec sleep 60")
-            started.append(container)
-            assert container.stdout.readline() == "ready\n", container.stderr.read()
-    finally:
-        for container in started:
-            container.kill()
-            container.communicate()
+    mine, theirs = (load_image(engines("setuid", runtime).variant(user=engine.user), "busybox", plain_busybox) for engine in (first, second))
+    with first.standing(mine, "--name=same", "--device=/dev/kmsg:r"), second.standing(theirs, "--name=same", "--device=/dev/kmsg:r"):
+        pass
 
 
 @pytest.mark.parametrize("options", [[], ["--device=/dev/kmsg:r"]], ids=["no-rules", "rules"])
@@ -89,7 +81,7 @@ def test_no_name_of_a_container_leads_to_a_cgroup_that_is_there(place, image, la
     hierarchies = ["unified"] if layout == "unified" else ["devices", "pids", "freezer"]
     with contextlib.ExitStack() as stack:
         folders = [stack.enter_context(cgroup(name)) for name in hierarchies]
-        daemon = subprocess.Popen(["sleep", "60"])
+        daemon = subprocess.Popen(["sleep", "1000"])
         try:
             (folders[0] / "cgroup.procs").write_text(str(daemon.pid))
             rules = [path.read_text() for path in folders[0].glob("devices.list")]
@@ -175,7 +167,7 @@ def run_in(folders, engine, *arguments):
     argv, keywords = engine.command(*arguments)
     enter = "".join(f"echo $$ > {folder}/cgroup.procs; " for folder in folders)
     return subprocess.run(["sh", "-c", enter + 'exec "$@"', "sh", *argv], env=engine.user.environment(), cwd=engine.user.home, capture_output=True,
-                          stdin=subprocess.DEVNULL, text=True, timeout=60, **keywords)
+                          stdin=subprocess.DEVNULL, text=True, timeout=300, **keywords)
 
 
 @pytest.mark.parametrize("options", [[], ["--device=/dev/kmsg:r"]], ids=["no-rules", "rules"])
@@ -222,7 +214,7 @@ def test_exec_has_the_devices_of_its_container_in_such_a_job(place, image, runti
     name = f"denied-{os.getpid()}-{runtime}"
     with job_without(SOME_GPU) as job:
         engine = place("setuid")
-        argv, keywords = engine.command("run", "--name", name, "--device=/dev/kmsg:r", image("setuid"), "sh", "-c", "echo ready; exec sleep 60")
+        argv, keywords = engine.command("run", "--name", name, "--device=/dev/kmsg:r", image("setuid"), "sh", "-c", "echo ready; exec sleep 1000")
         enter = f'echo $$ > {job}/cgroup.procs; exec "$@"'
         process = subprocess.Popen(["sh", "-c", enter, "sh", *argv], env=engine.user.environment(), cwd=engine.user.home, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **keywords)
@@ -330,7 +322,7 @@ def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace)
         place=$(printf '%s/cg\\v-\\vcgroup\\vx\\vdevices' '{user.home}')
         mkdir "$place" && squashfuse '{user.home}/tree.squashfs' "$place" || exit 5
         mkdir '{user.home}/cg' && ln -s '{secret}' '{user.home}/cg/cgroup.procs'
-        '{engine.program}' run --name=target {image("setuid")} sleep 20 &
+        '{engine.program}' run --name=target {image("setuid")} sleep 1000 &
         for round in $(seq 100); do '{engine.program}' exec target true && break; sleep 0.1; done
         touch '{user.home}/ready'
         while [ -e '{user.home}/ready' ]; do sleep 0.1; done

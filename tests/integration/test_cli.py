@@ -371,14 +371,14 @@ def test_output_that_cannot_be_written_is_an_error(any_engine, arguments):
 def test_closed_standard_output_is_an_error(any_engine, arguments):
     argv, identity = any_engine.command(*arguments)
     result = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" >&-', *argv], env=any_engine.user.environment(), stdin=subprocess.DEVNULL,
-                            stderr=subprocess.PIPE, text=True, timeout=60, **identity)
+                            stderr=subprocess.PIPE, text=True, timeout=300, **identity)
     assert result.returncode == 1
     assert "standard output" in result.stderr
 
 
 def test_closed_streams_are_not_taken_for_other_files(any_engine, loaded):
     argv, identity = any_engine.command("run", loaded, "sh", "-c", "exit 3")
-    result = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', *argv], env=any_engine.user.environment(), timeout=60, **identity)
+    result = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', *argv], env=any_engine.user.environment(), timeout=300, **identity)
     assert result.returncode == 3
 
 
@@ -464,7 +464,7 @@ def run_without_arguments(engine, program):
     code = ("import ctypes, sys; libc = ctypes.CDLL(None); none = (ctypes.c_char_p * 1)(None); "
             "libc.execve(sys.argv[1].encode(), none, none); sys.exit(99)")
     _, identity = engine.command()
-    return subprocess.run([sys.executable, "-c", code, program], capture_output=True, text=True, timeout=60, **identity)
+    return subprocess.run([sys.executable, "-c", code, program], capture_output=True, text=True, timeout=300, **identity)
 
 
 def test_program_without_any_argument_prints_the_help(any_engine, succeed):

@@ -61,10 +61,10 @@ class Job:
         shown = self.cluster.run("login", "scontrol", "--oneliner", "show", "job", self.id, check=True).stdout
         return re.search(r"JobState=(\S+)", shown)[1]
 
-    def wait_for(self, state, timeout=60):
+    def wait_for(self, state, timeout=300):
         assert system.eventually(lambda: self.state() == state, timeout, 0.1), f"{self.state()}\n{self.text()}\n{self.cluster.logs()}"
 
-    def wait_for_text(self, text, timeout=60):
+    def wait_for_text(self, text, timeout=300):
         assert system.eventually(lambda: text in self.text(), timeout, 0.05), f"{text!r} is not in {self.text()!r}"
 
     def text(self):
@@ -89,7 +89,7 @@ def submit(cluster, engine, image):
         cluster.run("login", "scancel", job.id)
 
 
-def assert_nothing_is_left(cluster, user, nodes=None, timeout=20):
+def assert_nothing_is_left(cluster, user, nodes=None, timeout=300):
     for node in nodes or cluster.nodes:
         assert system.eventually(lambda: not cluster.left_on(node, user), timeout, 0.1), (node, cluster.left_on(node, user))
 
@@ -160,9 +160,9 @@ def test_interactive_step_on_a_terminal(cluster, engine, image):
         terminal.resize(50, 132)
         terminal.type("until [ \"$(stty size)\" = '50 132' ]; do sleep 0.1; done; echo $((5 * 5))\n")
         terminal.expect("25\n")
-        terminal.type("echo $((8 * 8)); sleep 100\n")
+        terminal.type("echo $((8 * 8)); sleep 1000\n")
         terminal.expect("64\n")
-        assert system.eventually(lambda: any(line == "sleep 100" for _, _, line in system.processes()))
+        assert system.eventually(lambda: any(line == "sleep 1000" for _, _, line in system.processes()))
         terminal.type("\x03")
         terminal.type("echo $((7 * 7)); exit 5\n")
         terminal.expect("49\n")
@@ -227,7 +227,7 @@ def test_job_beyond_its_time_limit_leaves_nothing(cluster, engine, submit):
     job = submit(["-N2", "--time=1"], f"srun -n2 --output={engine.user.home}/limit-%t.txt SARUS sh -c \"trap 'echo caught' TERM; {LOOP}\"")
     assert system.eventually(lambda: words("ready")), job.text()
     cluster.run("login", "scontrol", "update", f"JobId={job.id}", "EndTime=now+5", check=True)
-    job.wait_for("TIMEOUT", timeout=90)
+    job.wait_for("TIMEOUT", timeout=300)
     assert words("caught"), job.text()
     assert_nothing_is_left(cluster, engine.user)
 
@@ -279,7 +279,7 @@ def installed_with_slurm(make_setuid_prefix, user):
 def login_session(cluster, engine, image, node):
     """A container that the user has started on a node beside Slurm, as after an SSH login. No earlier job's epilog ends it."""
     state = ["sinfo", "--noheader", f"--nodes={node}", "--format=%T"]
-    assert system.eventually(lambda: cluster.run("login", *state).stdout.strip() == "idle", 60, 0.2)
+    assert system.eventually(lambda: cluster.run("login", *state).stdout.strip() == "idle", interval=0.2)
     session = cluster.start(node, engine.program, "run", image, "sh", "-c", LOOP, user=engine.user)
     assert session.stdout.readline() == "ready\n", session.stderr.read()
     return session
@@ -304,7 +304,7 @@ def test_epilog_ends_what_the_user_has_started_beside_the_job(cluster, engine, i
 def test_epilog_leaves_roots_processes_alone(cluster, engine):
     """Slurm's daemon on the node is one of them."""
     for _ in range(2):
-        assert cluster.srun("-w", "node1", "true", timeout=60).returncode == 0
+        assert cluster.srun("-w", "node1", "true", timeout=300).returncode == 0
 
 
 def test_killed_slurmstepd_takes_its_containers_along(common, home_base, any_mode, image, source_dir):
@@ -314,7 +314,7 @@ def test_killed_slurmstepd_takes_its_containers_along(common, home_base, any_mod
         job = other.start("login", "srun", "sh", "-c", f"{any_mode.program} run {image} sh -c \"trap '' TERM; {LOOP}\"; true", user=any_mode.user)
         assert job.stdout.readline() == "ready\n"
         other.run("node1", "pkill", "-KILL", "-x", "slurmstepd", check=True)
-        assert system.eventually(lambda: not other.left_by_sarus("node1", any_mode.user), 30, 0.1), other.left_by_sarus("node1", any_mode.user)
+        assert system.eventually(lambda: not other.left_by_sarus("node1", any_mode.user), interval=0.1), other.left_by_sarus("node1", any_mode.user)
         other.run("login", "scancel", "--user", any_mode.user.name, check=True)
         assert_nothing_is_left(other, any_mode.user)
     finally:
@@ -357,7 +357,7 @@ def test_dead_node_takes_its_containers_along(common, home_base, engine, image):
         other.run("login", "scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=dead", check=True)
         job.communicate(timeout=300)
         other.run("node1", engine.program, "ps", user=engine.user, check=True)
-        assert_nothing_is_left(other, engine.user, ["node1"], timeout=30)
+        assert_nothing_is_left(other, engine.user, ["node1"], timeout=300)
     finally:
         other.stop()
     assert not [pid for pid, uid, _ in system.processes() if uid == engine.user.uid]

@@ -79,7 +79,7 @@ def bash(place, script, line, setup=""):
         _sarus
         printf '%s\n' "${COMPREPLY[@]}"
     """
-    result = subprocess.run(["bash", "-c", code, "bash", script, line], capture_output=True, text=True, cwd=place, timeout=60,
+    result = subprocess.run(["bash", "-c", code, "bash", script, line], capture_output=True, text=True, cwd=place, timeout=300,
                             env={"PATH": f"{place}/bin:/usr/bin:/bin", "HOME": str(place)})
     assert result.stderr == ""
     return set(result.stdout.split())
@@ -108,9 +108,9 @@ def test_bash_without_the_package(scripts, place):
 def test_bash_runs_no_names(scripts, place, line):
     code = 'source "$1"; COMP_LINE=$2; read -ra COMP_WORDS <<< "$2"; [[ $2 == *" " ]] && COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sarus'
     env = {"PATH": f"{place}/bin:/usr/bin:/bin", "HOME": str(place)}
-    subprocess.run(["bash", "-c", f"{code}; printf '%s\\n' ${{#COMPREPLY[@]}}", "bash", scripts["bash"], line.format(dir=place)], cwd=place, timeout=60,
+    subprocess.run(["bash", "-c", f"{code}; printf '%s\\n' ${{#COMPREPLY[@]}}", "bash", scripts["bash"], line.format(dir=place)], cwd=place, timeout=300,
                    env=env, check=True)
-    subprocess.run(["fish", "--no-config", "-c", f"source {scripts['fish']}; complete --do-complete $argv[1]", line.format(dir=place)], timeout=60, cwd=place,
+    subprocess.run(["fish", "--no-config", "-c", f"source {scripts['fish']}; complete --do-complete $argv[1]", line.format(dir=place)], timeout=300, cwd=place,
                    env={**env, "XDG_CONFIG_HOME": str(place)}, check=True)
     assert not (place / "RAN").exists()
 
@@ -119,7 +119,7 @@ def test_bash_runs_no_names(scripts, place, line):
 def test_fish(scripts, place, line, expected):
     assert shutil.which("fish"), "fish is missing"
     result = subprocess.run(["fish", "--no-config", "-c", f"source {scripts['fish']}; complete --do-complete $argv[1]", line], capture_output=True, text=True,
-                            timeout=60, cwd=place, env={"PATH": f"{place}/bin:/usr/bin:/bin", "HOME": str(place), "XDG_CONFIG_HOME": str(place)})
+                            timeout=300, cwd=place, env={"PATH": f"{place}/bin:/usr/bin:/bin", "HOME": str(place), "XDG_CONFIG_HOME": str(place)})
     assert result.stderr == ""
     found = {entry.split("\t")[0] for entry in result.stdout.splitlines()}
     assert found == expected or (line.startswith("sarus run") and found > expected)  # an image may be a file
@@ -128,7 +128,7 @@ def test_fish(scripts, place, line, expected):
 @pytest.mark.parametrize("line", PATHS)
 def test_paths_in_fish(scripts, place, line):
     result = subprocess.run(["fish", "--no-config", "-c", f"source {scripts['fish']}; complete --do-complete $argv[1]", line.format(dir=place)],
-                            capture_output=True, text=True, timeout=60, cwd=place,
+                            capture_output=True, text=True, timeout=300, cwd=place,
                             env={"PATH": f"{place}/bin:/usr/bin:/bin", "HOME": str(place), "XDG_CONFIG_HOME": str(place)})
     assert f"{place}/data-file" in result.stdout
 

@@ -140,7 +140,7 @@ autoload -U compinit && compinit -u -d {tmp_path}/dump; print ready\n""")
         os.execvpe("zsh", ["zsh", "-i"], {"ZDOTDIR": str(tmp_path), "HOME": str(tmp_path), "TERM": "dumb", "PATH": os.environ["PATH"]})
     seen = b""
 
-    def read_until(text, timeout=20):
+    def read_until(text, timeout=300):
         nonlocal seen
         end = time.monotonic() + timeout
         while text not in seen and time.monotonic() < end and select.select([terminal], [], [], 0.2)[0] is not None:

@@ -54,7 +54,7 @@ def sources(source_dir, tmp_path):
 
 
 def build(source_dir, source, target):
-    return subprocess.run([source_dir / "packaging/dropbear/build", "--source", source, target], capture_output=True, text=True, timeout=60,
+    return subprocess.run([source_dir / "packaging/dropbear/build", "--source", source, target], capture_output=True, text=True, timeout=300,
                           env={**os.environ, "CCACHE_DISABLE": "1"})
 
 

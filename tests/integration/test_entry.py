@@ -53,7 +53,7 @@ def image(engines, load_image, plain_busybox):
 def run(engine, place, *arguments):
     command, identity = engine.command(*arguments)
     return subprocess.run(place(command, engine.prefix), env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=60, **identity)
+                          stdin=subprocess.DEVNULL, timeout=300, **identity)
 
 
 def notice(engine, cause):

@@ -153,7 +153,7 @@ def test_import_killed_at_any_of_its_changes_leaves_the_shared_file_to_the_other
     for call, number in [(call, number) for call in ("linkat", "/^rename", "fsync", "write") for number in range(1, 7)]:
         command = ["strace", "--quiet=all", "--user", engine.user.name, "--trace", call, "--output", "/dev/null",
                    "--inject", f"{call}:signal=KILL:when={number}", engine.program, "load", str(archive), "equal-killed:2"]
-        result = subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        result = subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
         kills += [call] if result.returncode == -9 else []
         sarus("images")  # it repairs
         assert "load/library/equal-killed:1: intact" in sarus("images", "--verify")

@@ -17,7 +17,7 @@ NUMBERS = itertools.count()
 class Container:
     """A running container; `script` is what its shell does."""
 
-    def __init__(self, engine, image, name, script="echo ready; sleep 60", options=(), **keywords):
+    def __init__(self, engine, image, name, script="echo ready; sleep 1000", options=(), **keywords):
         self.engine = engine
         self.name = name
         self.process = engine.start("run", "--name", name, *options, image, "sh", "-c", script, **keywords)
@@ -67,13 +67,13 @@ def fields(status):
 
 
 def test_a_command_sees_the_containers_files_and_processes(start):
-    container = start("echo hello > /tmp/file; echo ready; sleep 60", options=["--pid=private"])
+    container = start("echo hello > /tmp/file; echo ready; sleep 1000", options=["--pid=private"])
     assert container.output("cat", "/tmp/file") == "hello"
-    assert "sleep 60" in container.output("ps")
+    assert "sleep 1000" in container.output("ps")
 
 
 def test_identity_and_privileges_are_those_of_the_container(start, engine):
-    container = start("cat /proc/self/status > /tmp/status; echo ready; sleep 60")
+    container = start("cat /proc/self/status > /tmp/status; echo ready; sleep 1000")
     inside, beside = fields(container.output("cat", "/tmp/status")), fields(container.output("cat", "/proc/self/status"))
     for key in ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Umask"):
         assert beside[key] == inside[key], key
@@ -82,14 +82,14 @@ def test_identity_and_privileges_are_those_of_the_container(start, engine):
 
 
 def test_the_cgroup_is_the_containers(start):
-    container = start("cat /proc/self/cgroup > /tmp/cgroup; echo ready; sleep 60")
+    container = start("cat /proc/self/cgroup > /tmp/cgroup; echo ready; sleep 1000")
     assert container.output("cat", "/proc/self/cgroup") == container.output("cat", "/tmp/cgroup")
 
 
 def test_exec_joins_the_cgroup_of_a_container_with_device_rules(engine, busybox, start):
     if engine.rootless:
         return  # device rules need privileges
-    container = start("cat /proc/self/cgroup > /tmp/cgroup; echo ready; sleep 60", options=["--device=/dev/full"])
+    container = start("cat /proc/self/cgroup > /tmp/cgroup; echo ready; sleep 1000", options=["--device=/dev/full"])
     assert container.output("cat", "/proc/self/cgroup") == container.output("cat", "/tmp/cgroup")
     assert container.exec("cat", "/dev/kmsg").returncode != 0
 
@@ -146,13 +146,13 @@ def test_tty(start):
     argv, identity = container.engine.command("exec", "-t", container.name, "sh", "-c", "test -t 0 && test -t 1 && echo terminal; exit 5")
     quoted = " ".join(f"'{word}'" for word in argv)
     result = subprocess.run(["script", "--quiet", "--return", "--command", quoted, "/dev/null"], input="", capture_output=True, text=True,
-                            timeout=30, env=container.engine.user.environment(), cwd=container.engine.user.home, **identity)
+                            timeout=300, env=container.engine.user.environment(), cwd=container.engine.user.home, **identity)
     assert result.returncode == 5 and "terminal" in result.stdout
 
 
 def test_a_signal_ends_the_command_and_not_the_container(start):
     container = start()
-    process = container.engine.start("exec", container.name, "sh", "-c", "echo begun; exec sleep 60")
+    process = container.engine.start("exec", container.name, "sh", "-c", "echo begun; exec sleep 1000")
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=300) == 143
@@ -195,7 +195,7 @@ def test_a_missing_command_is_named(start):
 
 def test_a_command_ends_with_its_first_process(start):
     container = start()
-    result = container.exec("sh", "-c", "sleep 6545 & (setsid sleep 6545 &); exit 255", timeout=20)
+    result = container.exec("sh", "-c", "sleep 6545 & (setsid sleep 6545 &); exit 255", timeout=300)
     assert result.returncode == 255
     assert system.eventually(lambda: not [line for _, _, line in system.processes() if "sleep 6545" in line])
     assert container.output("echo", "alive") == "alive"
@@ -232,7 +232,7 @@ def test_strangers_cannot_enter(engines, load_image, plain_busybox, other_user):
         container.stop()
 
 
-UNSHARE = "unshare -Urm sh -c 'mount -t tmpfs none /proc; echo ready; sleep 60'"
+UNSHARE = "unshare -Urm sh -c 'mount -t tmpfs none /proc; echo ready; sleep 1000'"
 
 
 def test_a_first_process_that_moved_to_its_own_namespaces_is_not_followed(start, engine):
@@ -250,7 +250,7 @@ def test_namespaces_that_change_all_the_time_never_let_a_command_in(setuid_engin
     image = load_image(setuid_engine, "busybox", plain_busybox)
     for delay in range(6):
         name = f"race-{os.getpid()}-{delay}"
-        script = f"echo ready; sleep 0.0{delay}; exec unshare -Urm sh -c 'mount -t tmpfs none /mnt && touch /mnt/moved; sleep 60'"
+        script = f"echo ready; sleep 0.0{delay}; exec unshare -Urm sh -c 'mount -t tmpfs none /mnt && touch /mnt/moved; sleep 1000'"
         container = Container(setuid_engine, image, name, script)
         try:
             result = container.exec("sh", "-c", "ls /mnt; sleep 0.1; ls /mnt")

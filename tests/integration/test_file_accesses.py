@@ -42,7 +42,7 @@ def trace(engine, image, directory, *options):
                "--string-limit", "4096", "--output", str(file), engine.program, "run", *options, image, "true"]
     if engine.sandbox:
         command = [str(installation.SANDBOX), *engine.sandbox, "--", *command]
-    result = subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     found = {"sarus": [], "sarus-starter": []}
     program, main = "sarus", None

@@ -200,7 +200,7 @@ def test_pull_with_a_user_name_asks_for_the_password(any_engine, private_registr
     session.expect("password: ")
     assert system.eventually(lambda: not termios.tcgetattr(session.master)[3] & termios.ECHO), "what is typed before the echo is off is discarded"
     session.type(f"{password}\n")
-    assert session.wait(60) == status
+    assert session.wait() == status
     text = session.read()
     assert said in text and password not in text and "may be private" not in text, text
     any_engine.sarus("rmi", reference)

@@ -15,7 +15,7 @@ HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mount", "mpi", "pce", "stdo
 
 
 def call(program, *arguments, **environment):
-    return subprocess.run([str(program), *map(str, arguments)], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    return subprocess.run([str(program), *map(str, arguments)], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
                           check=False)
 
 

@@ -102,7 +102,7 @@ def test_memory_for_what_a_hook_says_is_bounded(hooks, image):
     text = "head -c 300000000 /dev/zero | tr '\\\\0' x"
     hooks.add("10-edit", hooks.program("edit", f"#!/bin/sh\n{text} >&2 && exec cat\n"), ["precreate"], env=SYSTEM_PATH)
     argv, identity = hooks.engine.launched_by(["prlimit", f"--fsize={100 << 20}:{100 << 20}"], "run", image, "echo", "started")
-    result = subprocess.run(argv, env=hooks.engine.user.environment(), cwd=hooks.engine.user.home, capture_output=True, text=True, timeout=60,
+    result = subprocess.run(argv, env=hooks.engine.user.environment(), cwd=hooks.engine.user.home, capture_output=True, text=True, timeout=300,
                             **identity)
     assert result.stdout == "started\n", result.stderr[-300:]
 

@@ -195,7 +195,7 @@ def test_the_ssh_daemon_ends_when_its_keeper_or_the_container_is_killed(ssh_podm
     ssh_podman.add("ssh", build_dir / "ssh_hook", ["start-ssh-daemon"], ["createRuntime"], **ssh_podman.ssh)
     mark = f"{port} seconds"  # in the command of the container's first process
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        container = executor.submit(ssh_podman.run, "/bin/sh", "-c", f": {mark}; sleep 20 & wait")
+        container = executor.submit(ssh_podman.run, "/bin/sh", "-c", f": {mark}; sleep 1000 & wait")
         assert system.eventually(lambda: ssh.listens(port))
 
         def first_processes():
@@ -209,7 +209,7 @@ def test_the_ssh_daemon_ends_when_its_keeper_or_the_container_is_killed(ssh_podm
         assert system.eventually(lambda: not ssh.listens(port))
         if victim == "ssh-keeper":
             system.kill(first)
-        container.result(timeout=60)
+        container.result(timeout=300)
 
 
 @pytest.mark.parametrize("stage, join", [("createRuntime", "True"), ("createRuntime", "False"), ("createContainer", "True"), ("createContainer", "False")])

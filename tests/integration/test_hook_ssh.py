@@ -225,8 +225,9 @@ def test_of_containers_that_start_at_once_one_has_the_daemon(one_engine, one_ima
     count = 8
     for _ in range(3):
         options = ["--ssh", annotation("port", system.free_port())]
-        processes = [one_engine.start("run", *options, one_image, "sleep", "3") for _ in range(count)]
-        errors = [process.communicate(timeout=300)[1] for process in processes]
+        processes = [one_engine.start("run", *options, one_image, "sh", "-c", "echo ready; read line") for _ in range(count)]
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * count
+        errors = [process.communicate("\n", timeout=300)[1] for process in processes]
         assert [process.returncode for process in processes] == [0] * count, errors
         assert sum("No SSH daemon starts in this container" in error for error in errors) == count - 1, errors
 
@@ -391,8 +392,10 @@ def test_pid_files(one_engine, one_image, client, workspace):
 def test_the_user_restarts_the_daemon_with_debug_output(one_engine, one_image, client):
     """As the documentation says."""
     with ssh.container(one_engine, one_image, client) as (port, _):
-        command = "kill $(cat /var/run/dropbear/dropbear.pid); sleep 0.2; " \
-                  f"DROPBEAR_TRACE2=1 /opt/oci-hooks/dropbear/bin/dropbear -E -r ~/.ssh/dropbear_ecdsa_host_key -p {port} -v 2> /tmp/log"
+        # It starts as soon as the other has left the port.
+        command = "kill $(cat /var/run/dropbear/dropbear.pid); " \
+                  f"until DROPBEAR_TRACE2=1 /opt/oci-hooks/dropbear/bin/dropbear -E -r ~/.ssh/dropbear_ecdsa_host_key -p {port} -v 2> /tmp/log; " \
+                  "do sleep 0.05; done"
         client.run(port, f"sh -c '{command}' > /dev/null 2>&1 < /dev/null")
         assert system.eventually(lambda: client.run(port, "grep -q TRACE5 /tmp/log", check=False).returncode == 0)
 

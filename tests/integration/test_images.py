@@ -478,7 +478,7 @@ def stuck(make_any_prefix, sarus, workspace):
     prefix = sarus.engine.prefix.parent / "stuck"
     if not prefix.exists():
         skopeo = wrapped_skopeo(workspace, "stuck", f"""
-case " $* " in *" experimental-image-proxy "*) touch {started}; exec sleep 100;; esac
+case " $* " in *" experimental-image-proxy "*) touch {started}; exec sleep 1000;; esac
 exec /usr/bin/skopeo "$@" """)
         make_any_prefix("stuck", skopeoPath=str(skopeo))
     return sarus.engine.variant(prefix=prefix), started
@@ -491,7 +491,7 @@ def test_signal_during_a_pull_leaves_nothing(stuck, sarus, repository, private_r
     process = engine.start("pull", "--login", reference)
     process.stdin.write("tester\nlet me in\n")
     process.stdin.flush()
-    assert system.eventually(started.exists, 20)
+    assert system.eventually(started.exists)
     assert list(repository.glob("sarus-auth-*")) and rubbish(repository, temp_dir)
     process.send_signal(number)
     _, errors = process.communicate(timeout=300)
@@ -506,7 +506,7 @@ def test_next_command_removes_what_a_killed_pull_left(stuck, sarus, repository, 
     process = engine.start("pull", "--login", reference)
     process.stdin.write("tester\nlet me in\n")
     process.stdin.flush()
-    assert system.eventually(started.exists, 20)
+    assert system.eventually(started.exists)
     process.kill()
     process.communicate(timeout=300)
     assert rubbish(repository, temp_dir)
@@ -557,7 +557,7 @@ def proxy(workspace):
     system.wait_for_port(port, process)
     yield {"http_proxy": f"http://127.0.0.1:{port}", "https_proxy": f"http://127.0.0.1:{port}"}, log
     process.terminate()
-    process.wait(10)
+    process.wait(300)
 
 
 def test_pull_goes_through_the_proxy_unless_the_server_is_excepted(sarus, repository, registry, variant, user, proxy):
@@ -788,13 +788,13 @@ def test_load_of_several_images_takes_the_one_of_the_name(sarus, repository, var
 
 def test_load_does_not_wait_for_a_fifo(sarus, repository, variant, place):
     os.mkfifo(place / "fifo", 0o644)
-    result = sarus("load", place / "fifo", "fifo", status=1, timeout=20)
+    result = sarus("load", place / "fifo", "fifo", status=1, timeout=300)
     assert result.stderr.splitlines()[0] == f'The image file "{place}/fifo" is not a regular file'
     layout = variant("fifo").write_oci_layout(place / "layout")
     for blob in [*(layout / "blobs/sha256").iterdir(), layout / "index.json"]:
         blob.rename(place / "saved")
         os.mkfifo(blob, 0o644)
-        result = sarus("load", layout, "fifo", status=1, timeout=20)
+        result = sarus("load", layout, "fifo", status=1, timeout=300)
         assert "is not a regular file" in result.stderr
         blob.unlink()
         (place / "saved").rename(blob)
@@ -907,7 +907,7 @@ def test_a_fifo_in_place_of_the_metadata_is_named(sarus, repository, images, var
     file = repository / "images/load/library/fifo/1.meta"
     file.unlink()
     os.mkfifo(file)
-    result = sarus(command, "load/library/fifo:1", *(["true"] if command == "run" else []), timeout=10, status=1)
+    result = sarus(command, "load/library/fifo:1", *(["true"] if command == "run" else []), timeout=300, status=1)
     assert f'The file "{file}" is not a regular file' in result.stderr, result.stderr
     sarus("rmi", "load/library/fifo:1")
 

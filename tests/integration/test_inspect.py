@@ -22,7 +22,7 @@ def tool(user_engine, load_image, images):
 def running(engine, busybox):
     """The name of a container that runs."""
     name = f"seen-{os.getpid()}"
-    process = engine.start("run", "--name", name, busybox, "sleep", "60")
+    process = engine.start("run", "--name", name, busybox, "sleep", "1000")
     assert system.eventually(lambda: re.search(rf"^{name} .* running ", engine.sarus("ps").stdout, re.MULTILINE))
     yield name
     process.terminate()

@@ -17,7 +17,7 @@ NOTHING = "int nothing{}(void) {{ return 0; }}\n"
 
 def suggest(program, library, *prefix, **environment):
     return subprocess.run([*prefix, str(program), "--suggest", str(library)], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=300, check=False)
 
 
 def lists(text):

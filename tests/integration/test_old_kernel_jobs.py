@@ -2,7 +2,6 @@
 by what takes the place of the newer calls.
 """
 
-import contextlib
 
 import pytest
 import test_cgroups
@@ -76,24 +75,12 @@ def test_failing_hook(hooks, image):  # noqa: F811
     test_hooks.test_failing_hook_says_which_and_why(hooks, image, "createContainer")
 
 
-@contextlib.contextmanager
-def sleeping(engine, image):
-    process = engine.start("run", "--name", "sleeper", image, "sh", "-c", "echo ready; exec sleep 60")
-    assert process.stdout.readline() == "ready\n", process.stderr.read()
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=300)
-
-
 def test_ps_and_kill(hooks_engine, image):
-    with sleeping(hooks_engine, image) as process:
+    with hooks_engine.standing(image, "--name=sleeper") as process:
         test_hooks.test_ps_shows_the_table_of_runc(hooks_engine, process)
         test_hooks.test_kill_sends_sighup_and_is_silent(hooks_engine, process)
     test_hooks.test_ps_without_containers_prints_the_titles(hooks_engine)
-    with sleeping(hooks_engine, image) as process:
+    with hooks_engine.standing(image, "--name=sleeper") as process:
         test_hooks.test_kill_sends_the_chosen_signal(hooks_engine, process)
 
 

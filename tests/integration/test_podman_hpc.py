@@ -58,7 +58,7 @@ class Wrapper:
         for name in ("arguments", "environment", "pmi"):
             (self.directory / name).unlink(missing_ok=True)
         environment = {name: str(value) for name, value in {**self.variables, **(variables or {})}.items() if value is not None}
-        result = subprocess.run([self.prefix / "bin/podman-hpc", *map(str, words)], capture_output=True, text=True, env=environment, timeout=60,
+        result = subprocess.run([self.prefix / "bin/podman-hpc", *map(str, words)], capture_output=True, text=True, env=environment, timeout=300,
                                 stdin=subprocess.DEVNULL, **keywords)
         assert result.returncode == status, result.stderr
         return result

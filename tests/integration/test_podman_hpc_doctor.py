@@ -25,7 +25,7 @@ def doctor(wrapper, tmp_path):  # noqa: F811
 
     def examine(variables=None):
         environment = {name: str(value) for name, value in {**wrapper.variables, **short, **(variables or {})}.items()}
-        result = subprocess.run([wrapper.prefix / "bin/podman-hpc", "doctor", "--json"], capture_output=True, text=True, env=environment, timeout=60)
+        result = subprocess.run([wrapper.prefix / "bin/podman-hpc", "doctor", "--json"], capture_output=True, text=True, env=environment, timeout=300)
         findings = json.loads(result.stdout)
         assert all(finding["status"] in GRADES and finding["message"] for finding in findings)
         assert all(finding["cure"] for finding in findings if finding["status"] in ("warning", "error"))

@@ -33,7 +33,7 @@ def test_module_and_descriptors_reach_the_container(podman_hpc):
 
 def test_exec_in_a_container(podman_hpc):
     name = f"hpc-{os.getpid()}"
-    podman_hpc(*RUN, "-d", f"--name={name}", "localhost/busybox", "sleep", "60")
+    podman_hpc(*RUN, "-d", f"--name={name}", "localhost/busybox", "sleep", "1000")
     assert podman_hpc("exec", name, "echo", "--help") == "--help\n"
     (podman_hpc.modules / "gear.yaml").write_text("name: gear\ncli_arg: gear\nenv: ENABLE_GEAR\nadditional_args: ['-e GEAR_*', '--hostname=gear']\n")
     assert podman_hpc("exec", "--gear", name, "sh", "-c", "echo $ENABLE_GEAR $GEAR_X", GEAR_X="x") == "1 x\n"

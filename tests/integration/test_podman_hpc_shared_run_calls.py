@@ -20,7 +20,7 @@ esac
 @pytest.fixture
 def node(wrapper):  # noqa: F811
     wrapper.podman.write_text(STAND_IN)
-    wrapper.variables["PODMANHPC_WAIT_TIMEOUT"] = "2"
+    wrapper.variables["PODMANHPC_WAIT_TIMEOUT"] = "300"
     return wrapper
 
 

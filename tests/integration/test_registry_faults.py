@@ -168,7 +168,7 @@ def test_signal_ends_a_pull_whose_credential_helper_ignores_it(any_engine, fault
     try:
         file.write_text(json.dumps({"credHelpers": {faulty.host: "deaf"}}))
         process = any_engine.start("pull", faulty.reference, env={"PATH": f"{helper.parent}:{system.PATH}"})
-        assert system.eventually(helpers, 60)
+        assert system.eventually(helpers)
         process.send_signal(number)
         process.communicate(timeout=300)
         assert process.returncode == 128 + number

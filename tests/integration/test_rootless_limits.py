@@ -94,7 +94,7 @@ fusermount3 -u {point}; exit $status"""
         argv, identity = used.variant(sandbox=("--fuse",)).command(*arguments)
         end = argv.index(used.program)
         return subprocess.run([*argv[:end], "sh", "-c", script, "sh", *argv[end:]], env=used.user.environment(), cwd=used.user.home,
-                              capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, **identity)
+                              capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, **identity)
 
     yield engine, point, run
     point.rmdir()

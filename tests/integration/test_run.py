@@ -1,5 +1,6 @@
 """sarus run: what a container is, for each way of holding privileges and both OCI runtimes."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -139,7 +140,7 @@ def test_limits_that_the_start_needs_raised_are_given_back(engine, busybox):
 
     argv, identity = engine.command("run", busybox, "cat", "/proc/self/limits")
     result = subprocess.run(argv, preexec_fn=restrict, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True,
-                            timeout=30, **identity)
+                            timeout=300, **identity)
     assert result.returncode == 0, result.stderr
     found = {line[:26].strip(): line[26:].split()[:2] for line in result.stdout.splitlines()}
     assert {title: found[title] for title, _, _ in LIMITS.values()} == {title: [str(soft), str(hard)] for title, soft, hard in LIMITS.values()}
@@ -291,14 +292,11 @@ def test_working_directory_that_is_closed_to_the_user(setuid_engine, root_engine
         chosen = setuid_engine.run(reference, "pwd", options=[*options, "--workdir", workdir], check=False)
         assert chosen.returncode == 1 and chosen.stdout == ""
         assert f"Failed to enter the working directory {workdir}: Permission denied" in chosen.stderr
-    container = setuid_engine.start("run", *options, "--name=closed-workdir", reference, "sh", "-c", "echo ready; exec sleep 1000")
     try:
-        assert container.stdout.readline() == "ready\n"
-        result = setuid_engine.sarus("exec", "closed-workdir", "pwd")
-        assert (result.stdout, result.stderr) == ("/\n", "")
+        with setuid_engine.standing(reference, *options, "--name=closed-workdir"):
+            result = setuid_engine.sarus("exec", "closed-workdir", "pwd")
+            assert (result.stdout, result.stderr) == ("/\n", "")
     finally:
-        container.kill()
-        container.communicate()
         root_engine.sarus("rmi", "--centralized-repository", reference)
 
 
@@ -531,7 +529,7 @@ def test_private_process_namespace(engine, busybox):
 @pytest.mark.parametrize("hard, status, said", [(resource.RLIM_INFINITY, 0, "64\n"), (64 << 10, 1, "The limit RLIMIT_STACK of 65536 bytes is too low")])
 def test_small_stack_is_raised_for_the_engine_alone_or_named(engine, busybox, hard, status, said):
     argv, identity = engine.launched_by(["prlimit", f"--stack={64 << 10}:{hard if hard >= 0 else 'unlimited'}"], "run", busybox, "sh", "-c", "ulimit -Ss")
-    result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=60, **identity)
+    result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=300, **identity)
     assert result.returncode == status, result.stderr
     assert said in result.stdout + result.stderr
 
@@ -540,7 +538,7 @@ def test_limit_of_file_sizes_that_is_too_low_is_named(user_engine, plain_busybox
     image = load_image(user_engine, "busybox", plain_busybox)
     for arguments in (["run", image, "true"], ["load", images.archive(plain_busybox, "busybox"), "limited"]):
         argv, identity = user_engine.launched_by(["prlimit", "--fsize=0:0"], *arguments)
-        result = subprocess.run(argv, env=user_engine.user.environment(), cwd=user_engine.user.home, capture_output=True, text=True, timeout=60,
+        result = subprocess.run(argv, env=user_engine.user.environment(), cwd=user_engine.user.home, capture_output=True, text=True, timeout=300,
                                 **identity)
         assert result.returncode == 1
         assert "ulimit -f" in result.stderr or "file too large" in result.stderr.lower(), result.stderr
@@ -553,7 +551,7 @@ def test_image_is_loaded_whatever_the_umask(user_engine, plain_busybox, images):
         repository.rename(repository.with_name("aside"))
     try:
         result = subprocess.run(argv, umask=0o777, env=user_engine.user.environment(), cwd=user_engine.user.home, capture_output=True, text=True,
-                                timeout=60, **identity)
+                                timeout=300, **identity)
         assert result.returncode == 0, result.stderr
         user_engine.run("load/library/umasked", "true")
     finally:
@@ -612,7 +610,7 @@ def test_sigterm_ends_a_command_soon(engine, busybox):
     process = engine.start("run", busybox, "sh", "-c", "echo ready; exec sleep 300")
     wait_for_line(process, "ready")
     process.terminate()
-    assert process.wait(5) == 128 + signal.SIGTERM
+    assert process.wait(300) == 128 + signal.SIGTERM
     process.communicate()
 
 
@@ -630,7 +628,7 @@ def test_the_user_may_signal_the_running_starter(user_engine, load_image, plain_
     process = user_engine.start("run", image, "sh", "-c", "echo ready; exec sleep 300")
     wait_for_line(process, "ready")
     subprocess.run(["kill", "-TERM", str(process.pid)], check=True, user=user_engine.user.uid, group=user_engine.user.gid)
-    assert process.wait(10) == 143
+    assert process.wait(300) == 143
     process.communicate()
 
 
@@ -664,7 +662,7 @@ def test_own_pipes_need_no_filter(engine, busybox, stdin):
         os.fchown(pipes[0][0], engine.user.uid + 1, engine.user.gid)
     with open("/etc/hosts") as file:
         result = subprocess.run(argv, stdin=file if stdin == "file" else pipes[0][0], stdout=pipes[1][1], stderr=pipes[2][1],
-                                env=engine.user.environment(), cwd=engine.user.home, timeout=60, **identity)
+                                env=engine.user.environment(), cwd=engine.user.home, timeout=300, **identity)
         owners = [os.fstat(descriptor).st_uid for descriptor in (file.fileno(), pipes[0][0])]
     for descriptor in (pipes[0][0], *(writer for _, writer in pipes)):
         os.close(descriptor)
@@ -691,7 +689,7 @@ def test_binary_output_is_unchanged(engine, busybox):
 def test_closed_standard_streams(engine, busybox):
     argv, identity = engine.command("run", busybox, "true")
     result = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *argv], env=engine.user.environment(), cwd=engine.user.home,
-                            timeout=30, **identity)
+                            timeout=300, **identity)
     assert result.returncode == 0
 
 
@@ -722,7 +720,7 @@ def test_output_that_the_users_fuse_mount_does_not_take_is_an_error(setuid_engin
     script = """cd /mnt && mkdir lower upper work mounted && fuse-overlayfs -o lowerdir=lower,upperdir=upper,workdir=work,writeback=0 mounted || exit 9
 cd mounted; "$@" > out; echo $?; cd; fusermount3 -u /mnt/mounted"""
     argv, identity = engine.launched_by(["sh", "-c", script, "sh"], "run", image, "sh", "-c", "head -c 2000000 /dev/zero; exit 0")
-    result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=60, **identity)
+    result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=300, **identity)
     assert (result.returncode, result.stdout) == (0, "1\n") and "Failed to write the container's output: No space left on device" in result.stderr, result
 
 
@@ -730,7 +728,7 @@ def test_only_standard_descriptors_reach_the_container(engine, busybox):
     argv, identity = engine.command("run", busybox, "sh", "-c", "sleep 10 & until grep -q ^sleep /proc/$!/cmdline; do :; done; ls /proc/$!/fd; kill $!")
     with open("/etc/passwd") as first, open("/etc/group") as second:
         os.set_inheritable(first.fileno(), True)
-        result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=30,
+        result = subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=300,
                                 stdin=subprocess.DEVNULL, pass_fds=[first.fileno(), second.fileno()], **identity)
     numbers = {int(number) for number in result.stdout.split()}
     assert numbers == {0, 1, 2}, result.stdout + result.stderr
@@ -741,7 +739,7 @@ def test_pmi_descriptor_is_preserved_and_renumbered(engine, busybox):
     read, write = os.pipe()
     os.write(write, b"from pmi")
     os.close(write)
-    result = subprocess.run(argv, env=engine.user.environment(PMI_FD=str(read)), cwd=engine.user.home, capture_output=True, text=True, timeout=30,
+    result = subprocess.run(argv, env=engine.user.environment(PMI_FD=str(read)), cwd=engine.user.home, capture_output=True, text=True, timeout=300,
                             stdin=subprocess.DEVNULL, pass_fds=[read], **identity)
     os.close(read)
     assert result.stdout == "3\nfrom pmi", result.stderr
@@ -753,7 +751,7 @@ def run_on_terminal(engine, *arguments, typed=b"", redirection=""):
     # script(1) makes the terminal the controlling one, as a login does.
     quoted = " ".join("'" + argument.replace("'", "'\\''") + "'" for argument in argv)
     result = subprocess.run(["script", "--quiet", "--return", "--command", quoted + redirection, "/dev/null"], input=typed,
-                            capture_output=True, timeout=30, env=engine.user.environment(), cwd=engine.user.home, **identity)
+                            capture_output=True, timeout=300, env=engine.user.environment(), cwd=engine.user.home, **identity)
     return result.returncode, result.stdout.decode().replace("\r\n", "\n")
 
 
@@ -766,26 +764,22 @@ def test_tty_option_gives_a_terminal(engine, busybox):
 @pytest.mark.parametrize("subcommand", ["run", "exec"])
 def test_streams_beside_a_terminal_keep_their_owner_and_the_terminal_is_the_users(engine, busybox, workspace, subcommand):
     name = f"streams-{os.getpid()}"
-    if subcommand == "exec":
-        container = engine.start("run", f"--name={name}", busybox, "sh", "-c", "echo ready; exec sleep 60")
-        wait_for_line(container, "ready")
+    standing = engine.standing(busybox, f"--name={name}") if subcommand == "exec" else contextlib.nullcontext()
     arguments = ["run", "--tty", busybox] if subcommand == "run" else ["exec", "--tty", name]
-    for stream in ("0<", "1>>", "2>>"):
-        path = workspace / f"beside-{engine.mode}-{engine.runtime}-{subcommand}"
-        path.write_text("content\n")
-        path.chmod(0o666)
-        if engine.rootless:
-            os.chown(path, engine.user.uid, max(engine.user.groups))
-        before = path.stat()
-        status, text = run_on_terminal(engine, *arguments, "sh", "-c", "stat -c owner:%u $(tty)", redirection=f" {stream}{path}")
-        after = path.stat()
-        if stream != "0<":  # crun wants a terminal there
-            assert status == 0, text
-            assert f"owner:{engine.user.uid}" in text + path.read_text()
-        assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode), stream
-    if subcommand == "exec":
-        container.kill()
-        container.communicate()
+    with standing:
+        for stream in ("0<", "1>>", "2>>"):
+            path = workspace / f"beside-{engine.mode}-{engine.runtime}-{subcommand}"
+            path.write_text("content\n")
+            path.chmod(0o666)
+            if engine.rootless:
+                os.chown(path, engine.user.uid, max(engine.user.groups))
+            before = path.stat()
+            status, text = run_on_terminal(engine, *arguments, "sh", "-c", "stat -c owner:%u $(tty)", redirection=f" {stream}{path}")
+            after = path.stat()
+            if stream != "0<":  # crun wants a terminal there
+                assert status == 0, text
+                assert f"owner:{engine.user.uid}" in text + path.read_text()
+            assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode), stream
 
 
 def test_without_tty_option_streams_are_what_they_are_outside(engine, busybox):

@@ -70,7 +70,7 @@ class Caller:
     def __init__(self, site, user):
         self.site, self.user = site, user
 
-    def __call__(self, name, *arguments, env=None, cwd=None, timeout=60, **keywords):
+    def __call__(self, name, *arguments, env=None, cwd=None, timeout=300, **keywords):
         keywords = {"stdin": subprocess.DEVNULL, "capture_output": True, **keywords}
         return subprocess.run([system.program(name), *map(str, arguments)], text=True, timeout=timeout, cwd=cwd or self.user.home,
                               env=self.user.environment(**{**self.site.environment, **(env or {})}), **self.user.identity(), **keywords)
@@ -397,7 +397,7 @@ def test_step_joins_the_running_container_of_that_name(call, image):
     """Of its job: a container of the name in another job does not count."""
     script = f"""#!/bin/sh
 exec 2>/dev/null
-srun --overlap --quiet --container-name=joined --container-image={image} sh -c 'echo made > /mark; echo ready; exec sleep 60' > $1/started &
+srun --overlap --quiet --container-name=joined --container-image={image} sh -c 'echo made > /mark; echo ready; exec sleep 1000' > $1/started &
 until grep -q ready $1/started; do sleep 0.1; done
 srun --overlap -n 2 --container-name=joined --container-workdir=/work sh -c 'echo $(cat /mark) $(pwd)'
 env -u SLURM_JOB_ID -u SLURM_JOBID srun --container-name=joined true 2>&1 | grep -o 'There is no running .*'
@@ -520,7 +520,7 @@ def test_plugin_for_another_version_of_slurm_ends_no_step_and_doctor_explains(si
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def run(*argv):
-        return subprocess.run(list(map(str, argv)), env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(list(map(str, argv)), env=environment, capture_output=True, text=True, timeout=300)
 
     for word, status, effect in (("required", "error", "every srun fails"), ("optional", "warning", "srun has no --container-image")):
         (folder / "sarus.conf").write_text(f"{word} {old_plugin}\n")
@@ -550,6 +550,6 @@ def test_doctor_advises_against_a_required_plugin(site, prefix, workspace, call)
     for word, status in (("required", "warning"), ("optional", "ok")):
         (folder / "plugstack.conf").write_text(f"{word} {prefix}/lib/slurm/spank_sarus.so\n")
         answer = subprocess.run([prefix / "bin/sarus", "doctor", "--json"], env=call.user.environment(SLURM_CONF=str(folder / "slurm.conf")),
-                                capture_output=True, text=True, timeout=60, **call.user.identity())
+                                capture_output=True, text=True, timeout=300, **call.user.identity())
         found, = (finding for finding in json.loads(answer.stdout) if finding["check"] == "Slurm plugin")
         assert found["status"] == status and f"{prefix}/lib/slurm/spank_sarus.so is for Slurm " in found["message"], found

@@ -86,12 +86,12 @@ def test_ranks_on_two_nodes_find_each_other(srun, spank_engine, load_image, imag
 def test_steps_join_the_containers_of_a_name_on_each_node(srun, image, user):
     script = user.home / "join.sh"
     script.write_text(f"""#!/bin/sh
-srun --overlap --container-name=shared --container-image={image} sh -c 'hostname > /mark; sleep 60' &
+srun --overlap --container-name=shared --container-image={image} sh -c 'hostname > /mark; sleep 1000' &
 until srun --overlap --quiet --container-name=shared sh -c 'echo "$SLURM_NODEID $(cat /mark)"' 2>/dev/null > joined && test "$(wc -l < joined)" = 2; do sleep 0.2; done
 cat joined
 """)
     script.chmod(0o755)
-    result = srun("--quiet", "--nodelist=node1,node2", "--ntasks=2", script, program="salloc", cwd=user.home, timeout=60)
+    result = srun("--quiet", "--nodelist=node1,node2", "--ntasks=2", script, program="salloc", cwd=user.home, timeout=300)
     assert sorted(result.splitlines()) == ["0 node1", "1 node2"]
 
 
@@ -100,7 +100,7 @@ JOB_AND_CGROUP = 'echo "$SLURM_JOB_ID $(grep -o "job_[0-9]*" /proc/self/cgroup |
 
 def test_jobs_with_one_name_have_a_container_each(srun, site, image, user):
     options = ["--quiet", "--nodelist=node1", "--mem=100M", f"--container-image={image}", "--container-name=env", "sh", "-c"]
-    first = site.start("login", "srun", *options, f"{JOB_AND_CGROUP}; echo > /mark; sleep 60", user=user)
+    first = site.start("login", "srun", *options, f"{JOB_AND_CGROUP}; echo > /mark; sleep 1000", user=user)
     try:
         lines = [first.stdout.readline().rstrip("\n"), srun(*options, f"{JOB_AND_CGROUP}; test ! -e /mark")]
     finally:
@@ -116,14 +116,14 @@ def test_step_that_joins_a_container_is_a_step_of_its_own(srun, spank_engine, lo
     own = 'echo "$SLURM_PROCID $SLURM_NTASKS $WHOSE $(grep -o "step_[0-9]*" /proc/self/cgroup | sort -u) step_$SLURM_STEP_ID"'
     script = user.home / "joined-step.sh"
     script.write_text(f"""#!/bin/sh
-WHOSE=first srun --overlap -n1 --container-name=shared --container-image={ranks} sh -c 'echo ready; exec sleep 60' > started &
+WHOSE=first srun --overlap -n1 --container-name=shared --container-image={ranks} sh -c 'echo ready; exec sleep 1000' > started &
 until grep -q ready started; do sleep 0.1; done
 WHOSE=own srun --overlap -n2 --container-name=shared sh -c '{own}' | sort
 srun --overlap -n2 --mpi=pmi2 --container-name=shared /app
 kill $!
 """)
     script.chmod(0o755)
-    lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home, timeout=60).splitlines()
+    lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home, timeout=300).splitlines()
     assert lines[:2] == [f"{rank} 2 own step_1 step_1" for rank in (0, 1)] and sum("of 2: sum 3" in line for line in lines[2:]) == 2, lines
 
 

@@ -229,7 +229,7 @@ def test_serves_a_descriptor_in_the_background_of_nobody(server, tree, tmp_path)
 def test_background_and_signal(server, tree, tmp_path):
     place = tmp_path / "fuse"
     place.mkdir()
-    subprocess.run([server, make_image(tree, tmp_path / "image"), place], check=True, timeout=20)
+    subprocess.run([server, make_image(tree, tmp_path / "image"), place], check=True, timeout=300)
     assert (place / "hard").read_bytes() == b"hello"
     pid = next(pid for pid, _, command in system.processes() if str(place) in command)
     system.kill(pid, signal.SIGTERM)
@@ -304,7 +304,7 @@ def test_image_that_is_cut_off_while_mounted(server, tree, tmp_path):
 def test_files_that_are_no_images(server, tmp_path, content, message):
     write(tmp_path / "image", content)
     (tmp_path / "fuse").mkdir()
-    result = subprocess.run([server, tmp_path / "image", tmp_path / "fuse"], capture_output=True, text=True, timeout=20)
+    result = subprocess.run([server, tmp_path / "image", tmp_path / "fuse"], capture_output=True, text=True, timeout=300)
     assert result.returncode == 1 and message in result.stderr
     assert not os.path.ismount(tmp_path / "fuse")
 
@@ -322,7 +322,7 @@ def test_damaged_images(server, tree, tmp_path):
         mount = Mount(server, tmp_path / "image", tmp_path / "fuse")
         if mount.ready:
             with mount:
-                subprocess.run(["find", mount.place, "-size", "-9000k", "-type", "f", "-exec", "cat", "{}", "+"], timeout=60, stdout=subprocess.DEVNULL,
+                subprocess.run(["find", mount.place, "-size", "-9000k", "-type", "f", "-exec", "cat", "{}", "+"], timeout=300, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
                 assert mount.process.poll() is None
                 status = pathlib.Path(f"/proc/{mount.process.pid}/status").read_text()

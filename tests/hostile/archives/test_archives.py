@@ -55,5 +55,5 @@ def test_fifo_in_a_layout_is_not_waited_for(name, tmp_path):
     for path in [layout / name] if name == "index.json" else list((layout / name).iterdir()):
         path.unlink()
         os.mkfifo(path)
-    result = subprocess.run([BUILDER, "build", layout, tmp_path / "out"], capture_output=True, text=True, timeout=20)
+    result = subprocess.run([BUILDER, "build", layout, tmp_path / "out"], capture_output=True, text=True, timeout=300)
     assert result.returncode == 1 and "is not a regular file" in result.stderr, result.stderr

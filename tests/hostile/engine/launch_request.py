@@ -67,7 +67,7 @@ def memory_file(data, seals=SEALS):
     return descriptor
 
 
-def start(engine, arguments, descriptors=(), prepare=None, timeout=30, **keywords):
+def start(engine, arguments, descriptors=(), prepare=None, timeout=300, **keywords):
     """Runs the starter itself as the engine's user, with these descriptors under the numbers that they have here."""
     keywords.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run([f"{engine.prefix}/libexec/sarus-starter", *map(str, arguments)], user=engine.user.uid, group=engine.user.gid,

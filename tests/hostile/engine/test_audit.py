@@ -27,7 +27,7 @@ class Syslog:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.senders = []
 
-    def records(self, count, timeout=20):
+    def records(self, count, timeout=300):
         """The next records, each a dictionary of the keys with their texts as they are escaped."""
         self.socket.settimeout(timeout)
         return [self.next() for _ in range(count)]
@@ -116,7 +116,7 @@ def test_refusals_before_there_is_a_request_are_recorded_too(engine, syslog):
     assert (record["event"], record["uid"]) == ("refused", str(engine.user.uid)) and "hard links" in record["reason"]
     channel = os.open("/dev/null", os.O_RDONLY)
     argv, _ = engine.command()
-    subprocess.run([*argv[:-1], f"{engine.prefix}/libexec/sarus-starter", str(channel)], pass_fds=(channel,), capture_output=True, timeout=30)
+    subprocess.run([*argv[:-1], f"{engine.prefix}/libexec/sarus-starter", str(channel)], pass_fds=(channel,), capture_output=True, timeout=300)
     os.close(channel)
     record, = syslog.records(1)
     assert (record["event"], record["uid"]) == ("refused", str(engine.user.uid)) and "sealed" in record["reason"]
@@ -142,7 +142,7 @@ def test_no_text_of_a_user_ends_a_value_or_a_line(engine, image, syslog):
     channel = memory_file(request(number, reference=FORGED, environment=["SLURM_JOB_ID=" + FORGED], mounts=[f"type=bind,src={engine.user.home},dst=/x:y\n"]))
     argv, _ = engine.command()
     starter = [f"{engine.prefix}/libexec/sarus-starter", str(channel)]
-    result = subprocess.run([*argv[:-1], "sh", "-c", f'exec "$2" "$3" {number}<"$1"', "sh", file, *starter], pass_fds=(channel,), capture_output=True, timeout=30)
+    result = subprocess.run([*argv[:-1], "sh", "-c", f'exec "$2" "$3" {number}<"$1"', "sh", file, *starter], pass_fds=(channel,), capture_output=True, timeout=300)
     os.close(channel)
     records = syslog.records(2)
     assert [record["event"] for record in records] == ["start", "end"], (result, records)
@@ -231,7 +231,7 @@ def test_the_job_comes_from_a_cgroup_that_only_root_can_have_made(engine, image,
         if owner == "user":
             engine.user.own(folder)
         argv, _ = engine.command("run", image, "true")
-        result = subprocess.run(["sh", "-c", f'echo $$ > {job}/cgroup.procs; exec "$@"', "sh", *argv], capture_output=True, text=True, timeout=60,
+        result = subprocess.run(["sh", "-c", f'echo $$ > {job}/cgroup.procs; exec "$@"', "sh", *argv], capture_output=True, text=True, timeout=300,
                                 env=engine.user.environment(SLURM_JOB_ID="1"), cwd=engine.user.home)
         assert result.returncode == 0, result.stderr
         start = syslog.records(2)[0]

@@ -54,7 +54,7 @@ def entry(pid, number=5, server=None):
 def test_a_list_that_names_other_processes_is_of_no_use(fuse_engine, running):
     image, file = running
     user = fuse_engine.user
-    stranger = subprocess.Popen(["sleep", "60"], user=user.uid, group=user.gid, extra_groups=[])
+    stranger = subprocess.Popen(["sleep", "1000"], user=user.uid, group=user.gid, extra_groups=[])
     try:
         good = file.read_text()
         for text in ("garbage\n" * 8, "\0" * 64, entry(stranger.pid), entry(stranger.pid, 0), entry(1), entry(1, 0) * 900,

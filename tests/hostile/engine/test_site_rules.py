@@ -157,7 +157,7 @@ def test_a_path_of_another_mount_namespace_is_none(engine, stored, place):
     copy(engine, stored[1], own / "image.squashfs", engine.user)
     ours, its = socket.socketpair()
     subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "python3", "-c", FROM_ANOTHER_NAMESPACE, str(its.fileno()), place, own],
-                   check=True, pass_fds=(its.fileno(),), timeout=30, **engine.user.identity())
+                   check=True, pass_fds=(its.fileno(),), timeout=300, **engine.user.identity())
     _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
     rules(engine, imagePolicy={"paths": [str(place)]})
     refused(launch(engine, descriptors[0]), "another mount namespace")
@@ -373,4 +373,4 @@ def test_rootless_containers_have_no_rules(engine, stored):
     """Users can do that without us: SECURITY.md says so."""
     rules(engine, imagePolicy={"owners": ["1"]}, allowMount=False, privilegedGroups=["0"])
     argv, identity = engine.with_fuse().launched_by(["setpriv", "--no-new-privs"], "run", "--mount=type=bind,src=/usr,dst=/x", stored[1], "echo", "ran")
-    ran(subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=60, **identity))
+    ran(subprocess.run(argv, env=engine.user.environment(), cwd=engine.user.home, capture_output=True, text=True, timeout=300, **identity))

@@ -96,7 +96,7 @@ def test_requests_of_one_verb_for_another(setuid_engine, opened):
 def test_no_argument_vector_at_all(setuid_engine):
     script = "import ctypes,sys;c=ctypes.CDLL(None);n=(ctypes.c_char_p*1)(None);c.execve(sys.argv[1].encode(),n,n);sys.exit(77)"
     result = subprocess.run(["python3", "-c", script, f"{setuid_engine.prefix}/libexec/sarus-starter"], user=setuid_engine.user.uid,
-                            group=setuid_engine.user.gid, capture_output=True, text=True, timeout=30)
+                            group=setuid_engine.user.gid, capture_output=True, text=True, timeout=300)
     assert result.returncode == 1 and "wrong number of arguments" in result.stderr
 
 
@@ -266,7 +266,7 @@ def test_hard_link_to_the_starter_is_refused(setuid_engine):
     os.link(program, link)
     try:
         assert stat.S_IMODE(link.stat().st_mode) & stat.S_ISUID
-        result = subprocess.run([link, "3"], user=setuid_engine.user.uid, group=setuid_engine.user.gid, capture_output=True, text=True, timeout=30)
+        result = subprocess.run([link, "3"], user=setuid_engine.user.uid, group=setuid_engine.user.gid, capture_output=True, text=True, timeout=300)
         assert result.returncode == 1 and "hard links" in result.stderr
     finally:
         link.unlink()
@@ -293,7 +293,7 @@ def test_prefix_of_a_deleted_hard_link_is_refused(make_setuid_prefix, setuid_eng
     channel = memory_file(request(opened))
     try:
         result = subprocess.run([f"/proc/self/fd/{program}", str(channel)], user=setuid_engine.user.uid, group=setuid_engine.user.gid, extra_groups=[],
-                                pass_fds=(program, channel, opened), capture_output=True, text=True, timeout=30)
+                                pass_fds=(program, channel, opened), capture_output=True, text=True, timeout=300)
     finally:
         os.close(program)
         os.close(channel)

@@ -95,5 +95,5 @@ def test_hooks_in_front_of_the_runtime_leave_dev_alone(dev, change):
     command = [dev.program, "early", "0", dev.bundle.root, dev.bundle.directory / "no-log", "7", str(len(hook)), *hook]
     script = 'root=$1; shift; mount --bind "$root" "$root" && mount -t tmpfs tmpfs "$root/dev" && exec "$@"'
     result = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", dev.bundle.root, *command], capture_output=True,
-                            text=True, input='{"ociVersion": "1.0.2"}', env={"7:PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, timeout=60, check=False)
+                            text=True, input='{"ociVersion": "1.0.2"}', env={"7:PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, timeout=300, check=False)
     assert result.returncode == 1 and "sarus-hook: after /bin/sh: " in result.stderr, result.stderr

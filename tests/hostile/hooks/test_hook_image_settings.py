@@ -81,7 +81,7 @@ class Container:
         (self.directory / "config.json").write_text(json.dumps(config))
         state = {"ociVersion": "1.0.2", "id": "image", "status": stage, "pid": 0, "bundle": str(self.directory), "annotations": annotations or {}}
         environment = {"HOOK_LOG": "none", **{name: str(value) for name, value in {**self.settings.get(program, {}), **settings}.items()}}
-        return subprocess.run([self.build_dir / program, *arguments], env=environment, text=True, capture_output=True, timeout=60, check=False,
+        return subprocess.run([self.build_dir / program, *arguments], env=environment, text=True, capture_output=True, timeout=300, check=False,
                               input=json.dumps(config if stage == "precreate" else state))
 
     def made(self):

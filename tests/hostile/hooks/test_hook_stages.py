@@ -55,7 +55,7 @@ class Bundle:
                        {"destination": "/mnt/outside", "type": "bind", "source": str(self.outside), "options": ["bind"]}]}))
         command = [runtime, "--root", f"{self.directory}/state", *(["--cgroup-manager=disabled"] if runtime == "crun" else []), "run",
                    "--bundle", str(self.directory), f"stages-{os.urandom(3).hex()}"]
-        subprocess.run([str(SANDBOX), "--hide-unified", "--shared-root", "--", *command], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+        subprocess.run([str(SANDBOX), "--hide-unified", "--shared-root", "--", *command], capture_output=True, stdin=subprocess.DEVNULL, timeout=300, check=False)
         text = said.read_text()
         return int(text.rsplit("status ", 1)[1]), text
 

@@ -123,7 +123,7 @@ def test_symbolic_link_leads_root_nowhere(users_hook, link):
 def test_files_belong_to_the_user(users_hook):
     task = users_hook.start(0, 2)
     file = users_hook.steps / STEP / "arrival/slurm-procid-0"
-    assert eventually(file.exists, 20)
+    assert eventually(file.exists)
     assert {path.stat().st_uid for path in (file, *list(file.parents)[:4])} == {USER}
     task.kill()
 

@@ -34,7 +34,7 @@ def attempt(case, root):
     subprocess.run(["sh", "-c", case["node"]], check=True)
     before, mounts = look(root)
     state = json.dumps({"ociVersion": "1.0.2", "id": "attack", "status": "creating", "pid": 0, "bundle": case["bundle"]})
-    hook = subprocess.run(case["command"], input=state, capture_output=True, text=True, env=case["variables"], cwd="/", timeout=60, check=False)
+    hook = subprocess.run(case["command"], input=state, capture_output=True, text=True, env=case["variables"], cwd="/", timeout=300, check=False)
     after, mounts_now = look(root)
     return {"covered": [f"/{place}" for place in PLACES if before[place] != after[place]], "status": hook.returncode, "said": hook.stderr,
             "mounts": [mount for mount in mounts_now if mount not in mounts]}

@@ -63,7 +63,7 @@ class Node:
         return [str(SANDBOX), *sandbox, "--user", self.user.name, "--", *inside]
 
     def run(self, script, sandbox=("--fuse",), **variables):
-        return subprocess.run(self.command(script, sandbox), capture_output=True, text=True, timeout=60, env=self.user.environment(**{**self.server, **variables}), cwd="/")
+        return subprocess.run(self.command(script, sandbox), capture_output=True, text=True, timeout=300, env=self.user.environment(**{**self.server, **variables}), cwd="/")
 
     def start(self, script):
         return subprocess.Popen(self.command(script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

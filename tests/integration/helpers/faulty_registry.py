@@ -66,7 +66,7 @@ class FaultyRegistry:
         return [line for line in self.requests if "/blobs/" in line]
 
     def wait_for_release(self):
-        self._released.wait(60)
+        self._released.wait(600)
 
     def release(self):
         self._released.set()

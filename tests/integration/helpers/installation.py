@@ -1,5 +1,6 @@
 """Installations of the software under test, and running `sarus` from them as one user or another."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -128,6 +129,19 @@ class Engine:
     def output(self, image, *command, **keywords):
         """What a command in a container prints, without the final newline."""
         return self.run(image, *command, **keywords).stdout.rstrip("\n")
+
+    @contextlib.contextmanager
+    def standing(self, image, *options, script="echo ready; exec sleep 1000", **keywords):
+        """A container of `sarus run OPTIONS IMAGE`, whose shell has printed "ready": the engine's process. It is killed after the block,
+        unless it has ended."""
+        process = self.start("run", *options, image, "sh", "-c", script, **keywords)
+        try:
+            line = process.stdout.readline()
+            assert line == "ready\n", line + process.stderr.read()
+            yield process
+        finally:
+            process.kill()  # a shell that is the first process of a pid namespace ignores what is more polite
+            process.communicate(timeout=300)
 
     def load(self, archive, name):
         """Loads a docker-archive and returns the reference under which it can be run."""

@@ -73,11 +73,11 @@ TEST(ProcessTreeAsRoot, WhatIsSparedIsLeftAloneWithItsDescendants) {
                   const auto ended = shells.at(1).children().at(0);
                   killDescendants(root, 1,
                                   [&](const Process& process) { return process.pid() == shells[0].pid(); });
-                  test::eventually([&] { return !ended.isRunning() && !shells[1].isRunning(); }, 2000);
+                  test::eventually([&] { return !ended.isRunning() && !shells[1].isRunning(); });
                   const bool right = shells[0].isRunning() && kept.isRunning() && !ended.isRunning() &&
                                      !shells[1].isRunning();
                   killDescendants(root, 1);
-                  return right && test::eventually([&] { return !kept.isRunning(); }, 2000) ? 0 : 1;
+                  return right && test::eventually([&] { return !kept.isRunning(); }) ? 0 : 1;
               }));
 }
 
