@@ -334,7 +334,6 @@ private:
 
     void decide() {
         const auto now = Clock::now();
-        // A first task connects at once.
         const bool noTask = active() == 0 && (!arrived.empty() || now >= arrivalDeadline);
         const bool complete = arrived.size() >= plan.tasks;
         switch (phase) {

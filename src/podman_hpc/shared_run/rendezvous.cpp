@@ -172,11 +172,9 @@ void MeetingPlace::remove(const std::string& name) const {
 UniqueFd MeetingPlace::join(const std::string& identity, const std::string& hello, Clock::time_point deadline,
                             const std::function<void(Seat)>& startKeeper) const {
     const auto held = lock(deadline);
-    const auto accepted = [&](const UniqueFd& socket) {
-        if (!socket || !sendMessage(socket.get(), hello) || !waitForInput(socket.get(), deadline)) {
-            return false;
-        }
-        const auto answer = receiveMessage(socket.get());
+    const auto isAccepted = [&](const UniqueFd& socket) {
+        const auto answer =
+            waitForInput(socket.get(), deadline) ? receiveMessage(socket.get()) : std::nullopt;
         return answer && answer->text == "accept";
     };
     std::set<std::string> taken;
@@ -186,7 +184,7 @@ UniqueFd MeetingPlace::join(const std::string& identity, const std::string& hell
             continue;
         }
         if (auto socket = connectTo(name)) {
-            if (accepted(socket)) {
+            if (sendMessage(socket.get(), hello) && isAccepted(socket)) {
                 return socket;
             }
             taken.emplace(name);
@@ -196,9 +194,14 @@ UniqueFd MeetingPlace::join(const std::string& identity, const std::string& hell
     for (int seat = 1; taken.contains(name); ++seat) {
         name = cat(identity, '_', seat);
     }
-    startKeeper(takeSeat(name));
-    if (auto socket = connectTo(name); accepted(socket)) {
-        return socket;
+    // The keeper finds its first task from the beginning, even if that is killed now.
+    auto seat = takeSeat(name);
+    auto socket = connectTo(name);
+    if (socket && sendMessage(socket.get(), hello)) {
+        startKeeper(std::move(seat));
+        if (isAccepted(socket)) {
+            return socket;
+        }
     }
     throw Error("Failed to start the keeper of the shared container");
 }
