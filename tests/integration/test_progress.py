@@ -72,7 +72,7 @@ def on_a_terminal(engine, *arguments):
 
 def test_a_terminal_gets_one_line_that_is_rewritten_and_wiped(slow, image):
     status, shown = on_a_terminal(slow[0], "load", slow[1], image)
-    assert status == 0
+    assert status == 0, shown[-500:]
     updates = re.findall(r"\r" + LINE.replace("(", "(?:") + r"\x1b\[K", shown)
     assert len(updates) > 5 and "\n" not in shown and shown.endswith("\r\x1b[K"), shown[-300:]
 

@@ -58,8 +58,10 @@ def recorded(make_any_prefix, any_engine, workspace, user):
     return make
 
 
-def builders(user):
-    return [pid for pid, uid, command in system.processes() if uid == user.uid and "sarus-image-builder build" in command]
+def helpers(user, text):
+    """The processes of this test's pulls with `text` in their command line."""
+    own = system.processes_of(user)
+    return [pid for pid, _, command in system.processes() if pid in own and text in command]
 
 
 def drafts(user):
@@ -76,7 +78,7 @@ def blob(user, server):
 
 
 def check_that_nothing_remains(engine, user, temp_dir, server):
-    assert system.eventually(lambda: not builders(user))
+    assert system.eventually(lambda: not helpers(user, "sarus-image-builder build"))
     assert not drafts(user) and not growing(user) and not blob(user, server).exists()
     assert not list(temp_dir.glob("sarus-import-*")) and server.host not in engine.sarus("images").stdout
 
@@ -137,9 +139,8 @@ def test_a_helper_that_dies_does_not_leave_a_wrong_image(any_engine, user, regis
     server = registry_of(two_layers)
     process = start_until_half(any_engine, user, server)
     server.fault = None
-    for pid, uid, command in system.processes():
-        if uid == user.uid and victim in command:
-            system.kill(pid)
+    for pid in helpers(user, victim):
+        system.kill(pid)
     server.release()
     _, errors = process.communicate(timeout=300)
     if victim == "experimental-image-proxy":  # skopeo's copy gets the rest
