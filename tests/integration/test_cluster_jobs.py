@@ -61,11 +61,11 @@ class Job:
         shown = self.cluster.run("login", "scontrol", "--oneliner", "show", "job", self.id, check=True).stdout
         return re.search(r"JobState=(\S+)", shown)[1]
 
-    def wait_for(self, state, timeout=300):
-        assert system.eventually(lambda: self.state() == state, timeout, 0.1), f"{self.state()}\n{self.text()}\n{self.cluster.logs()}"
+    def wait_for(self, state):
+        assert system.eventually(lambda: self.state() == state, 300, 0.1), f"{self.state()}\n{self.text()}\n{self.cluster.logs()}"
 
-    def wait_for_text(self, text, timeout=300):
-        assert system.eventually(lambda: text in self.text(), timeout, 0.05), f"{text!r} is not in {self.text()!r}"
+    def wait_for_text(self, text):
+        assert system.eventually(lambda: text in self.text(), 300, 0.05), f"{text!r} is not in {self.text()!r}"
 
     def text(self):
         return self.output.read_text() if self.output.exists() else ""
@@ -89,9 +89,9 @@ def submit(cluster, engine, image):
         cluster.run("login", "scancel", job.id)
 
 
-def assert_nothing_is_left(cluster, user, nodes=None, timeout=300):
+def assert_nothing_is_left(cluster, user, nodes=None):
     for node in nodes or cluster.nodes:
-        assert system.eventually(lambda: not cluster.left_on(node, user), timeout, 0.1), (node, cluster.left_on(node, user))
+        assert system.eventually(lambda: not cluster.left_on(node, user), 300, 0.1), (node, cluster.left_on(node, user))
 
 
 @pytest.mark.parametrize("command, status", [("exit 42", 42), ("kill -TERM $$", 143), ("kill -9 $$", 137), ("exec /nonexistent", 127)])
@@ -227,7 +227,7 @@ def test_job_beyond_its_time_limit_leaves_nothing(cluster, engine, submit):
     job = submit(["-N2", "--time=1"], f"srun -n2 --output={engine.user.home}/limit-%t.txt SARUS sh -c \"trap 'echo caught' TERM; {LOOP}\"")
     assert system.eventually(lambda: words("ready")), job.text()
     cluster.run("login", "scontrol", "update", f"JobId={job.id}", "EndTime=now+5", check=True)
-    job.wait_for("TIMEOUT", timeout=300)
+    job.wait_for("TIMEOUT")
     assert words("caught"), job.text()
     assert_nothing_is_left(cluster, engine.user)
 
@@ -304,7 +304,7 @@ def test_epilog_ends_what_the_user_has_started_beside_the_job(cluster, engine, i
 def test_epilog_leaves_roots_processes_alone(cluster, engine):
     """Slurm's daemon on the node is one of them."""
     for _ in range(2):
-        assert cluster.srun("-w", "node1", "true", timeout=300).returncode == 0
+        assert cluster.srun("-w", "node1", "true").returncode == 0
 
 
 def test_killed_slurmstepd_takes_its_containers_along(common, home_base, any_mode, image, source_dir):
@@ -357,7 +357,7 @@ def test_dead_node_takes_its_containers_along(common, home_base, engine, image):
         other.run("login", "scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=dead", check=True)
         job.communicate(timeout=300)
         other.run("node1", engine.program, "ps", user=engine.user, check=True)
-        assert_nothing_is_left(other, engine.user, ["node1"], timeout=300)
+        assert_nothing_is_left(other, engine.user, ["node1"])
     finally:
         other.stop()
     assert not [pid for pid, uid, _ in system.processes() if uid == engine.user.uid]

@@ -1,5 +1,6 @@
 """`sarus exec`: a command in a running container, with the identity and the limits of the container and with nothing more."""
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -20,9 +21,8 @@ class Container:
     def __init__(self, engine, image, name, script="echo ready; sleep 1000", options=(), **keywords):
         self.engine = engine
         self.name = name
-        self.process = engine.start("run", "--name", name, *options, image, "sh", "-c", script, **keywords)
-        line = self.process.stdout.readline()
-        assert line == "ready\n", line + self.process.stderr.read()
+        self._standing = contextlib.ExitStack()
+        self.process = self._standing.enter_context(engine.standing(image, "--name", name, *options, script=script, **keywords))
 
     def exec(self, *command, options=(), engine=None, **keywords):
         return (engine or self.engine).sarus("exec", *options, self.name, *command, **keywords)
@@ -33,8 +33,7 @@ class Container:
         return result.stdout.rstrip("\n")
 
     def stop(self):
-        self.process.kill()  # a shell that is the first process of a pid namespace ignores what is more polite
-        self.process.communicate(timeout=300)
+        self._standing.close()
         assert system.eventually(lambda: self.name not in self.engine.sarus("ps").stdout)
 
 
@@ -195,7 +194,7 @@ def test_a_missing_command_is_named(start):
 
 def test_a_command_ends_with_its_first_process(start):
     container = start()
-    result = container.exec("sh", "-c", "sleep 6545 & (setsid sleep 6545 &); exit 255", timeout=300)
+    result = container.exec("sh", "-c", "sleep 6545 & (setsid sleep 6545 &); exit 255")
     assert result.returncode == 255
     assert system.eventually(lambda: not [line for _, _, line in system.processes() if "sleep 6545" in line])
     assert container.output("echo", "alive") == "alive"

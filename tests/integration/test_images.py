@@ -788,13 +788,13 @@ def test_load_of_several_images_takes_the_one_of_the_name(sarus, repository, var
 
 def test_load_does_not_wait_for_a_fifo(sarus, repository, variant, place):
     os.mkfifo(place / "fifo", 0o644)
-    result = sarus("load", place / "fifo", "fifo", status=1, timeout=300)
+    result = sarus("load", place / "fifo", "fifo", status=1)
     assert result.stderr.splitlines()[0] == f'The image file "{place}/fifo" is not a regular file'
     layout = variant("fifo").write_oci_layout(place / "layout")
     for blob in [*(layout / "blobs/sha256").iterdir(), layout / "index.json"]:
         blob.rename(place / "saved")
         os.mkfifo(blob, 0o644)
-        result = sarus("load", layout, "fifo", status=1, timeout=300)
+        result = sarus("load", layout, "fifo", status=1)
         assert "is not a regular file" in result.stderr
         blob.unlink()
         (place / "saved").rename(blob)
@@ -907,7 +907,7 @@ def test_a_fifo_in_place_of_the_metadata_is_named(sarus, repository, images, var
     file = repository / "images/load/library/fifo/1.meta"
     file.unlink()
     os.mkfifo(file)
-    result = sarus(command, "load/library/fifo:1", *(["true"] if command == "run" else []), timeout=300, status=1)
+    result = sarus(command, "load/library/fifo:1", *(["true"] if command == "run" else []), status=1)
     assert f'The file "{file}" is not a regular file' in result.stderr, result.stderr
     sarus("rmi", "load/library/fifo:1")
 

@@ -108,14 +108,14 @@ BACKGROUND = "sleep 3333 & (setsid sleep 3333 &) ; trap '' HUP TERM; "
 @pytest.mark.parametrize("options", [(), ("--pid=private",), ("--init", "--pid=private")])
 @pytest.mark.parametrize("end, status", [("exit 3", 3), ("exit 255", 255), ("sleep 0.3; exit 0", 0)])
 def test_container_ends_with_its_main_process(killed_engine, image, options, end, status):
-    result = killed_engine.run(image, "sh", "-c", BACKGROUND + end, options=options, check=False, timeout=300)  # to pipes, both streams
+    result = killed_engine.run(image, "sh", "-c", BACKGROUND + end, options=options, check=False)  # to pipes, both streams
     assert (result.returncode, result.stderr) == (status, "")
     assert not payload_runs(killed_engine)
 
 
 def test_processes_that_multiply_are_ended_with_the_main_process(killed_engine, image):
     script = 'cat > /tmp/again <<"E"\nsleep 0.05\n(sh /tmp/again &)\nexec sleep 3333\nE\nsh /tmp/again & sleep 0.3; exit 5'
-    result = killed_engine.run(image, "sh", "-c", script, check=False, timeout=300)
+    result = killed_engine.run(image, "sh", "-c", script, check=False)
     assert result.returncode == 5
     check_gone(killed_engine)
 

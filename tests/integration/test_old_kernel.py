@@ -115,5 +115,5 @@ def test_image_is_loaded_listed_and_removed(user_engine, images, plain_busybox):
 def test_container_ends_with_its_main_process(engine, load_image, plain_busybox):
     """Where the end of a process cannot be waited for."""
     image = load_image(engine, "busybox", plain_busybox)  # noqa: F811
-    result = engine.run(image, "sh", "-c", "sleep 3333 & sleep 0.3; exit 3", check=False, timeout=300)
+    result = engine.run(image, "sh", "-c", "sleep 3333 & sleep 0.3; exit 3", check=False)
     assert (result.returncode, result.stderr) == (3, "")

@@ -24,7 +24,7 @@ class Steps:
         return ("-w", "node1,node2", *options, "bash", "-c", f"PATH={self.prefix}/bin:$PATH; {text}")
 
     def srun(self, *options, text, status=0):
-        result = self.cluster.srun(*self.arguments(options, text), user=self.user, cwd="/", timeout=300)
+        result = self.cluster.srun(*self.arguments(options, text), user=self.user, cwd="/")
         assert result.returncode == status, result.stdout + result.stderr
         return result.stdout.splitlines()
 

@@ -76,7 +76,7 @@ statuses; gone""", tasks=4)
 def test_a_task_without_numbers_is_alone(node):
     """And quiet: the reference complained after each one."""
     assert node.script("alone $image true; gone").stderr == ""
-    assert node.lines("for i in 1 2; do alone $image readlink /proc/self/ns/mnt & started; done; wait; gone") != []
+    assert node.lines("for i in 1 2; do alone $image readlink /proc/self/ns/mnt & done; wait; gone") != []
     assert node.lines("alone $image sh -c 'exit 9'; echo $?; gone") == ["9"]
 
 
@@ -87,7 +87,7 @@ def test_the_image_needs_no_sleep(node):
 @pytest.mark.parametrize("wrapped", ["timeout 30 {}", "bash -c '{}; exit $?'", "timeout 30 bash -c '{}; exit $?'"])
 def test_programs_between_launcher_and_task(node, wrapped):
     command = wrapped.format('"$HPC" --tmpdir="$DIRECTORY/tmp" --events-backend=file shared-run $options localhost/busybox readlink /proc/self/ns/mnt')
-    lines = node.lines(f"export options; for i in 0 1; do SLURM_LOCALID=$i {command} & started; done; wait; gone", tasks=2)
+    lines = node.lines(f"export options; for i in 0 1; do SLURM_LOCALID=$i {command} & done; wait; gone", tasks=2)
     assert len(lines) == 2 and len(set(lines)) == 1
 
 
@@ -101,7 +101,7 @@ sh -c 'echo $OMPI_COMM_WORLD_LOCAL_RANK $(readlink /proc/self/ns/mnt)'; gone""",
 def test_a_module_with_shared_run_makes_run_shared(node):
     (node.hpc.modules / "mpi.yaml").write_text("name: mpi\ncli_arg: mpi\nenv: ENABLE_MPI\nshared_run: true\nadditional_args: ['-e TOOLS_*']\n")
     lines = node.lines("""for i in 0 1; do SLURM_LOCALID=$i "$HPC" --tmpdir="$DIRECTORY/tmp" --events-backend=file run --rm --mpi $options $image \
-sh -c 'echo $ENABLE_MPI $TOOLS_A $(readlink /proc/self/ns/mnt)' & started; done; wait; gone""", tasks=2, TOOLS_A="x")
+sh -c 'echo $ENABLE_MPI $TOOLS_A $(readlink /proc/self/ns/mnt)' & done; wait; gone""", tasks=2, TOOLS_A="x")
     (node.hpc.modules / "mpi.yaml").unlink()
     assert len(lines) == 2 and len(set(lines)) == 1 and lines[0].startswith("1 x mnt:")
 
@@ -191,7 +191,7 @@ def test_terminal(node):
 
 def test_signals_reach_the_own_task(node):
     lines = node.lines("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image \
-sh -c 'trap "exit 5" USR1; : >/public/$SLURM_LOCALID; for i in $(seq 3000); do sleep 0.1; done; exit 6' & started; done
+sh -c 'trap "exit 5" USR1; : >/public/$SLURM_LOCALID; for i in $(seq 3000); do sleep 0.1; done; exit 6' & done
 until_exists $PUBLIC/0; until_exists $PUBLIC/1; kill -USR1 %1; wait %1; echo $?; kill %2; wait %2; echo $?; gone""", tasks=2)
     assert lines == ["5", "143"]
 
@@ -269,7 +269,7 @@ task 0 $image true & started; task 1 $image true & started; statuses; gone""", t
 
 
 def test_the_end_of_the_keeper_and_of_all_tasks(node):
-    node.script("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000' & started; done
+    node.script("""for i in 0 1; do task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000' & done
 until_exists $PUBLIC/0; until_exists $PUBLIC/1; kill -KILL $(keepers) %1 %2; wait; gone; rm -f "$DIRECTORY"/run/shared-run/*pid-*""", tasks=2)
 
 
@@ -279,7 +279,7 @@ def test_the_end_of_all_processes_of_the_step(node, command):
     if node.hpc.user.uid == 0:
         variables = {"PODMANHPC_SHARED_RUN_COMMAND": command} if command else {}
         node.script("""step=/sys/fs/cgroup/pids/sarus-$$; mkdir $step
-for i in 0 1; do (echo $BASHPID >$step/cgroup.procs; task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000') & started; done
+for i in 0 1; do (echo $BASHPID >$step/cgroup.procs; task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000') & done
 until_exists $PUBLIC/0; until_exists $PUBLIC/1
 for i in $(seq 100); do kill -KILL $(cat $step/cgroup.procs) 2>/dev/null; rmdir $step 2>/dev/null && break; sleep 0.05; done
 gone""", tasks=2, **variables)

@@ -24,7 +24,7 @@ def slow(make_any_prefix, any_engine, images):
         return images.archive(images.busybox(extra=lambda layer: layer.file("noise", noise)), f"noise-{mebibytes}")
 
     mebibytes = 16
-    while not engine.sarus("load", archive(mebibytes), "progress:sample", timeout=300).stderr:
+    while not engine.sarus("load", archive(mebibytes), "progress:sample").stderr:
         mebibytes *= 2
     engine.sarus("rmi", "load/library/progress:sample")
     return engine, archive(2 * mebibytes)
@@ -39,7 +39,7 @@ def image(slow):
 def test_a_log_gets_a_line_from_time_to_time(slow, image):
     engine, archive = slow
     begin = time.monotonic()
-    result = engine.sarus("load", archive, image, timeout=300)
+    result = engine.sarus("load", archive, image)
     lines = result.stderr.splitlines()
     assert result.returncode == 0 and lines, "the conversion was too short for this test"
     assert len(lines) <= (time.monotonic() - begin) / 5 and all(re.fullmatch(LINE, line) for line in lines), lines
@@ -47,7 +47,7 @@ def test_a_log_gets_a_line_from_time_to_time(slow, image):
 
 
 def test_a_quiet_conversion_says_nothing(slow, image):
-    result = slow[0].sarus("load", "--quiet", slow[1], image, timeout=300)
+    result = slow[0].sarus("load", "--quiet", slow[1], image)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
@@ -81,7 +81,7 @@ def test_ctrl_c_wipes_the_line_and_says_that_nothing_was_stored(slow):
     engine, archive = slow
     argv, identity = engine.command("load", archive, "progress:3")
     session = Terminal(argv, identity, env=engine.user.environment(), cwd=engine.user.home)
-    session.expect("Converting layers", timeout=300)
+    session.expect("Converting layers")
     session.type("\x03")
     assert session.wait() == 130
     last = session.read().split("\r")[-1]

@@ -211,8 +211,8 @@ def test_a_filesystem_that_never_answers_stops_only_the_users_own_commands(setui
         waiting = setuid_engine.start("run", NAME, "true", env={"SARUS_REPOSITORY_DIR": point / "images"})
         place = {"SARUS_REPOSITORY_DIR": point / "images"}
         for command in ("version", "ps", "help"):
-            assert setuid_engine.sarus(command, env=place, timeout=300).returncode == 0
-        found = json.loads(setuid_engine.sarus("doctor", "--json", env=place, timeout=300).stdout)
+            assert setuid_engine.sarus(command, env=place).returncode == 0
+        found = json.loads(setuid_engine.sarus("doctor", "--json", env=place).stdout)
         finding, = (one for one in found if one["check"] == "repository")
         assert finding["status"] == "error" and finding["message"].startswith("no answer within ")
         assert waiting.poll() is None and pathlib.Path(f"/proc/{waiting.pid}/exe").resolve().name == "sarus"  # not the starter

@@ -40,7 +40,7 @@ def test_what_is_no_squashfs_file_is_refused(user_engine, workspace):
         os.mkfifo(directory / "fifo", 0o644)
     for name, reason in [("text", "it is not a squashfs file"), ("empty", "it is not a squashfs file"), ("fifo", "it is not a regular file"),
                          (".", "it is not a regular file")]:
-        result = user_engine.sarus("run", f"{directory}/{name}", "true", timeout=300)
+        result = user_engine.sarus("run", f"{directory}/{name}", "true")
         assert (result.returncode, result.stdout) == (1, "")
         assert result.stderr.splitlines()[0] == f"Cannot run {directory}/{name}: {reason}"
     result = user_engine.sarus("run", f"{directory}/missing", "true")

@@ -91,7 +91,7 @@ until srun --overlap --quiet --container-name=shared sh -c 'echo "$SLURM_NODEID 
 cat joined
 """)
     script.chmod(0o755)
-    result = srun("--quiet", "--nodelist=node1,node2", "--ntasks=2", script, program="salloc", cwd=user.home, timeout=300)
+    result = srun("--quiet", "--nodelist=node1,node2", "--ntasks=2", script, program="salloc", cwd=user.home)
     assert sorted(result.splitlines()) == ["0 node1", "1 node2"]
 
 
@@ -123,7 +123,7 @@ srun --overlap -n2 --mpi=pmi2 --container-name=shared /app
 kill $!
 """)
     script.chmod(0o755)
-    lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home, timeout=300).splitlines()
+    lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home).splitlines()
     assert lines[:2] == [f"{rank} 2 own step_1 step_1" for rank in (0, 1)] and sum("of 2: sum 3" in line for line in lines[2:]) == 2, lines
 
 

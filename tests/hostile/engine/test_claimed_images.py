@@ -41,7 +41,7 @@ def another_kind(file, kind, user):
 
 
 def check_that_it_is_converted(engine, archive):
-    result = engine.sarus("load", archive, "equal-to-claimed", timeout=300)
+    result = engine.sarus("load", archive, "equal-to-claimed")
     assert result.returncode == 0 and "> making squashfs image" in result.stdout, result.stdout + result.stderr
     assert engine.output("load/library/equal-to-claimed", "cat", "/variant") == "as it should be"
 

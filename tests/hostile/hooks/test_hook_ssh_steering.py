@@ -37,7 +37,7 @@ def busybox(ssh_engine, load_image, plain_busybox):
 
 def run(engine, image, *annotations, options=()):
     words = [f"--annotation=com.hooks.ssh.{name}={value}" for name, value in (("port", system.free_port()), *annotations)]
-    return engine.run(image, "true", options=["--ssh", *words, *options], check=False, timeout=300)
+    return engine.run(image, "true", options=["--ssh", *words, *options], check=False)
 
 
 def write(folder, name, content):
