@@ -14,9 +14,8 @@ namespace sarus::image::build {
 /// Blocks of the output to hash.
 struct HashJob {
     BlocksToHash toHash;
-    std::size_t bytes = 0;  ///< of memory that `keeps` holds
-    std::vector<ChunkPtr>
-        keeps;  ///< the owners of the blocks; also of duplicates, which are not to be hashed
+    std::size_t bytes = 0;        ///< of memory that `keeps` holds
+    std::vector<ChunkPtr> keeps;  ///< the owners of the blocks, and of duplicates among them
 };
 
 /// The blocks of the output still to hash. They wait for a thread that computes one digest of a layer and can
