@@ -198,10 +198,12 @@ def test_the_ssh_daemon_ends_when_its_keeper_or_the_container_is_killed(ssh_podm
         container = executor.submit(ssh_podman.run, "/bin/sh", "-c", f": {mark}; sleep 1000 & wait")
         assert system.eventually(lambda: ssh.listens(port))
 
-        def first_processes():
-            return [pid for pid, _, command in system.processes() if command.startswith(f"/bin/sh -c : {mark}")]
+        def first_process():
+            """None while the shell's child has not executed its program yet: it looks like the shell."""
+            pids = [pid for pid, _, command in system.processes() if command.startswith(f"/bin/sh -c : {mark}")]
+            return pids[0] if len(pids) == 1 else None
 
-        first, = system.eventually(first_processes)
+        first = system.eventually(first_process)
         namespace = os.readlink(f"/proc/{first}/ns/pid")
         keeper, = [pid for pid in system.descendants(first) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "ssh-keeper\n"]
         assert os.readlink(f"/proc/{keeper}/ns/pid") == namespace
