@@ -18,6 +18,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/pipe.hpp"
 #include "base/text.hpp"
@@ -197,22 +198,8 @@ private:
             }
             next = keep + 1;
         }
-        closeRange(next, -1);
+        closeRange(next);
         return true;
-    }
-
-    static void closeRange(int first, int last) {
-        if (last >= 0 && last < first) {
-            return;
-        }
-        const auto end = last < 0 ? ~0U : static_cast<unsigned>(last);
-        if (::syscall(SYS_close_range, static_cast<unsigned>(first), end, 0U) == 0) {
-            return;
-        }
-        const long limit = last < 0 ? ::sysconf(_SC_OPEN_MAX) : last + 1;  // before Linux 5.9
-        for (int fd = first; fd < limit; ++fd) {
-            ::close(fd);
-        }
     }
 
     [[noreturn]] void fail() const {

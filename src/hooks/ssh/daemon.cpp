@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/capabilities.hpp"
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
@@ -165,16 +166,11 @@ struct Start {
 
 /// Gives these descriptors the numbers from 3 on, inherited by programs, and closes all others.
 void closeAllBut(const std::vector<int>& descriptors) {
-    constexpr int first = STDERR_FILENO + 1;
-    const int end = first + static_cast<int>(descriptors.size());
-    std::vector<int> moved;  // out of the way of each other first
-    for (const auto descriptor : descriptors) {
-        moved.push_back(checkErrno(::fcntl(descriptor, F_DUPFD, end), "Failed to keep a descriptor"));
+    std::vector<int> all{STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
+    all.insert(all.end(), descriptors.begin(), descriptors.end());
+    if (!arrangeDescriptors(all)) {
+        throwErrno("Failed to keep a descriptor");
     }
-    for (std::size_t i = 0; i < moved.size(); ++i) {
-        checkErrno(::dup2(moved[i], first + static_cast<int>(i)), "Failed to keep a descriptor");
-    }
-    ::syscall(SYS_close_range, static_cast<unsigned>(end), ~0U, 0U);
 }
 
 void useStreams(int input, int output, int errors) {
@@ -280,7 +276,7 @@ void requireReadable(const std::string& path, int mode) {
     if (start.state >= 0 && !waitForCommand(waitsAt, start.end >= 0 ? waitsAt + 1 : -1)) {
         ::_exit(0);
     }
-    ::syscall(SYS_close_range, static_cast<unsigned>(waitsAt), ~0U, 0U);
+    closeRange(waitsAt);
     const auto port = cat(request.port);
     const auto variable = cat("SSH_HOOK_LISTENERS=", listeners.size());
     // The hook writes the pid files, with the rights that each of them takes.

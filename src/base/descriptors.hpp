@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+namespace sarus {
+
+/// Closes the descriptors from `first` to `last` (-1: the greatest one). Works without close_range(2), which
+/// is new in Linux 5.9. Uses only system calls.
+void closeRange(int first, int last = -1) noexcept;
+
+/// In a new process: the descriptors become 0, 1, 2, ..., which programs inherit, and all others are closed.
+/// False, with errno, if one is none.
+bool arrangeDescriptors(std::vector<int> descriptors);
+
+}  // namespace sarus
