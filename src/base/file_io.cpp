@@ -141,6 +141,12 @@ UniqueFd makeMemoryFile(const char* name, std::string_view content) {
     return file;
 }
 
+std::string fileVersion(const struct stat& file) {
+    return cat(static_cast<std::uint64_t>(file.st_dev), '-', static_cast<std::uint64_t>(file.st_ino), '-',
+               static_cast<std::int64_t>(file.st_size), '-', file.st_mtim.tv_sec, '.', file.st_mtim.tv_nsec,
+               '-', file.st_ctim.tv_sec, '.', file.st_ctim.tv_nsec);
+}
+
 bool pathExists(const std::string& path) noexcept {
     struct stat status {};
     return ::stat(path.c_str(), &status) == 0;

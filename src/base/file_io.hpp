@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -40,6 +41,9 @@ std::string workingDirectory();
 /// An anonymous file in memory with this content, to be read from its beginning; it can be sealed. Throws
 /// Error.
 UniqueFd makeMemoryFile(const char* name, std::string_view content);
+
+/// Every change of a file's content changes one of the values in this text, which can be the name of a file.
+std::string fileVersion(const struct stat& file);
 
 bool pathExists(const std::string& path) noexcept;
 bool isDirectory(const std::string& path) noexcept;

@@ -22,7 +22,6 @@
 #include "base/text.hpp"
 #include "squashfs/superblock.hpp"
 #include "starter/image/image_mount.hpp"
-#include "starter/image/loop_hints.hpp"
 
 namespace sarus::starter {
 

@@ -53,12 +53,6 @@ bool isBound(const LoopBinding& device) {
 
 }  // namespace
 
-std::string fileVersion(const struct stat& file) {
-    return cat(static_cast<std::uint64_t>(file.st_dev), '-', static_cast<std::uint64_t>(file.st_ino), '-',
-               static_cast<std::int64_t>(file.st_size), '-', file.st_mtim.tv_sec, '.', file.st_mtim.tv_nsec,
-               '-', file.st_ctim.tv_sec, '.', file.st_ctim.tv_nsec);
-}
-
 LoopHints::LoopHints(const std::string& directory, const struct stat& image) : name(fileVersion(image)) {
     try {
         registry = makeRootsDirectory(directory);

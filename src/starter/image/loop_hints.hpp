@@ -12,9 +12,6 @@
 
 namespace sarus::starter {
 
-/// Every change of a file's content changes one of the values in this text, which can be the name of a file.
-std::string fileVersion(const struct stat& file);
-
 /// A loop device, as recorded when it was bound.
 struct LoopBinding {
     unsigned number = 0;
