@@ -3,24 +3,22 @@
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/clone.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
@@ -134,8 +132,7 @@ std::optional<UserNamespaces> joinAny(std::vector<Holder>& holders, const Creden
     return std::nullopt;
 }
 
-/// Creates a user namespace in a process that shares memory and descriptors with its waiting parent: clone(2)
-/// with CLONE_VM and CLONE_NEWUSER can do this, unshare(2) cannot. Uses only system calls and no destructors.
+/// Creates a user namespace in a process of its own, which runInClone() does without copying memory.
 class InnerNamespace {
 public:
     InnerNamespace(std::string uids, std::string gids) : uidMap(std::move(uids)), gidMap(std::move(gids)) {}
@@ -145,23 +142,12 @@ public:
     int error = 0;
 
     void make() {
-        const auto main = [](void* self) -> int {
-            static_cast<InnerNamespace*>(self)->run();
-            return 0;
-        };
-        const int flags = CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWUSER | SIGCHLD;
-        const pid_t child = ::clone(main, stack.get() + stackSize, flags, this);
-        if (child < 0) {
+        if (!runInClone(CLONE_NEWUSER, [this] { run(); })) {
             error = errno;
-            return;
-        }
-        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
         }
     }
 
 private:
-    static constexpr std::size_t stackSize = 64U << 10U;
-
     void run() {
         // setgroups(2) is already denied, as in the parent. The process may write maps of one id, its own.
         writeMap("/proc/self/uid_map", uidMap);
@@ -189,7 +175,6 @@ private:
 
     std::string uidMap;
     std::string gidMap;
-    std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(stackSize);
 };
 
 UserNamespaces makeContainerNamespaces(const Credentials& credentials, bool createsUser) {
