@@ -42,12 +42,6 @@ constexpr std::string_view sharingLog = "Rootfs";
 constexpr std::chrono::seconds lockPatience{3};
 constexpr int mostAttempts = 4;
 
-std::string inodeNumberOf(const char* path) {
-    struct stat status {};
-    checkErrno(::stat(path, &status), cat("Failed to examine ", path));
-    return cat(status.st_ino);
-}
-
 /// The cgroups of this process's job step. Slurm gives each task of a step one of its own.
 std::string cgroupsOfStep() {
     constexpr std::size_t largest = 64U << 10U;
@@ -64,11 +58,9 @@ std::string cgroupsOfStep() {
 /// the values. Another user namespace could not use the mount.
 std::string listNameFor(const ImageMountRequest& request, const struct stat& image,
                         const Credentials& caller) {
-    return cat("image-",
-               sha256Hex(cat(trim(readFile("/proc/sys/kernel/random/boot_id", 64)), '\n',
-                             inodeNumberOf("/proc/self/ns/user"), ' ', inodeNumberOf("/proc/self/ns/pid"),
-                             '\n', caller.uid(), ' ', caller.gid(), '\n', request.serverPath, '\n',
-                             request.label.value_or(""), '\n', fileVersion(image), '\n', cgroupsOfStep())));
+    return cat("image-", sha256Hex(cat(placeOfSharing(), '\n', caller.uid(), ' ', caller.gid(), '\n',
+                                       request.serverPath, '\n', request.label.value_or(""), '\n',
+                                       fileVersion(image), '\n', cgroupsOfStep())));
 }
 
 /// The server would spend the processor time of one container for all of them, until the kernel ends it.

@@ -29,6 +29,10 @@ std::string formatHolders(const std::vector<Holder>& holders);
 /// nullopt if any part is damaged.
 std::optional<std::vector<Holder>> parseHolders(std::string_view text);
 
+/// This boot of the node, the user namespace and the process namespace: only starters with the same can
+/// share. It is part of a file's name, because nodes may have a directory in common. Throws Error.
+std::string placeOfSharing();
+
 /// The holders of one thing, in a file that stays locked while this object lives. A killed
 /// process releases the lock and leaves a file that is readable or recognisably damaged.
 class HolderFile {

@@ -35,19 +35,10 @@ constexpr std::string_view subsystem = "Namespaces";
 constexpr std::size_t mostHolders = 256;
 constexpr std::size_t largestMap = 4096;
 
-std::string inodeOf(const char* path) {
-    struct stat status {};
-    checkErrno(::stat(path, &status), cat("Failed to examine ", path));
-    return cat(status.st_ino);
-}
-
 /// Starters share namespaces only if all of this is equal. The kernel fixes the limits of a user namespace
-/// when a process creates it. The node is included because several nodes may share the directory's
-/// filesystem.
+/// when a process creates it.
 std::string sharingKey(const Credentials& credentials, bool createsUser) {
-    auto key =
-        cat(trim(readFile("/proc/sys/kernel/random/boot_id", 64)), '-', inodeOf("/proc/self/ns/user"), '-',
-            inodeOf("/proc/self/ns/pid"), '-', credentials.gid(), createsUser ? "-helper" : "-direct");
+    auto key = cat(placeOfSharing(), '-', credentials.gid(), createsUser ? "-helper" : "-direct");
     for (const auto resource : {RLIMIT_NPROC, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_MEMLOCK}) {
         rlimit limit{};
         checkErrno(::getrlimit(resource, &limit), "Failed to read a limit");
