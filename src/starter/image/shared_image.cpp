@@ -1,22 +1,16 @@
 #include "starter/image/shared_image.hpp"
 
 #include <fcntl.h>
-#include <linux/mount.h>
 #include <linux/nsfs.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <exception>
 #include <string_view>
@@ -30,7 +24,7 @@
 #include "base/process_tree.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "starter/image/loop_hints.hpp"
+#include "served_image/shared_mount.hpp"
 #include "starter/namespaces/user_namespace.hpp"
 
 namespace sarus::starter {
@@ -63,60 +57,8 @@ std::string listNameFor(const ImageMountRequest& request, const struct stat& ima
                                        fileVersion(image), '\n', cgroupsOfStep())));
 }
 
-/// The server would spend the processor time of one container for all of them, until the kernel ends it.
-bool hasTimeLimit() {
-    rlimit limit{};
-    return ::getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_max != RLIM_INFINITY;
-}
-
-bool isStopped(const Process& process) {
-    const auto status = process.read("stat");
-    const auto name = status.rfind(") ");
-    return name != std::string::npos && (status[name + 2] == 'T' || status[name + 2] == 't');
-}
-
-/// open_tree(2) in another mount namespace, in a process that shares memory and descriptors with its waiting
-/// parent. Uses only system calls. The parent's root and working directory would not survive a visit there.
-class Visitor {
-public:
-    Visitor(int theNamespace, int theMount) : mountNamespace(theNamespace), mount(theMount) {}
-
-    UniqueFd cloneMount() {
-        const auto main = [](void* self) -> int {
-            static_cast<Visitor*>(self)->run();
-            return 0;
-        };
-        const int flags = CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD;
-        const pid_t child =
-            checkErrno(::clone(main, stack.get() + stackSize, flags, this), "Failed to create a process");
-        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-        }
-        if (tree < 0) {
-            throw Error::fromErrno("Failed to copy its mount", error);
-        }
-        return UniqueFd(tree);
-    }
-
-private:
-    static constexpr std::size_t stackSize = 64U << 10U;
-
-    void run() {
-        if (::setns(mountNamespace, CLONE_NEWNS) == 0) {
-            tree = static_cast<int>(
-                ::syscall(SYS_open_tree, mount, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
-        }
-        error = errno;
-    }
-
-    int mountNamespace;
-    int mount;
-    int tree = -1;
-    int error = 0;
-    std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(stackSize);
-};
-
 /// A detached copy of a holder's mount. Throws Error.
-UniqueFd copyMount(const Holder& holder) {
+UniqueFd copyMountOf(const Holder& holder) {
     const auto process = openFile(cat("/proc/", holder.pid), O_PATH | O_DIRECTORY);
     // In this order: the directory then belongs to the process whose start time is compared, or to one that
     // had ended before.
@@ -129,7 +71,7 @@ UniqueFd copyMount(const Holder& holder) {
         throw Error("its mount namespace is in another user namespace");
     }
     const auto mount = openFileAt(process.get(), cat("fd/", holder.first), O_PATH | O_DIRECTORY);
-    return Visitor(mountNamespace.get(), mount.get()).cloneMount();
+    return served_image::copyMount(mountNamespace.get(), mount.get());
 }
 
 }  // namespace
@@ -139,7 +81,7 @@ SharedImage::SharedImage(HolderFile file, std::string theDirectory, bool isPrivi
 
 std::unique_ptr<SharedImage> SharedImage::open(const ImageMountRequest& request, const struct stat& image,
                                                const Credentials& credentials) {
-    if (request.sharingDirectory.empty() || hasTimeLimit()) {
+    if (request.sharingDirectory.empty() || served_image::hasTimeLimit()) {
         return {};
     }
     try {
@@ -172,7 +114,7 @@ bool SharedImage::join(const std::string& target) {
             continue;
         }
         holders.push_back(holder);
-        if (mount || attempts >= mostAttempts || isStopped(itsServer)) {
+        if (mount || attempts >= mostAttempts || !served_image::canAnswer(itsServer)) {
             continue;
         }
         ++attempts;
@@ -181,7 +123,7 @@ bool SharedImage::join(const std::string& target) {
             if (!serverFd || !itsServer.isRunning()) {
                 throw Error("its server has ended");
             }
-            auto copy = copyMount(holder);
+            auto copy = copyMountOf(holder);
             attachMount(copy.get(), openFile(target, O_PATH | O_DIRECTORY).get(),
                         {.readonly = true, .nosuid = true, .nodev = true});
             mount = std::move(copy);
