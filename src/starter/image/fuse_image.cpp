@@ -1,42 +1,79 @@
 #include "starter/image/fuse_image.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "node/fuse.hpp"
 #include "node/selinux.hpp"
+#include "served_image/server.hpp"
 #include "squashfs/superblock.hpp"
-#include "starter/image/helper_process.hpp"
 #include "starter/image/shared_image.hpp"
 
 namespace sarus::starter {
 
 namespace {
 
-std::string mountOptions(int fuse, const std::optional<std::string>& label, const Credentials& credentials) {
-    auto options = cat("fd=", fuse, ",rootmode=40000,default_permissions,user_id=", credentials.ownerUid(),
-                       ",group_id=", credentials.ownerGid());
+using served_image::Answer;
+using served_image::Server;
+
+std::string mountOptions(const std::optional<std::string>& label, const Credentials& credentials) {
+    auto options = cat("user_id=", credentials.ownerUid(), ",group_id=", credentials.ownerGid());
     // The overlay reads its lower layer as root, which FUSE would refuse. Nobody else enters this mount
     // namespace.
     return credentials.privileged() ? node::withMountLabel(options + ",allow_other", label) : options;
 }
 
-HelperProcess::Setup serverSetup(const ImageMountRequest& request, int fuse, const Credentials& credentials,
-                                 bool isShared) {
-    HelperProcess::Setup setup{.program = request.serverPath,
-                               .args = {request.serverPath},
-                               .descriptors = {request.imageFd, fuse},
-                               .hidden = request.bundleDir,
-                               .isShared = isShared};
+/// The kernel reduces them to those of the cgroup. A failure costs only time.
+void useAllProcessors() {
+    std::array<unsigned long, 128> all{};
+    all.fill(~0UL);
+    ::syscall(SYS_sched_setaffinity, 0, sizeof all, all.data());
+}
+
+/// In the server's process.
+void becomeUser(const ImageMountRequest& request, const Credentials& credentials) {
+    checkErrno(::unshare(CLONE_NEWNS), "Failed to create a mount namespace");
+    // The user can look into the server's through /proc/PID/root while root still works on the mount.
+    if (!request.bundleDir.empty()) {
+        checkErrno(::umount2(request.bundleDir.c_str(), MNT_DETACH), "Failed to hide the container");
+    }
+    if (credentials.privileged()) {
+        // The starter keeps the caller's supplementary groups, so they are already right.
+        const auto user = credentials.uid();
+        const auto group = credentials.gid();
+        checkErrno(::setresgid(group, group, group), "Failed to take on the user's rights");
+        checkErrno(::setresuid(user, user, user), "Failed to take on the user's rights");
+    }
+}
+
+/// A shared server also serves containers of starters that are bound to other processors, and outlives this
+/// one.
+Server::Setup serverSetup(const ImageMountRequest& request, const Credentials& credentials, bool isShared) {
+    Server::Setup setup{.program = request.serverPath,
+                        .args = {request.serverPath},
+                        .descriptors = {request.imageFd},
+                        .enter =
+                            [&request, &credentials, isShared] {
+                                becomeUser(request, credentials);
+                                if (isShared) {
+                                    useAllProcessors();
+                                }
+                            },
+                        .diesWithParent = !isShared};
     if (!credentials.privileged()) {
         setup.args.insert(setup.args.end(),
                           {"-o", cat("uid=", credentials.ownerUid(), ",gid=", credentials.ownerGid())});
@@ -58,38 +95,34 @@ void offer(std::unique_ptr<SharedImage>& shared, const std::string& target, pid_
 MountedImage serve(const ImageMountRequest& request, UniqueFd fuse, const Credentials& credentials,
                    std::unique_ptr<SharedImage> shared) {
     const auto& target = request.target;
-    const auto options = mountOptions(fuse.get(), request.label, credentials);
-    HelperProcess helper(serverSetup(request, fuse.get(), credentials, shared != nullptr), credentials);
-    // The helper already has a mount namespace of its own, in which this mount does not appear.
-    constexpr unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV;
-    if (::mount("sarus-squashfs", target.c_str(), "fuse.sarus-squashfs", flags, options.c_str()) != 0) {
+    Server server(serverSetup(request, credentials, shared != nullptr), std::move(fuse));
+    if (!server.mount({.name = "sarus-squashfs",
+                       .target = target,
+                       .flags = MS_RDONLY | MS_NOSUID | MS_NODEV,
+                       .options = mountOptions(request.label, credentials)})) {
         throwErrno(cat("Failed to mount the image on ", printable(target)));
     }
-    helper.release();
-    fuse.reset();  // the connection ends with the server
+    server.release();
     if (shared) {
-        offer(shared, target, helper.pid());
+        offer(shared, target, server.pid());
     }
-    helper.setDeadline(request.patience);
-    // Returns once the server answers or is gone.
-    const UniqueFd root(::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (root) {
+    const auto answer = server.waitForAnswer(request.patience);
+    if (answer == Answer::yes) {
         MountedImage mounted;
         mounted.shared = std::move(shared);
         if (mounted.shared) {
-            mounted.shared->adopt(helper.takeChild());
+            mounted.shared->adopt(server.takeChild());
         } else {
-            mounted.helper = helper.takeChild();
+            mounted.helper = server.takeChild();
         }
         return mounted;
     }
-    ::umount2(target.c_str(), MNT_DETACH);
-    if (helper.wasTooSlow()) {
+    if (answer == Answer::late) {
         throw Error(cat("Failed to mount image ", printable(request.imagePath), ": ", request.serverPath,
                         " did not answer within ", request.patience.count(), " s"),
                     "Check that the file system of the image answers");
     }
-    const auto output = helper.endAndGetOutput();
+    const auto output = server.endAndGetOutput();
     throw Error(cat("Failed to mount image ", printable(request.imagePath), ": ",
                     output.empty() ? "sarus-squashfs ended without a message" : output),
                 squashfs::pullAgain);
@@ -99,7 +132,8 @@ MountedImage serve(const ImageMountRequest& request, UniqueFd fuse, const Creden
 bool confirm(SharedImage& shared, const ImageMountRequest& request) {
     try {
         shared.publish(request.target);
-        if (answersInTime(request.target, request.patience)) {
+        const auto mount = openFile(request.target, O_PATH | O_DIRECTORY);
+        if (served_image::askServer(mount.get(), request.patience) == Answer::yes) {
             return true;
         }
         logDebug("Rootfs", "The other containers' server of the image does not answer");

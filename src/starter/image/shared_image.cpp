@@ -2,15 +2,10 @@
 
 #include <fcntl.h>
 #include <linux/nsfs.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <exception>
 #include <string_view>
@@ -188,31 +183,6 @@ SharedImage::~SharedImage() {
         logDebug(sharingLog, error.what());
     }
     child.release();  // it ends with the last copy of the mount
-}
-
-bool answersInTime(const std::string& target, std::chrono::milliseconds patience) {
-    std::array<int, 2> ends{};
-    checkErrno(::pipe2(ends.data(), O_CLOEXEC), "Failed to create a pipe");
-    const UniqueFd in(ends[0]);
-    UniqueFd out(ends[1]);
-    const pid_t self = ::getpid();
-    const pid_t pid = checkErrno(::fork(), "Failed to create a process");
-    if (pid == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        struct statfs status {};
-        const bool answered = ::getppid() == self && ::statfs(target.c_str(), &status) == 0;
-        ::_exit(answered && ::write(out.get(), "x", 1) == 1 ? 0 : 1);
-    }
-    Child asker(pid);
-    out.reset();
-    pollfd answer{.fd = in.get(), .events = POLLIN, .revents = 0};
-    char byte = 0;
-    if (::poll(&answer, 1, static_cast<int>(patience.count())) == 1) {
-        return ::read(in.get(), &byte, 1) == 1;
-    }
-    // SIGKILL may not reach it before the server answers.
-    ::kill(asker.release(), SIGKILL);
-    return false;
 }
 
 }  // namespace sarus::starter

@@ -63,8 +63,4 @@ private:
     Child child;
 };
 
-/// Whether the server of a mount answers in time. Asks in another process: one that waits for a server cannot
-/// be woken.
-bool answersInTime(const std::string& target, std::chrono::milliseconds patience);
-
 }  // namespace sarus::starter

@@ -1,19 +1,19 @@
 #include "starter/rootfs/overlay.hpp"
 
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "node/fuse.hpp"
 #include "node/selinux.hpp"
-#include "starter/image/helper_process.hpp"
+#include "served_image/server.hpp"
 
 namespace sarus::starter {
 
@@ -71,39 +71,38 @@ void mountKernelOverlay(const OverlayDirectories& directories, const std::option
     throw Error::fromErrno("Failed to mount the overlay of the root filesystem", error, std::move(hint));
 }
 
-dev_t deviceOf(const std::string& path) {
-    struct stat status {};
-    return ::stat(path.c_str(), &status) == 0 ? status.st_dev : 0;
-}
-
 }  // namespace
 
 Child mountFuseOverlay(const OverlayDirectories& directories, const std::string& program,
                        const Credentials& credentials) {
     const WorkingDirectory here(directories.base);
-    const auto before = deviceOf(directories.target);
-    // It mounts in our namespace, so it must stay there; it dies with us, so it does not keep the namespace
-    // alive.
-    HelperProcess helper({.program = program,
-                          .args = {program, "-f", "-o", layers(directories), directories.target},
-                          .ownMountNamespace = false,
-                          .dropPrivileges = false},
-                         credentials);
-    helper.release();
-    helper.setDeadline(std::chrono::seconds(30));
-    constexpr int attempts = 10000;
-    for (int attempt = 0; attempt < attempts && !helper.hasEnded(); ++attempt) {
-        const auto now = deviceOf(directories.target);
-        if (now != before && now != 0) {
-            checkErrno(::mount(nullptr, directories.target.c_str(), nullptr,
-                               MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV, nullptr),
-                       "Failed to make the overlay nosuid");
-            return helper.takeChild();
-        }
-        ::usleep(1000);
+    const auto failed = [&](const std::string& why) {
+        return Error(cat("Failed to mount the overlay of the root filesystem with ", program, ": ", why));
+    };
+    auto fuse = node::openFuseDevice();
+    if (!fuse.fd) {
+        throw failed(fuse.whyNot);
     }
-    throw Error(cat("Failed to mount the overlay of the root filesystem with ", program, ": ",
-                    helper.endAndGetOutput()));
+    // Its layers are in our namespace, so it must stay there; it dies with us, so it does not keep the
+    // namespace alive.
+    served_image::Server server({.program = program,
+                                 .args = {program, "-f", "-o", layers(directories), "/dev/fd/3"},
+                                 .diesWithParent = true},
+                                std::move(fuse.fd));
+    if (!server.mount({.name = "fuse-overlayfs",
+                       .target = directories.target,
+                       .flags = MS_NOSUID | MS_NODEV | MS_NOATIME,
+                       .options = cat("user_id=", credentials.ownerUid(),
+                                      ",group_id=", credentials.ownerGid(), ",allow_other")})) {
+        throw failed(Error::fromErrno("the kernel refuses a FUSE mount", errno).what());
+    }
+    server.release();
+    const auto answer = server.waitForAnswer(std::chrono::seconds(30));
+    if (answer != served_image::Answer::yes) {
+        throw failed(answer == served_image::Answer::late ? "it did not answer within 30 s"
+                                                          : server.endAndGetOutput());
+    }
+    return server.takeChild();
 }
 
 Child mountOverlay(const OverlayDirectories& directories, const std::optional<std::string>& label,
