@@ -25,7 +25,7 @@ public:
     /// process forbids sharing. Throws Error.
     static std::optional<SharedServer> find(const SquashLayer& layer, const std::string& directory);
 
-    /// A detached copy of the mount that is kept; empty if there is none. A process with one thread.
+    /// A detached copy of the mount that is kept; empty if there is none that answers in time.
     UniqueFd join() const;
     /// Keeps a mount, of which `tree` is a detached copy.
     void keep(const UniqueFd& tree, pid_t server) const;

@@ -154,7 +154,7 @@ bool mountKernelOverlay(const OverlayRequest& request, const std::string& squash
 
 /// Mounts fuse-overlayfs on the directory, takes the mount away from there, and starts the server.
 UniqueFd mountFuseOverlay(OverlayRequest request, const std::string& directory,
-                          const std::string& whyNotKernel, std::unique_ptr<Server>& server) {
+                          const std::string& whyNotKernel, std::unique_ptr<served_image::Server>& server) {
     const auto failed = [&](std::string_view why) {
         return Error(cat("Failed to mount the container's overlay: fuse-overlayfs: ", why,
                          "; the kernel's overlay: ", whyNotKernel));
@@ -165,19 +165,18 @@ UniqueFd mountFuseOverlay(OverlayRequest request, const std::string& directory,
     }
     const auto program = fuseOverlayfs();
     request.further.emplace_back("noacl");  // squashfuse answers questions for ACLs with an error
-    server = std::make_unique<Server>(
-        Server::Setup{.program = program,
-                      .args = {program, "-f", "-o", formatOptions(request), "/dev/fd/3"},
-                      .descriptors = {fuse.fd.get()}});
-    const auto options = cat("fd=", fuse.fd.get(), ",rootmode=40000,user_id=", ::geteuid(),
-                             ",group_id=", ::getegid(), ",default_permissions,allow_other");
-    mountFilesystem("fuse-overlayfs", directory, "fuse.fuse-overlayfs", flagsOf(request) | MS_NOATIME,
-                    options);
+    server = makeServer(program, {"-f", "-o", formatOptions(request), "/dev/fd/3"}, {}, std::move(fuse.fd));
+    if (!server->mount(
+            {.name = "fuse-overlayfs",
+             .target = directory,
+             .flags = flagsOf(request) | MS_NOATIME,
+             .options = cat("user_id=", ::geteuid(), ",group_id=", ::getegid(), ",allow_other")})) {
+        throwErrno(cat("Failed to mount fuse.fuse-overlayfs on ", printable(directory)));
+    }
     auto tree = takeMount(directory);
     ::umount2(directory.c_str(), MNT_DETACH);
-    fuse.fd.reset();
-    if (!server->waitForRoot(tree.get())) {
-        throw failed(server->endAndGetOutput());
+    if (const auto why = failureOf(*server, program); !why.empty()) {
+        throw failed(why);
     }
     return tree;
 }
@@ -228,7 +227,7 @@ void mountWithSquash(OverlayRequest request, const SquashLayer& layer) {
     request.lower.resize(layer.position);
     request.lower.push_back(squash);
 
-    std::unique_ptr<Server> overlayServer;
+    std::unique_ptr<served_image::Server> overlayServer;
     UniqueFd tree;
     std::string why;
     if (request.upper.empty() && request.lower.size() == 1) {
@@ -246,7 +245,7 @@ void mountWithSquash(OverlayRequest request, const SquashLayer& layer) {
     }
     for (auto* const server : {&mounted.server, &overlayServer}) {
         if (*server) {
-            (*server)->finish();
+            (*server)->takeChild().release();  // it ends with the mount
         }
     }
     if (mounted.isFirstOfKernel) {

@@ -1,6 +1,7 @@
 #include "podman_hpc/mount_program/squash_mount.hpp"
 
-#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/text.hpp"
 #include "node/fuse.hpp"
 #include "node/loop_device.hpp"
+#include "podman_hpc/mount_program/server.hpp"
 
 namespace sarus::podman_hpc {
 
@@ -69,38 +71,42 @@ std::optional<SquashMount> mountThroughKernel(const SquashLayer& layer, const st
     return std::nullopt;
 }
 
+/// In the server's process: it must not keep other containers' files alive. Real root's server gets the
+/// rights of the file's owner.
+void becomeOwner(const SquashLayer& layer, const std::vector<std::string>& hidden) {
+    checkErrno(::unshare(CLONE_NEWNS), "Failed to create a mount namespace");
+    hideMounts(hidden);
+    if (layer.owner != 0 && isRealRoot()) {
+        constexpr gid_t nobodys = 65534;  // not root's group, which may read what the owner may not
+        const auto user = layer.owner;
+        const auto group = layer.group != 0 ? layer.group : nobodys;
+        checkErrno(::setgroups(0, nullptr), "Failed to take on the owner's rights");
+        checkErrno(::setresgid(group, group, group), "Failed to take on the owner's rights");
+        checkErrno(::setresuid(user, user, user), "Failed to take on the owner's rights");
+    }
+}
+
 /// Empty if the program does not serve the mount; `why` says why.
-std::unique_ptr<Server> serve(const std::string& program, const SquashLayer& layer,
-                              const std::string& directory, const std::vector<std::string>& hidden,
-                              std::string& why) {
+std::unique_ptr<served_image::Server> serve(const std::string& program, const SquashLayer& layer,
+                                            const std::string& directory,
+                                            const std::vector<std::string>& hidden, std::string& why) {
     auto fuse = node::openFuseDevice();
     if (!fuse.fd) {
         why = std::move(fuse.whyNot);
         return nullptr;
     }
-    constexpr gid_t nobodys = 65534;  // not root's group, which may read what the owner may not
-    auto server =
-        std::make_unique<Server>(Server::Setup{.program = program,
-                                               .args = {program, "-f", "/proc/self/fd/3", "/dev/fd/4"},
-                                               .descriptors = {layer.file.get(), fuse.fd.get()},
-                                               .ownMountNamespace = true,
-                                               .hidden = hidden,
-                                               .user = layer.owner != 0 && isRealRoot() ? layer.owner : 0,
-                                               .group = layer.group != 0 ? layer.group : nobodys});
-    const auto options = cat("fd=", fuse.fd.get(), ",rootmode=40000,user_id=", ::geteuid(),
-                             ",group_id=", ::getegid(), ",allow_other,default_permissions");
-    if (::mount("squashfuse", directory.c_str(), "fuse.squashfuse", flags, options.c_str()) != 0) {
+    auto server = makeServer(program, {"-f", "/proc/self/fd/3", "/dev/fd/4"}, {layer.file.get()},
+                             std::move(fuse.fd), [&] { becomeOwner(layer, hidden); });
+    if (!server->mount(
+            {.name = "squashfuse",
+             .target = directory,
+             .flags = flags,
+             .options = cat("user_id=", ::geteuid(), ",group_id=", ::getegid(), ",allow_other")})) {
         why = Error::fromErrno("the kernel refuses a FUSE mount", errno).what();
         return nullptr;
     }
-    fuse.fd.reset();  // the connection ends with the server
-    const auto mountPoint = openFile(directory, O_PATH | O_DIRECTORY);
-    if (server->waitForRoot(mountPoint.get())) {
-        return server;
-    }
-    ::umount2(directory.c_str(), MNT_DETACH);
-    why = server->endAndGetOutput();
-    return nullptr;
+    why = failureOf(*server, program);
+    return why.empty() ? std::move(server) : nullptr;
 }
 
 }  // namespace
