@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -38,10 +39,8 @@ InterruptScope::InterruptScope() {
     struct sigaction action {};
     action.sa_handler = onSignal;  // without SA_RESTART: a blocked password prompt must end
     for (std::size_t i = 0; i < handledSignals.size(); ++i) {
-        ::sigaction(handledSignals[i], nullptr, &previousActions[i]);
-        if (previousActions[i].sa_handler != SIG_IGN) {  // keeps nohup in effect
-            ::sigaction(handledSignals[i], &action, nullptr);
-        }
+        ::sigaction(handledSignals[i], isIgnoredByCaller(handledSignals[i]) ? nullptr : &action,
+                    &previousActions[i]);
     }
 }
 

@@ -18,6 +18,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/begin_process.hpp"
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/pipe.hpp"
@@ -149,21 +150,13 @@ private:
         if (command.ownGroup) {
             ::setpgid(0, 0);
         }
-        resetSignals();
+        resetSignalActions(command.ignoredSignals);
+        unblockSignals();
         if (!connectStandardStreams() || !closeOthers()) {
             fail();
         }
         ::execve(command.path.c_str(), argv.data(), command.environment ? environment.data() : environ);
         fail();
-    }
-
-    static void resetSignals() {
-        for (int signal = 1; signal < NSIG; ++signal) {
-            ::signal(signal, SIG_DFL);  // fails harmlessly for SIGKILL and SIGSTOP
-        }
-        sigset_t none;
-        ::sigemptyset(&none);
-        ::sigprocmask(SIG_SETMASK, &none, nullptr);
     }
 
     bool connectStandardStreams() const {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/unique_fd.hpp"
 
 namespace sarus {
@@ -57,9 +58,11 @@ struct Command {
     std::vector<int> keepFds{};  ///< descriptors that the child keeps (same numbers)
     bool dieWithParent = true;   ///< PR_SET_PDEATHSIG = SIGKILL
     bool ownGroup = false;       ///< a process group, killed when the program ends
+    IgnoredSignals ignoredSignals = IgnoredSignals::keep;  ///< reset: for a program that a site trusts
 };
 
-/// Starts the program. It inherits only descriptors 0-2 and `keepFds`; signals are unblocked and default.
+/// Starts the program. It inherits only descriptors 0-2 and `keepFds`; signals are unblocked and, apart from
+/// `ignoredSignals`, default.
 /// Throws Error if it cannot be executed.
 Child start(const Command& command);
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
@@ -72,7 +72,7 @@ int runProgram(std::span<const std::string> tokens) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    openMissingStandardStreams();
+    beginProcess();
     setProgramName("sarus");
     ::signal(SIGXFSZ, SIG_IGN);  // a file that is too large for a limit is an error with a message
     try {

@@ -43,6 +43,13 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
             process.args.push_back(cat("--namespace=", *inputs.payloadNamespace));
         }
     }
+    if (!inputs.ignoredSignals.empty()) {
+        std::vector<std::string> numbers;
+        for (const int signal : inputs.ignoredSignals) {
+            numbers.push_back(cat(signal));
+        }
+        process.args.push_back(cat("--ignore=", join(numbers, ",")));
+    }
     process.args.push_back(cat(plan.workdirChosen ? "--workdir=" : "--default-workdir=", plan.workdir));
     process.args.emplace_back("--");
     process.args.insert(process.args.end(), plan.args.begin(), plan.args.end());

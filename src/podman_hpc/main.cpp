@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/cli/commands.hpp"
 
@@ -51,7 +51,7 @@ void report(const Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    openMissingStandardStreams();
+    beginProcess(BlockedSignals::keep);
     try {
         const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
         const int status = runProgram(words);

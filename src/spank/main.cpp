@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
-#include "base/standard_streams.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -274,7 +274,7 @@ int runHelper(const std::vector<std::string>& words) {
 }  // namespace sarus::spank
 
 int main(int argc, char** argv) {
-    sarus::openMissingStandardStreams();
+    sarus::beginProcess(sarus::BlockedSignals::keep);
     try {
         return sarus::spank::runHelper({argv, argv + argc});
     } catch (const sarus::Error& error) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/line_writer.hpp"
@@ -144,6 +145,7 @@ int run(int argc, char** argv) {
 }  // namespace sarus::starter
 
 int main(int argc, char** argv) {
+    sarus::beginProcess(sarus::BlockedSignals::keep);
     sarus::setProgramName("sarus");
     sarus::neverColour();  // the caller's NO_COLOR is not known here
     try {

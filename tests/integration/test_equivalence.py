@@ -374,15 +374,17 @@ def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, build_dir):
         subprocess.run(["umount", mount], check=True)
 
 
-def test_a_terminated_conversion_leaves_nothing(tmp_path, build_dir):
+@pytest.mark.parametrize("launcher, status", [([], -15), (["env", "--ignore-signal=TERM"], 0)])
+def test_a_terminated_conversion_leaves_nothing_unless_the_caller_ignores_the_signal(tmp_path, build_dir, launcher, status):
     with (tmp_path / "zeros").open("wb") as file:
         file.truncate(1_000_000_000)
     layer = subprocess.run(["tar", "-C", tmp_path, "-c", "zeros"], check=True, capture_output=True).stdout
     write_layout(tmp_path / "layout", [layer], compress=bytes, suffix="")
     del layer
-    process = subprocess.Popen([build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image.squashfs"], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([*launcher, build_dir / "sarus-image-builder", "build", tmp_path / "layout", tmp_path / "image.squashfs"],
+                               stderr=subprocess.DEVNULL)
     while not (tmp_path / "image.squashfs").exists() and process.poll() is None:
         pass
     process.terminate()
-    assert process.wait() == -15
-    assert not (tmp_path / "image.squashfs").exists()
+    assert process.wait() == status
+    assert (tmp_path / "image.squashfs").exists() == (status == 0)

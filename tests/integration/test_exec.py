@@ -159,6 +159,18 @@ def test_a_signal_ends_the_command_and_not_the_container(start):
     assert container.process.poll() is None
 
 
+@pytest.mark.parametrize("launcher, numbers", [(["nohup"], [signal.SIGHUP]), (["env", "--ignore-signal=INT,QUIT,TERM"], [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])])
+def test_what_the_caller_ignores_ends_no_command(start, launcher, numbers):
+    """Whatever the caller of the container has ignored."""
+    container = start()
+    process = container.engine.start_by(launcher, "exec", container.name, "sh", "-c", "grep SigIgn /proc/self/status; " + system.UNTIL_SIGPWR)
+    ignored, ready = process.stdout.readline(), process.stdout.readline()
+    assert ready == "ready\n", ignored + process.stderr.read()
+    assert int(ignored.split()[1], 16) == system.signal_set(numbers)
+    output, errors = system.finish_with_sigpwr(process, numbers)
+    assert (process.returncode, output) == (5, "caught\n"), errors
+
+
 def test_killing_the_exec_leaves_no_process(start):
     container = start()
     # A process of which the parent is killed while it is being forked is found, too.

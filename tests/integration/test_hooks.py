@@ -216,6 +216,22 @@ def test_a_signal_ends_the_start_while_a_hook_runs(hooks, image, stage, number, 
     assert hooks.engine.sarus("ps").stdout.count("\n") == 1
 
 
+def test_hooks_ignore_no_signal_that_the_caller_ignores(hooks, image):
+    """A user must not decide how a program of the site reacts."""
+    found = hooks.directory / "ignored"
+    found.touch()
+    found.chmod(0o666)
+    program = hooks.program("look", f"#!/bin/sh\n[ $1 != precreate ] || cat\necho $1 $(grep SigIgn /proc/self/status) >> {found}\n")
+    stages = ["precreate", "prestart", "createRuntime", "createContainer", "poststart", "poststop"]
+    for stage in stages:
+        hooks.add(f"10-{stage}", program, [stage], args=["look", stage], env=["PATH=/usr/bin:/bin"])
+    process = hooks.engine.start_by(["env", "--ignore-signal=HUP,INT,QUIT,TERM,CHLD"], "run", image, "grep", "SigIgn", "/proc/self/status")
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert int(output.split()[1], 16) == system.signal_set([signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])
+    assert found.read_text().splitlines() == [f"{stage} SigIgn: {0:016x}" for stage in stages]
+
+
 @pytest.mark.parametrize("program", ["/bin/true", "/bin/cat"])
 def test_hook_need_not_read_its_input(hooks, image, program):
     """More of it than a pipe holds, so that a runtime which writes it to the hook itself cannot succeed."""

@@ -109,6 +109,18 @@ def test_pull_prints_what_is_documented(sarus, repository, registry, variant, te
     assert re.fullmatch(r"Stored \S+/library/documented:1.0 \(\S+B\) in \d+ s. Run it with: sarus run \S+/library/documented:1.0 COMMAND", lines[-1])
 
 
+def test_a_caller_that_ignores_ended_children(sarus, repository, registry, images, variant):
+    """From it, a program inherits that the kernel hides how its own children end."""
+    image = variant("ignored children")
+    reference = registry.push(image, "library/ignored-children:1")
+    for words in (["pull", reference], ["load", images.archive(image, "ignored-children"), "ignored-children"], ["doctor", "--json"]):
+        process = sarus.engine.start_by(["env", "--ignore-signal=CHLD"], *words)
+        output, errors = process.communicate(timeout=300)
+        expected = sarus.engine.sarus(*words) if words[0] == "doctor" else None
+        assert "No child processes" not in output + errors
+        assert process.returncode == (expected.returncode if expected else 0), output + errors
+
+
 def test_missing_images_alone_are_pulled(sarus, registry, variant):
     reference = registry.push(variant("missing-1"), "library/absent:1")
     assert "> unpacking OCI image" in sarus("pull", "--missing", reference).stdout

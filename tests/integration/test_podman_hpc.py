@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 
@@ -54,11 +55,11 @@ class Wrapper:
             "PODMANHPC_GRAPH_ROOT": directory / "graph", "PODMANHPC_RUN_ROOT": directory / "run",
             "PODMANHPC_CONFIG_HOME": directory / "config"}
 
-    def call(self, *words, status=0, variables=None, **keywords):
+    def call(self, *words, status=0, variables=None, launcher=(), **keywords):
         for name in ("arguments", "environment", "pmi"):
             (self.directory / name).unlink(missing_ok=True)
         environment = {name: str(value) for name, value in {**self.variables, **(variables or {})}.items() if value is not None}
-        result = subprocess.run([self.prefix / "bin/podman-hpc", *map(str, words)], capture_output=True, text=True, env=environment, timeout=300,
+        result = subprocess.run([*launcher, self.prefix / "bin/podman-hpc", *map(str, words)], capture_output=True, text=True, env=environment, timeout=300,
                                 stdin=subprocess.DEVNULL, **keywords)
         assert result.returncode == status, result.stderr
         return result
@@ -111,6 +112,13 @@ def test_other_commands_get_the_default_arguments(wrapper, words):
     *(["image", command, "x"] for command in ("diff", "exists", "history", "inspect", "list", "ls"))])
 def test_commands_that_look_for_images_get_the_additional_stores(wrapper, words):
     assert wrapper.arguments(*words) == [words[0], *wrapper.defaults("--storage-opt", f"additionalimagestore={wrapper.directory}/squash"), *words[1:]]
+
+
+def test_podman_gets_the_signals_as_they_were_except_that_its_children_can_be_awaited(wrapper):
+    wrapper.podman.write_text('#!/bin/bash\ngrep -E "^Sig(Ign|Blk)" /proc/self/status\n')
+    launcher = ["env", "--ignore-signal=HUP,INT,CHLD", "--block-signal=USR1"]
+    lines = wrapper.call("ps", launcher=launcher).stdout.splitlines()
+    assert lines == [f"SigBlk:\t{system.signal_set([signal.SIGUSR1]):016x}", f"SigIgn:\t{system.signal_set([signal.SIGHUP, signal.SIGINT]):016x}"]
 
 
 def test_run_arguments(wrapper):

@@ -80,6 +80,11 @@ def test_a_task_without_numbers_is_alone(node):
     assert node.lines("alone $image sh -c 'exit 9'; echo $?; gone") == ["9"]
 
 
+def test_a_caller_that_ignores_ended_children(node):
+    assert node.lines("""(exec env --ignore-signal=CHLD "$HPC" --tmpdir="$DIRECTORY/tmp" --events-backend=file shared-run $options $image sh -c 'exit 9'); echo $?
+gone""") == ["9"]
+
+
 def test_the_image_needs_no_sleep(node):
     assert node.lines("alone -v $PUBLIC:/public --entrypoint /nonexistent $image cat /proc/1/cmdline; gone") == ["/run/podman-hpc-pause\0"]
 

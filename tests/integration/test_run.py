@@ -606,6 +606,31 @@ def test_signals_reach_the_command(engine, busybox, number, options):
     assert output == "caught\n" and process.returncode == 5
 
 
+@pytest.mark.parametrize("launcher, numbers", [
+    (["nohup"], [signal.SIGHUP]),
+    (["env", "--ignore-signal=INT,QUIT"], [signal.SIGINT, signal.SIGQUIT]),  # `COMMAND &` in a script
+    (["env", "--ignore-signal=USR1,USR2,TERM"], [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]),
+    (["env", "--ignore-signal=TSTP"], [signal.SIGTSTP]),
+])
+@pytest.mark.parametrize("options", [(), ("--init",)])
+def test_what_the_caller_ignores_ends_no_command(engine, busybox, launcher, numbers, options):
+    process = engine.start_by(launcher, "run", *options, busybox, "sh", "-c", system.UNTIL_SIGPWR)
+    wait_for_line(process, "ready")
+    output, errors = system.finish_with_sigpwr(process, numbers)
+    assert (process.returncode, output) == (5, "caught\n"), errors
+
+
+@pytest.mark.parametrize("options", [(), ("--init",)])
+def test_the_command_ignores_what_users_send_and_its_caller_ignores(engine, busybox, options):
+    """But nothing else: the engine itself must not depend on what its caller ignores."""
+    for names in (["HUP"], ["HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "TSTP"]):
+        process = engine.start_by(["env", f"--ignore-signal={','.join([*names, 'CHLD', 'ALRM', 'PIPE', 'XCPU', 'RTMIN'])}"],
+                                  "run", *options, busybox, "grep", "SigIgn", "/proc/self/status")
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        assert int(output.split()[1], 16) == system.signal_set(signal.Signals[f"SIG{name}"] for name in names)
+
+
 def test_sigterm_ends_a_command_soon(engine, busybox):
     process = engine.start("run", busybox, "sh", "-c", "echo ready; exec sleep 300")
     wait_for_line(process, "ready")

@@ -237,6 +237,20 @@ def test_background_and_signal(server, tree, tmp_path):
     assert system.eventually(lambda: not any(str(place) in command for _, _, command in system.processes()))
 
 
+def test_a_mount_outlives_a_signal_that_the_caller_ignores(server, tree, tmp_path):
+    place = tmp_path / "fuse"
+    place.mkdir()
+    subprocess.run(["nohup", server, make_image(tree, tmp_path / "image"), place], check=True, timeout=300)
+    pid = next(pid for pid, _, command in system.processes() if str(place) in command)
+    system.kill(pid, signal.SIGSTOP)  # the kernel keeps what it sends now, unless it drops that
+    assert system.eventually(lambda: "State:\tT" in pathlib.Path(f"/proc/{pid}/status").read_text())
+    system.kill(pid, signal.SIGHUP)
+    assert f"ShdPnd:\t{0:016x}" in pathlib.Path(f"/proc/{pid}/status").read_text()
+    system.kill(pid, signal.SIGCONT)
+    system.kill(pid, signal.SIGTERM)
+    assert system.eventually(lambda: not any(str(place) in command for _, _, command in system.processes()))
+
+
 def test_runs_confined(server, tree, tmp_path):
     with Mount(server, make_image(tree, tmp_path / "image"), tmp_path / "fuse") as mount:
         for task in pathlib.Path(f"/proc/{mount.process.pid}/task").iterdir():

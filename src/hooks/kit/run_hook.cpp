@@ -17,8 +17,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/begin_process.hpp"
 #include "base/file_io.hpp"
-#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/callers_settings.hpp"
 #include "hook_contracts/shipped_hooks.hpp"
@@ -30,14 +30,8 @@ namespace {
 constexpr std::size_t largestInput = 16U << 20U;
 
 void normalizeProcess() {
-    openMissingStandardStreams();
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    // An inherited SIG_IGN would make waitpid(2) fail. SIGPIPE is ignored: a reader that has gone must not
-    // stop the work.
-    ::signal(SIGCHLD, SIG_DFL);
-    ::signal(SIGPIPE, SIG_IGN);
+    beginProcess();
+    ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone must not stop the work
     ::umask(022);
 }
 
@@ -399,7 +393,6 @@ int runHook(std::span<char* const> words, const HookProgram& program) noexcept {
 int runInChild(std::chrono::seconds longest, const std::function<int()>& work) noexcept {
     const auto report = [](const std::string& text) { printError(cat("hook: ", text)); };
     return guarded(report, [&] {
-        ::signal(SIGCHLD, SIG_DFL);
         if (const auto status = continueInChild(longest)) {
             return *status;
         }

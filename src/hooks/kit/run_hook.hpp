@@ -92,8 +92,8 @@ struct HookProgram {
 int hookMain(int argc, char** argv, const HookProgram& program) noexcept;
 
 /// Runs `work` in a child process for a limited time, for a program that goes on after it: changes neither
-/// its state nor, apart from the process's SIGCHLD, its signals. Returns the result of `work`, or 1 after an
-/// error message.
+/// its state nor its signals. SIGCHLD must have its default action (beginProcess()). Returns the result of
+/// `work`, or 1 after an error message.
 int runInChild(std::chrono::seconds longest, const std::function<int()>& work) noexcept;
 
 /// hookMain() for such a child, which may run several hooks. `words`: the hook's name and arguments; its

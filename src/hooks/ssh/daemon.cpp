@@ -24,6 +24,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/capabilities.hpp"
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
@@ -241,10 +242,8 @@ void requireReadable(const std::string& path, int mode) {
 [[noreturn]] void executeDropbear(const Start& start, pid_t keeper) {
     const auto& request = start.request;
     const auto mask = request.context.config().user().umask;
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::signal(SIGPIPE, SIG_DFL);
+    resetSignalActions(IgnoredSignals::reset);
+    unblockSignals();
     ::umask(mask.value_or(022));
     checkErrno(::fchdir(request.root), "Failed to enter the container's root directory");
     checkErrno(::chroot("."), "Failed to enter the container's root directory");

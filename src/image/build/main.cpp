@@ -17,9 +17,9 @@
 #include <system_error>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 #include "image/build/image_builder.hpp"
 #include "image/build/read/decompressor.hpp"
@@ -134,9 +134,10 @@ void removeOnSignals(const std::string& path) {
     action.sa_handler = removeAndDie;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU}) {
-        ::sigaction(signal, &action, nullptr);
+        if (!isIgnoredByCaller(signal)) {
+            ::sigaction(signal, &action, nullptr);
+        }
     }
-    ::signal(SIGXFSZ, SIG_IGN);  // the write then fails with EFBIG, which produces a message
 }
 
 /// Takes the next argument if it selects an image.
@@ -320,7 +321,6 @@ void unpack(Arguments& arguments) {
         words.push_back(arguments.take());
     }
     checkWords(words, 2);
-    ::signal(SIGXFSZ, SIG_IGN);  // the write then fails with EFBIG, which produces a message
     unpackSquashfs(words[0], words[1]);
 }
 
@@ -347,7 +347,6 @@ int run(std::vector<std::string> words) {
         if (!arguments.empty()) {
             throw Error("The image builder's arguments are wrong", usage);
         }
-        ::signal(SIGXFSZ, SIG_IGN);  // the write then fails with EFBIG, which produces a message
         decompressFile(STDIN_FILENO, STDOUT_FILENO);
     } else if (command == "unpack") {
         unpack(arguments);
@@ -370,7 +369,7 @@ constexpr const char* limitsHint =
 }  // namespace
 
 int main(int argc, char** argv) {
-    sarus::openMissingStandardStreams();
+    sarus::beginProcess();
     ::signal(SIGXFSZ, SIG_IGN);  // exceeding a file size limit is then an error with a message
     try {
         const int status = sarus::image::build::run({argv + std::min(argc, 1), argv + argc});

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/standard_streams.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/mount_program/overlay.hpp"
@@ -41,7 +41,7 @@ int runProgram(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    openMissingStandardStreams();
+    beginProcess(BlockedSignals::keep);
     try {
         return runProgram({argv + (argc > 0 ? 1 : 0), argv + argc});
     } catch (const Error& error) {

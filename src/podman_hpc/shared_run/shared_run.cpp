@@ -10,6 +10,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "base/begin_process.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "base/subprocess.hpp"
@@ -52,7 +53,9 @@ sigset_t forwardedSignals() {
     // SIGCHLD too: it says that the child may have ended.
     for (const int signal : {SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM,
                              SIGPROF, SIGIO, SIGURG, SIGWINCH}) {
-        ::sigaddset(&set, signal);
+        if (!isIgnoredByCaller(signal)) {
+            ::sigaddset(&set, signal);
+        }
     }
     return set;
 }

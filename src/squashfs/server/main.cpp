@@ -16,6 +16,7 @@
 #include <latch>
 #include <thread>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
@@ -146,7 +147,9 @@ void serve(const Options& options) {
     sigset_t signals;
     ::sigemptyset(&signals);
     for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
-        ::sigaddset(&signals, number);
+        if (!isIgnoredByCaller(number)) {
+            ::sigaddset(&signals, number);
+        }
     }
     if (mounts) {
         ::sigprocmask(SIG_BLOCK, &signals, nullptr);
@@ -206,6 +209,7 @@ void serve(const Options& options) {
 
 int main(int argc, char** argv) {
     using namespace sarus;
+    beginProcess(BlockedSignals::keep);  // the starter blocks them: the mount must outlive its users
     try {
         const auto options = squashfs::parseOptions({argv + 1, argv + std::max(argc, 1)});
         if (options.help) {

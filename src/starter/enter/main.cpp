@@ -1,4 +1,5 @@
-// sarus-enter [--ids=UID:GID [--namespace=FD]] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
+// sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--[default-]workdir=DIRECTORY]
+//     -- COMMAND [ARGUMENT...]
 //
 // Runs in a container in front of each command, as its user, and becomes the command. Linked statically,
 // because it runs inside any image.
@@ -10,6 +11,9 @@
 // namespace in which its ids are the caller's again, or enters the one of descriptor FD. The command has no
 // capabilities (user_namespaces(7): ids other than 0 lose them in execve).
 //
+// --ignore: the command ignores these signals, as the caller of the engine does. (runc handles them in the
+// meantime, and hooks must not find them ignored.)
+//
 // --default-workdir: / instead, if the user may not enter it.
 
 #include <errno.h>
@@ -18,6 +22,7 @@
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +153,15 @@ const char* valueOf(const char* argument, const char* name) {
     return ::strncmp(argument, name, size) == 0 ? argument + size : nullptr;
 }
 
+/// "1,15"
+void ignoreSignals(const char* numbers) {
+    char* rest = nullptr;
+    while (*numbers != '\0') {
+        ::signal(static_cast<int>(::strtol(numbers, &rest, 10)), SIG_IGN);
+        numbers = *rest == ',' ? rest + 1 : "";
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -165,6 +179,8 @@ int main(int argc, char** argv) {
             changesIds = true;
         } else if (text = valueOf(argv[next], "--namespace="); text != nullptr) {
             descriptor = static_cast<int>(::strtol(text, nullptr, 10));
+        } else if (text = valueOf(argv[next], "--ignore="); text != nullptr) {
+            ignoreSignals(text);
         } else if (text = valueOf(argv[next], "--workdir="); text != nullptr) {
             workdir = text;
         } else if (text = valueOf(argv[next], "--default-workdir="); text != nullptr) {
@@ -176,8 +192,8 @@ int main(int argc, char** argv) {
     }
     if (next + 1 >= argc || ::strcmp(argv[next], "--") != 0) {
         ::dprintf(STDERR_FILENO,
-                  "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--[default-]workdir=DIRECTORY] -- "
-                  "COMMAND [ARGUMENT...]\n");
+                  "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] "
+                  "[--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
         return 1;
     }
     if (changesIds) {

@@ -14,24 +14,26 @@
 #include <climits>
 #include <cstdlib>
 
+#include "base/begin_process.hpp"
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/id_map.hpp"
-#include "base/standard_streams.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
 
 namespace {
 
+/// The kernel drops the signals that the caller ignores only if they are not blocked.
 void resetSignalsAndTimers() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, nullptr);
-    for (int number = 1; number < NSIG; ++number) {
-        ::signal(number, SIG_DFL);  // fails harmlessly for SIGKILL, SIGSTOP and the C library's signals
+    sigset_t watched;
+    ::sigfillset(&watched);
+    for (const int number : signalsIgnoredByCaller()) {
+        ::sigdelset(&watched, number);
     }
+    ::sigprocmask(SIG_SETMASK, &watched, nullptr);
+    resetSignalActions(IgnoredSignals::keep);
     ::alarm(0);
     const itimerval off{};
     for (const auto timer : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) {
@@ -127,12 +129,6 @@ void decideMode(Entry& entry) {
 
 }  // namespace
 
-void unblockSignals() {
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
 std::vector<int> openDescriptors() {
     Directory directory("/proc/self/fd", Missing::isError);
     std::vector<int> descriptors;
@@ -211,7 +207,6 @@ void closeInherited(const std::vector<int>& inherited, const std::vector<int>& k
 
 Entry sanitizeEntry() {
     Entry entry;
-    openMissingStandardStreams();
     entry.descriptors = openDescriptors();
     for (const int fd : entry.descriptors) {
         if (fd > STDERR_FILENO) {

@@ -42,13 +42,10 @@ struct Entry {
     std::optional<uid_t> nodeUid{};  ///< the caller's uid outside of that namespace
 };
 
-/// The starter's first steps, in this order: standard streams, descriptors, signals, timers, umask,
-/// directory, limits, environment, mode. Blocks all signals. Throws Error if a limit is too low, or if the
-/// program file is not a trustworthy set-user-ID program.
+/// The starter's first steps after beginProcess(), in this order: descriptors, signals, timers, umask,
+/// directory, limits, environment, mode. Blocks all signals except those that the caller ignores. Throws
+/// Error if a limit is too low, or if the program file is not a trustworthy set-user-ID program.
 Entry sanitizeEntry();
-
-/// Unblocks all signals: for a starter that has dropped its privileges and only prints.
-void unblockSignals();
 
 /// The open descriptors, ascending.
 std::vector<int> openDescriptors();

@@ -2,7 +2,8 @@
 
 namespace sarus::starter {
 
-// The starter blocks all signals. These look for those that users or workload managers send to end a process.
+// The starter blocks all signals that its caller does not ignore. These look for those that users or workload
+// managers send to end a process.
 
 /// Whether the default action of such a signal would have ended this process.
 bool isTermination(int number);

@@ -44,6 +44,7 @@
 #include <string>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "hook_contracts/callers_settings.hpp"
@@ -197,16 +198,6 @@ void writeTo(int log, const char* path) {
     }
 }
 
-/// crun starts hooks with nearly all signals blocked, which breaks `timeout` and `kill -SEGV $$` in them.
-/// Returns the signals that were blocked.
-sigset_t unblockSignals() {
-    sigset_t none;
-    sigset_t before;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, &before);
-    return before;
-}
-
 /// A single write: the output of a hook cannot split the message.
 void tell(int log, const char* what, const char* index, int status) {
     char line[128];
@@ -273,7 +264,6 @@ int run(long seconds, char** command) {
     ::sigemptyset(&childEnded);
     ::sigaddset(&childEnded, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &childEnded, &before);
-    ::signal(SIGCHLD, SIG_DFL);
     const pid_t self = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {
@@ -462,6 +452,8 @@ int makeDeviceRules(const char* cgroup, const char* rules) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    // crun starts hooks with nearly all signals blocked, which breaks `timeout` and `kill -SEGV $$` in them.
+    const sigset_t blocked = sarus::beginProcess();
     const auto is = [&](const char* how) { return argc > 5 && ::strcmp(argv[1], how) == 0; };
     const bool mark = argc == 5 && ::strcmp(argv[1], wrapper::mark) == 0;
     if (!mark && !is(wrapper::alone) && !is(wrapper::asChild) && !is(wrapper::wait) && !is(wrapper::inTurn) &&
@@ -475,7 +467,6 @@ int main(int argc, char** argv) {
     }
     ::putenv(trust.data());
     const pid_t parent = ::getppid();
-    const sigset_t blocked = unblockSignals();
     keepState();
     if (is(wrapper::devices)) {
         return makeDeviceRules(argv[4], argv[5]);

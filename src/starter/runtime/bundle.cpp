@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/mount_table.hpp"
@@ -78,6 +79,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
     inputs.rlimits = callerLimits(request.limits);
+    inputs.ignoredSignals = signalsIgnoredByCaller();
     inputs.consoleSize = request.consoleSize;
     if (request.credentials.privileged() && !request.plan.privatePid) {
         inputs.hostProcOptions = hidingProcOptions();

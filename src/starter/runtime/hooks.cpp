@@ -287,7 +287,8 @@ void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::siz
                         .args = all.args,
                         .environment = all.env,
                         .stdinFd = state.get(),
-                        .ownGroup = true});
+                        .ownGroup = true,
+                        .ignoredSignals = IgnoredSignals::reset});
     const auto limit = static_cast<std::uint64_t>(wrapper::longest.count()) * early.size();
     const bool hasEnded = waitForHook(
         child.pid(), limit, [&] { return log.descriptors(); }, [&] { log.forward(); });

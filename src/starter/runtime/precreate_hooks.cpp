@@ -96,7 +96,8 @@ Edited runOne(const engine::PlannedHook& planned, const std::string& configJson)
                         .environment = std::move(environment),
                         .stdinFd = input.get(),
                         .stdoutFd = output.input(),
-                        .stderrFd = errors.input()});
+                        .stderrFd = errors.input(),
+                        .ignoredSignals = IgnoredSignals::reset});
     output.closeInput();
     errors.closeInput();
     if (!waitForHook(

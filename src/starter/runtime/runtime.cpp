@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "base/begin_process.hpp"
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -222,9 +223,8 @@ private:
                 fail();
             }
         }
-        sigset_t none;
-        ::sigemptyset(&none);
-        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        resetSignalActions(IgnoredSignals::reset);  // sarus-enter ignores those of the caller again
+        unblockSignals();
         if (invocation.terminal || !streamsAreOwnPipes(invocation.uid, invocation.gid)) {
             if (const int error = keepStreamOwners(); error != 0) {
                 errno = error;

@@ -46,7 +46,8 @@ Output callRuntime(const RuntimeProgram& program, std::vector<std::string> argum
     arguments.insert(arguments.begin(), program.kind == engine::OciRuntime::crun ? "crun" : "runc");
     return runAndCapture({.path = program.path,
                           .args = std::move(arguments),
-                          .environment = std::vector<std::string>{runtimePath}});
+                          .environment = std::vector<std::string>{runtimePath},
+                          .ignoredSignals = IgnoredSignals::reset});
 }
 
 void writeMembers(oci::JsonWriter& out, const ListedContainer& container) {

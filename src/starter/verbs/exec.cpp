@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
@@ -110,6 +111,7 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
         inputs.payloadNamespace = payloadNamespaceNumber(plan);
     }
     inputs.rlimits = callerLimits(payloadLimits(session.entry, request.stackLimit));
+    inputs.ignoredSignals = signalsIgnoredByCaller();
     inputs.consoleSize = terminal ? terminal->size() : std::nullopt;
     const auto process =
         engine::makeRuntimeConfig(plan, confinedLike(record, session.config), dialect, inputs).process;

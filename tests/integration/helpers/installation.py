@@ -102,6 +102,12 @@ class Engine:
         at = argv.index(self.program)
         return [*argv[:at], *map(str, launcher), *argv[at:]], identity
 
+    def start_by(self, launcher, *arguments):
+        """Starts `LAUNCHER sarus ARGUMENTS` and returns at once (Popen)."""
+        argv, identity = self.launched_by(launcher, *arguments)
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen(argv, env=self.user.environment(), cwd=self.user.home, text=True, **streams, **identity)
+
     def sarus(self, *arguments, env=None, cwd=None, timeout=300, text=True, **keywords):
         """Runs `sarus ARGUMENTS` to its end. `env`: changes to the user's login environment."""
         argv, identity = self.command(*arguments)

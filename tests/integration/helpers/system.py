@@ -47,6 +47,26 @@ class User:
         return User(name, entry.pw_uid, entry.pw_gid, pathlib.Path(home or entry.pw_dir), tuple(os.getgrouplist(name, entry.pw_gid)))
 
 
+# What a shell does until it gets SIGPWR, which it gets after all other signals that are sent with it.
+UNTIL_SIGPWR = "trap 'echo caught; exit 5' PWR; echo ready; while :; do sleep 0.05; done"
+
+
+def finish_with_sigpwr(process, numbers):
+    """Sends these signals to a process and then SIGPWR: its outputs at its end."""
+    try:
+        for number in [*numbers, signal.SIGPWR]:
+            process.send_signal(number)
+        return process.communicate(timeout=300)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def signal_set(numbers):
+    """As in /proc/PID/status."""
+    return sum(1 << (int(number) - 1) for number in numbers)
+
+
 @contextlib.contextmanager
 def account_files():
     """Changes of users and groups, one process at a time: each of their programs gives up if another one holds the files for long."""

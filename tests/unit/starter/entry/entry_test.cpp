@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/begin_process.hpp"
 #include "base/error.hpp"
 
 namespace sarus::starter::entry_test {
@@ -105,13 +106,18 @@ TEST(Entry, TheStackLimitIsGivenBackWithinTheHardLimit) {
               }));
 }
 
-TEST(Entry, MissingStandardStreamsAreReplaced) {
+TEST(Entry, SignalsThatTheCallerIgnoresNeitherEndTheStarterNorArePending) {
     EXPECT_EQ(0, inChild([] {
-                  ::close(0);
-                  ::close(2);
+                  resetSignalActions(IgnoredSignals::reset);
+                  ::signal(SIGHUP, SIG_IGN);
+                  beginProcess(BlockedSignals::keep);
                   sanitizeEntry();
-                  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-                  return next > 2 ? 0 : 1;
+                  ::raise(SIGHUP);
+                  ::raise(SIGTERM);
+                  sigset_t pending;
+                  ::sigpending(&pending);
+                  return ::sigismember(&pending, SIGHUP) == 0 && ::sigismember(&pending, SIGTERM) == 1 ? 0
+                                                                                                       : 1;
               }));
 }
 
