@@ -20,6 +20,17 @@ void closeRange(int first, int last) noexcept {
     }
 }
 
+void closeOnExec(int first) noexcept {
+    constexpr unsigned closeLater = 4;  // CLOSE_RANGE_CLOEXEC, new in Linux 5.11
+    if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, closeLater) == 0) {
+        return;
+    }
+    const long limit = ::sysconf(_SC_OPEN_MAX);
+    for (int fd = first; fd < limit; ++fd) {
+        ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+}
+
 bool arrangeDescriptors(std::vector<int> descriptors) {
     const int outOfTheWay = static_cast<int>(descriptors.size());  // of each other
     for (int& source : descriptors) {

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <optional>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
@@ -21,7 +22,6 @@
 #include "base/text.hpp"
 #include "podman_hpc/shared_run/cgroups.hpp"
 #include "podman_hpc/shared_run/container_entry.hpp"
-#include "podman_hpc/shared_run/descriptors.hpp"
 
 namespace sarus::podman_hpc {
 
@@ -470,7 +470,8 @@ void detach(MeetingPlace::Seat& seat) {
     int status = 0;
     try {
         detach(seat);
-        closeDescriptors(lifelineNumber, seat.listener.get());
+        closeRange(lifelineNumber, seat.listener.get() - 1);
+        closeRange(seat.listener.get() + 1);
         auto lifeline = makePipe();  // first: it gets the lowest number
         lifeline.writer = moveUp(std::move(lifeline.writer));
         if (lifeline.reader.get() != lifelineNumber) {

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
@@ -22,7 +23,6 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/shared_run/container_process.hpp"
-#include "podman_hpc/shared_run/descriptors.hpp"
 
 namespace sarus::podman_hpc {
 

@@ -69,5 +69,21 @@ TEST(Descriptors, ARangeIsClosed) {
     });
 }
 
+TEST(Descriptors, OthersAreClosedByTheNextProgram) {
+    for (const bool isOld : {false, true}) {
+        inChild([&] {
+            for (const int fd : {100, 101}) {
+                ::dup2(2, fd);
+            }
+            if (isOld) {
+                failSystemCalls({SYS_close_range}, ENOSYS);
+            }
+            closeOnExec(101);
+            EXPECT_EQ(::fcntl(100, F_GETFD), 0);
+            EXPECT_EQ(::fcntl(101, F_GETFD), FD_CLOEXEC);
+        });
+    }
+}
+
 }  // namespace
 }  // namespace sarus::descriptors_test
