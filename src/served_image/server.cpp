@@ -15,6 +15,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/begin_process.hpp"
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -53,9 +54,7 @@ void blockSignals() {
     for (const int number : {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGABRT, SIGCHLD}) {
         ::sigdelset(&blocked, number);
     }
-    for (int number = 1; number < NSIG; ++number) {
-        ::signal(number, SIG_DFL);  // fails harmlessly for SIGKILL and SIGSTOP
-    }
+    resetSignalActions(IgnoredSignals::reset);
     ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
 }
 
