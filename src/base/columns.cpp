@@ -1,5 +1,7 @@
 #include "base/columns.hpp"
 
+#include <sys/ioctl.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -22,6 +24,42 @@ std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_
         table += cat(join(row, ""), '\n');
     }
     return table;
+}
+
+std::size_t terminalWidth(int fd) {
+    winsize size{};
+    return ::ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::string foldLine(std::string_view text, std::size_t width, std::size_t indent) {
+    if (width <= indent) {
+        return std::string(text);
+    }
+    const auto room = width - indent;
+    std::string out;
+    std::size_t column = 0;
+    const auto breakLine = [&] {
+        out += cat('\n', std::string(indent, ' '));
+        column = 0;
+    };
+    for (const auto& word : splitWords(text)) {
+        const auto isStart = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; };
+        const auto length = static_cast<std::size_t>(std::count_if(word.begin(), word.end(), isStart));
+        if (column != 0 && column + 1 + length > room) {
+            breakLine();
+        } else if (column != 0) {
+            out += ' ';
+            ++column;
+        }
+        for (const char byte : word) {
+            if (isStart(byte) && column++ == room) {
+                breakLine();
+                ++column;
+            }
+            out += byte;
+        }
+    }
+    return out;
 }
 
 }  // namespace sarus

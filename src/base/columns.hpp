@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sarus {
@@ -10,5 +11,12 @@ namespace sarus {
 /// characters, and `gap` blanks apart. All rows have the same number of cells.
 std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_t gap,
                           std::size_t narrowest = 0);
+
+/// The columns of the terminal; 0 if the descriptor is none, or its width is unknown.
+std::size_t terminalWidth(int fd);
+
+/// The text in lines of `width` columns, of which all but the first begin with `indent` blanks: the first one
+/// stands behind as many. Breaks at blanks, and in words that are longer than a line. Width 0 breaks nothing.
+std::string foldLine(std::string_view text, std::size_t width, std::size_t indent);
 
 }  // namespace sarus

@@ -34,8 +34,7 @@ std::string messagePrefix(std::string_view kind, std::string_view colour) {
     if (programName().empty() || ::isatty(STDERR_FILENO) != 1) {
         return {};
     }
-    const char* plain = std::getenv("NO_COLOR");
-    if (!mayColour || (plain != nullptr && *plain != '\0')) {
+    if (!hasColours(STDERR_FILENO)) {
         return cat(programName(), ": ", kind, ": ");
     }
     return cat(programName(), ": \033[1;", colour, "m", kind, ":\033[0m ");
@@ -85,6 +84,13 @@ void setLineWriter(LineWriter writer) {
 
 void neverColour() noexcept {
     mayColour = false;
+}
+
+bool hasColours(int fd) {
+    const char* plain = std::getenv("NO_COLOR");
+    const char* terminal = std::getenv("TERM");
+    return mayColour && (plain == nullptr || *plain == '\0') &&
+           (terminal == nullptr || std::string_view(terminal) != "dumb") && ::isatty(fd) == 1;
 }
 
 void setProgramName(std::string_view name) {

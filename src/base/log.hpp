@@ -31,12 +31,15 @@ inline void logError(std::string_view subsystem, std::string_view message) {
     log(LogLevel::error, subsystem, message);
 }
 
+/// Whether messages to this descriptor have colours: on a terminal, unless NO_COLOR is set or TERM is "dumb".
+bool hasColours(int fd);
+
 /// Writes one line for the user to standard error or standard output, without prefix, in a single write.
 void printError(std::string_view message);
 void printLine(std::string_view message);
 
 /// On a terminal, errors and warnings of this program carry its name and their kind ("sarus: error: "), with
-/// colours unless NO_COLOR is set. Elsewhere the texts stay as they are: programs compare them.
+/// colours if it has any. Elsewhere the texts stay as they are: programs compare them.
 void setProgramName(std::string_view name);
 
 /// Prints the error at a program's end: message, hint and usage on standard error; then, if level debug is

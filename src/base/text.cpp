@@ -183,4 +183,17 @@ std::string printable(std::string_view text) {
     return out;
 }
 
+std::string shellWord(std::string_view text) {
+    constexpr std::string_view harmless =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-";
+    auto word = printable(text);
+    if (!word.empty() && word.find_first_not_of(harmless) == std::string::npos) {
+        return word;
+    }
+    for (std::size_t at = 0; (at = word.find('\'', at)) != std::string::npos; at += 4) {
+        word.replace(at, 1, "'\\''");
+    }
+    return cat('\'', word, '\'');
+}
+
 }  // namespace sarus

@@ -72,4 +72,7 @@ std::size_t utf8SequenceLength(std::string_view text);
 /// input.
 std::string printable(std::string_view text);
 
+/// The printable text as one word of a command line that a person copies into a shell.
+std::string shellWord(std::string_view text);
+
 }  // namespace sarus

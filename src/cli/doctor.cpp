@@ -1,4 +1,3 @@
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/context.hpp"
@@ -9,11 +8,6 @@
 namespace sarus::cli {
 
 namespace {
-
-int print(const std::vector<Finding>& findings, const Arguments& arguments) {
-    printLine(arguments.has("json") ? formatJson(findings) : formatText(findings));
-    return statusOf(findings);
-}
 
 /// This process touches nothing that a file server may hold: the checks read the configuration themselves.
 int doctorRun(Context& context, const Arguments& arguments) {
@@ -40,15 +34,15 @@ int doctorRun(Context& context, const Arguments& arguments) {
     checks.push_back({"registry",
                       [&] { return checkRegistries(makePatient(prefix), arguments.values("registry")); },
                       networkPatience});
-    return print(doctor::examine(checks), arguments);
+    return report(doctor::examine(checks), arguments.has("json"));
 }
 
 int configRun(Context& context, const Arguments& arguments) {
     const auto& files = arguments.positionals();
-    return print(
+    return report(
         reviewConfiguration(files.empty() ? cat(context.prefix(), "/etc/sarus.json") : files[0],
                             files.empty() ? missingConfiguration : "Name a file: sarus config check FILE"),
-        arguments);
+        arguments.has("json"));
 }
 
 }  // namespace

@@ -23,11 +23,16 @@ constexpr std::size_t maxOutput = 4U << 20U;
 constexpr std::size_t fieldsOfFinding = 4;
 
 std::vector<Finding> carryOut(const Check& check) {
+    std::vector<Finding> findings;
     try {
-        return check.run();
-    } catch (const Error& error) {
-        return {{check.name, Grade::error, error.what(), error.hint()}};
+        findings = check.run();
+    } catch (const Error& failure) {
+        findings = {error(failure.what(), failure.hint())};
     }
+    for (auto& finding : findings) {
+        finding.check = finding.check.empty() ? check.name : finding.check;
+    }
+    return findings;
 }
 
 /// Four fields a finding, each with a NUL at its end.
@@ -83,8 +88,11 @@ std::vector<Finding> collect(const Check& check, const Running& running, Clock::
     if (!readToEnd({{running.reader.get(), appendTo(text, maxOutput)}},
                    std::max(left, std::chrono::milliseconds(1)))) {
         ::kill(running.pid, SIGKILL);  // not awaited: a dead file server may keep it for longer
-        return {{check.name, Grade::error, cat("no answer within ", check.patience.count(), " s"),
-                 "Look for a server or filesystem that does not answer: df, dmesg | tail"}};
+        return {{check.name, check.asksNetwork ? Grade::warning : Grade::error,
+                 cat("no answer within ", check.patience.count(), " s"),
+                 check.asksNetwork
+                     ? "Try again later; --local asks no other machines"
+                     : "Look for a file server that does not answer: findmnt, sudo dmesg | tail"}};
     }
     Child child(running.pid);
     if (const auto status = child.wait(); !status.ok()) {

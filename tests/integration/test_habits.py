@@ -89,7 +89,8 @@ def test_files_carry_their_metadata(any_engine, names, load_image, images, user)
 
 def test_messages_on_a_terminal_carry_their_kind(any_engine, names):
     """Elsewhere they stay as programs know them."""
-    for variables, expected in (({}, "sarus: \x1b[1;31merror:\x1b[0m Cannot find image"), ({"NO_COLOR": "1"}, "sarus: error: Cannot find image")):
+    for variables, expected in (({"TERM": "xterm"}, "sarus: \x1b[1;31merror:\x1b[0m Cannot find image"), ({"TERM": "dumb"}, "sarus: error: Cannot find image"),
+                                ({"TERM": "xterm", "NO_COLOR": "1"}, "sarus: error: Cannot find image")):
         primary, secondary = os.openpty()
         any_engine.sarus("rmi", "nosuch", stderr=secondary, stdout=subprocess.DEVNULL, env=variables)
         os.close(secondary)

@@ -1,6 +1,5 @@
 #include "podman_hpc/doctor/doctor.hpp"
 
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/cli/commands.hpp"
 
@@ -18,9 +17,7 @@ int doctor(const Call& call, const Surroundings& from) {
         json = true;
     }
     const auto settings = settingsOf(call, from);
-    const auto findings = examine({settings, squashDirectory(from, call.squashDir), from});
-    printLine(json ? formatJson(findings) : formatText(findings));
-    return statusOf(findings);
+    return report(examine({settings, squashDirectory(from, call.squashDir), from}), json);
 }
 
 }  // namespace sarus::podman_hpc

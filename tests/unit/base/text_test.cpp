@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/columns.hpp"
+
 namespace sarus::text_test {
 namespace {
 
@@ -61,6 +63,22 @@ TEST(Printable, QuotesWhatATerminalWouldInterpret) {
     EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf") << "overlong";
     EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "surrogate";
     EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82") << "truncated";
+}
+
+TEST(ShellWord, IsQuotedWhereAShellWouldSplitOrInterpretIt) {
+    EXPECT_EQ(shellWord("/opt/sarus-2.0/etc_x,y=%+@:"), "/opt/sarus-2.0/etc_x,y=%+@:");
+    EXPECT_EQ(shellWord("a b"), "'a b'");
+    EXPECT_EQ(shellWord("it's"), "'it'\\''s'");
+    EXPECT_EQ(shellWord("$(id)"), "'$(id)'");
+    EXPECT_EQ(shellWord(""), "''");
+    EXPECT_EQ(shellWord("a\nb"), "'a\\x0ab'");
+}
+
+TEST(FoldLine, BreaksAtBlanksAndInLongWords) {
+    EXPECT_EQ(foldLine("one two three", 0, 2), "one two three");
+    EXPECT_EQ(foldLine("one two three", 9, 2), "one two\n  three");
+    EXPECT_EQ(foldLine("a /very/long/path b", 9, 2), "a\n  /very/l\n  ong/pat\n  h b");
+    EXPECT_EQ(foldLine("\u00fc\u00fc\u00fc x", 5, 0), "\u00fc\u00fc\u00fc x");
 }
 
 }  // namespace

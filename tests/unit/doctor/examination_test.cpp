@@ -76,5 +76,43 @@ TEST(Examination, TextIsATableAndJsonAnArray) {
               R"({"check":"OCI runtime","status":"error","message":"old","cure":"newer"}])");
 }
 
+TEST(Examination, FindingsWithoutANameHaveThatOfTheirCheck) {
+    const auto found =
+        examine({{"own", [] {
+                      return std::vector<Finding>{ok("fine"), {"other", Grade::note, "a note"}};
+                  }}});
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].check, "own");
+    EXPECT_EQ(found[1].check, "other");
+}
+
+TEST(Examination, OtherMachinesThatDoNotAnswerAreAWarning) {
+    const auto hang = []() -> std::vector<Finding> {
+        ::pause();
+        return {};
+    };
+    const auto found = examine({{"far", hang, std::chrono::seconds(1), true}});
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].grade, Grade::warning);
+    EXPECT_THAT(found[0].cure, HasSubstr("--local"));
+}
+
+TEST(Examination, TextFitsTheTerminal) {
+    const std::vector<Finding> findings{{"FUSE", Grade::warning, "cannot be opened by anybody on this node",
+                                         "chmod 0666 /dev/fuse # as root"}};
+    EXPECT_EQ(formatText(findings, 60),
+              "warning  FUSE               cannot be opened by anybody on\n"
+              "                            this node\n"
+              "                            cure: chmod 0666 /dev/fuse # as\n"
+              "                            root");
+    EXPECT_EQ(formatText(findings, 40),
+              "warning  FUSE\n"
+              "    cannot be opened by anybody on this\n"
+              "    node\n"
+              "    cure: chmod 0666 /dev/fuse # as root");
+    EXPECT_EQ(formatText({{"a", Grade::ok, "fine"}}, 80, true),
+              "\033[1;32mok\033[0m       a                  fine");
+}
+
 }  // namespace
 }  // namespace sarus::doctor::examination_test
