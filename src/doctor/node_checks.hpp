@@ -1,23 +1,34 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "doctor/finding.hpp"
+#include "doctor/examination.hpp"
 
 namespace sarus::doctor {
 
-// Checks of the node that more than one program needs. `otherwise`: the grade if the check fails.
+/// The programs that checks concern.
+enum class Program : unsigned { sarus = 1, podmanHpc = 2 };
 
-/// Tries to create one.
+/// What a program needs of the node.
+struct NodeNeeds {
+    bool hasPrivileges = false;       ///< it can do without user namespaces
+    bool kernelMountsImages = false;  ///< it can do without FUSE
+    std::vector<std::string> cdiDirectories{};
+    std::string deviceOption{};  ///< which takes CDI devices
+};
+
+// Checks of the node that a program carries out itself. `otherwise`: the grade if the check fails.
 Finding checkUserNamespaces(Finding::Grade otherwise);
-/// Whether this process can open /dev/fuse.
 Finding checkFuse(Finding::Grade otherwise);
-/// The devices of the CDI files in these directories. `useWith`: the command that they are options of.
 Finding checkCdi(const std::vector<std::string>& directories, std::string_view useWith);
+
+/// The checks of the node that concern the program. `needs` is called in their processes.
+std::vector<Check> nodeChecks(Program program, const std::function<NodeNeeds()>& needs);
 
 /// The files in a directory with one of the endings; none if there is no such directory. Throws Error.
 std::vector<std::string> filesIn(const std::string& directory,
@@ -29,9 +40,23 @@ std::string existingPart(std::string path);
 long filesystemOf(const std::string& path);
 /// The name of a kind of filesystem that several nodes share, otherwise "".
 std::string_view sharedFilesystem(long magic);
+
 /// The same for the nearest existing directory.
 std::string_view sharedFilesystemOf(const std::string& path);
 /// Bytes that the caller may still write there; nullopt if unknown. Ignores quotas.
 std::optional<std::uint64_t> freeSpace(const std::string& path);
+
+/// A directory in which the caller creates files.
+struct OwnDirectory {
+    std::string path;
+    std::string cureIfUnusable;
+    std::string cureIfFull;  ///< "": free space does not matter
+};
+/// Whether the caller may write to the directory, or may create it, and how much space is left (without
+/// quotas). Throws Error if it cannot be used.
+Finding checkDirectory(const OwnDirectory& directory);
+
+/// The program's answer to --version. Throws Error with this cure if the program cannot be used.
+std::string askVersion(const std::string& program, const std::string& cure);
 
 }  // namespace sarus::doctor

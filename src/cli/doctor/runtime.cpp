@@ -8,7 +8,7 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "cli/doctor/checks.hpp"
-#include "cli/doctor/runtime_version.hpp"
+#include "doctor/runtime_version.hpp"
 #include "image/transfer/file_policy.hpp"
 #include "image/transfer/login.hpp"
 
@@ -44,13 +44,13 @@ std::vector<Finding> checkRuntime(const Patient& patient) {
     auto found =
         askVersion("OCI runtime", config.runcPath,
                    cat("apt-get install crun, and set runcPath in ", printable(patient.configFile)), output);
-    const auto version = parseRuntimeVersion(output);
+    const auto version = doctor::parseRuntimeVersion(output);
     if (found.grade == Grade::ok && version.program.empty()) {
         found.grade = Grade::warning;
         found.message += ": neither crun nor runc";
         found.cure = cat("Set runcPath in ", printable(patient.configFile));
     }
-    if (const auto names = knownVulnerabilities(version); !names.empty()) {
+    if (const auto names = doctor::knownVulnerabilities(version); !names.empty()) {
         found.grade = version.isOfDistribution ? Grade::note : Grade::warning;
         found.message += cat(": known are ", join(names, ", "),
                              version.isOfDistribution ? ", which the distribution may have corrected" : "");

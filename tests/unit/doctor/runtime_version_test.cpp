@@ -1,11 +1,11 @@
-#include "cli/doctor/runtime_version.hpp"
+#include "doctor/runtime_version.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
 
-namespace sarus::cli::runtime_version_test {
+namespace sarus::doctor::runtime_version_test {
 namespace {
 
 using testing::Contains;
@@ -45,4 +45,4 @@ TEST(RuntimeVersion, KnownVulnerabilitiesEndWithTheCorrectedVersion) {
 }
 
 }  // namespace
-}  // namespace sarus::cli::runtime_version_test
+}  // namespace sarus::doctor::runtime_version_test

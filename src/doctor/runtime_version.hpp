@@ -4,7 +4,9 @@
 #include <string_view>
 #include <vector>
 
-namespace sarus::cli {
+#include "doctor/finding.hpp"
+
+namespace sarus::doctor {
 
 /// What `crun --version` or `runc --version` says.
 struct RuntimeVersion {
@@ -17,4 +19,8 @@ RuntimeVersion parseRuntimeVersion(std::string_view output);
 /// The known ways out of a container of this version, by their CVE numbers. Empty if the version is unknown.
 std::vector<std::string> knownVulnerabilities(const RuntimeVersion& version);
 
-}  // namespace sarus::cli
+/// The runtime's version, and what is known of it. `cureIfOther`: if it is neither crun nor runc. Throws
+/// Error with `cure` if it cannot be used.
+Finding checkRuntime(const std::string& program, const std::string& cure, const std::string& cureIfOther);
+
+}  // namespace sarus::doctor

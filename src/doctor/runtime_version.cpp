@@ -1,12 +1,13 @@
-#include "cli/doctor/runtime_version.hpp"
+#include "doctor/runtime_version.hpp"
 
 #include <array>
 #include <compare>
 #include <optional>
 
 #include "base/text.hpp"
+#include "doctor/node_checks.hpp"
 
-namespace sarus::cli {
+namespace sarus::doctor {
 
 namespace {
 
@@ -86,4 +87,20 @@ std::vector<std::string> knownVulnerabilities(const RuntimeVersion& version) {
     return names;
 }
 
-}  // namespace sarus::cli
+Finding checkRuntime(const std::string& program, const std::string& cure, const std::string& cureIfOther) {
+    const auto output = askVersion(program, cure);
+    const auto version = parseRuntimeVersion(output);
+    const auto found = cat(printable(program), ", ", printable(split(output, '\n').front()));
+    if (version.program.empty()) {
+        return warning(cat(found, ": neither crun nor runc"), cureIfOther);
+    }
+    const auto names = knownVulnerabilities(version);
+    const auto known = cat(found, ": known are ", join(names, ", "));
+    return names.empty()              ? ok(found)
+           : version.isOfDistribution ? note(cat(known, ", which the distribution may have corrected"),
+                                             cat("apt-get changelog ", version.program,
+                                                 " | grep CVE # or: rpm -q --changelog ", version.program))
+                                      : warning(known, cat("Install a newer ", version.program));
+}
+
+}  // namespace sarus::doctor
