@@ -3,46 +3,58 @@
 #include "cli/context.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/starter_call.hpp"
-#include "doctor/examination.hpp"
+#include "doctor/node_checks.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
+using doctor::Check;
+
 /// This process touches nothing that a file server may hold: the checks read the configuration themselves.
-int doctorRun(Context& context, const Arguments& arguments) {
-    using std::chrono::seconds;
-    constexpr seconds networkPatience{15};
-    constexpr seconds hookPatience{30};
-    struct Topic {
-        const char* name;
-        std::vector<Finding> (*check)(const Patient& patient);
-        seconds patience{10};
+std::vector<Check> allChecks(const std::string& prefix, const std::vector<std::string>& registries) {
+    const auto with = [prefix](Findings (*check)(const Patient& patient)) {
+        return [prefix, check] { return check(makePatient(prefix)); };
     };
-    const auto prefix = context.prefix();
-    std::vector<doctor::Check> checks;
-    for (const auto& [name, check, patience] :
-         {Topic{"configuration", checkConfiguration}, Topic{"installation", checkInstallation},
-          Topic{"permissions", checkPermissions}, Topic{"node", checkNode},
-          Topic{"security modules", checkSecurityModules}, Topic{"OCI runtime", checkRuntime},
-          Topic{"hooks", checkHooks, hookPatience}, Topic{"repository", checkRepository},
-          Topic{"central repository", checkCentralRepository},
-          Topic{"temporary files", checkTemporaryDirectory}, Topic{"skopeo", checkDownloads},
-          Topic{"Slurm", checkSlurm}}) {
-        checks.push_back({name, [prefix, run = check] { return run(makePatient(prefix)); }, patience});
+    std::vector<Check> checks{
+        {"configuration", with(checkConfiguration)},
+        {"installation", with(checkInstallation)},
+        {"permissions", with(checkPermissions)},
+    };
+    for (auto& check : doctor::nodeChecks(doctor::Program::sarus, [prefix] {
+             const auto patient = makePatient(prefix);
+             return doctor::NodeNeeds{.hasPrivileges = patient.isPrivileged,
+                                      .kernelMountsImages = patient.kernelMountsImages(),
+                                      .cdiDirectories = patient.config.cdiSpecDirs,
+                                      .deviceOption = "sarus run --device"};
+         })) {
+        checks.push_back(std::move(check));
     }
-    checks.push_back({"registry",
-                      [&] { return checkRegistries(makePatient(prefix), arguments.values("registry")); },
-                      networkPatience});
+    const auto add = [&](Check check) { checks.push_back(std::move(check)); };
+    add({"security modules", with(checkSecurityModules)});
+    add({"OCI runtime", with(checkRuntime)});
+    add({"hooks", with(checkHooks), std::chrono::seconds(30)});
+    add({"repository", with(checkRepository)});
+    add({"central repository", with(checkCentralRepository)});
+    add({"temporary files", with(checkTemporaryDirectory)});
+    add({"skopeo", with(checkDownloads)});
+    add({"Slurm", with(checkSlurm)});
+    add({"registry", [prefix, registries] { return checkRegistries(makePatient(prefix), registries); },
+         std::chrono::seconds(15)});
+    return checks;
+}
+
+int doctorRun(Context& context, const Arguments& arguments) {
+    const auto checks = allChecks(context.prefix(), arguments.values("registry"));
     return report(doctor::examine(checks), arguments.has("json"));
 }
 
 int configRun(Context& context, const Arguments& arguments) {
     const auto& files = arguments.positionals();
-    return report(
-        reviewConfiguration(files.empty() ? cat(context.prefix(), "/etc/sarus.json") : files[0],
-                            files.empty() ? missingConfiguration : "Name a file: sarus config check FILE"),
-        arguments.has("json"));
+    const auto file = files.empty() ? cat(context.prefix(), "/etc/sarus.json") : files[0];
+    const auto* const cure = files.empty() ? missingConfiguration : "Name a file: sarus config check FILE";
+    return report(doctor::examine({{"configuration", [&] { return reviewConfiguration(file, cure); }}}),
+                  arguments.has("json"));
 }
 
 }  // namespace

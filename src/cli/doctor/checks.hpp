@@ -10,6 +10,7 @@
 namespace sarus::cli {
 
 using doctor::Finding;
+using Findings = std::vector<Finding>;
 
 /// An installation to examine, which may be broken.
 struct Patient {
@@ -18,6 +19,10 @@ struct Patient {
     engine::SiteConfig config{};  ///< its valid keys; the others have their defaults
     bool isConfigured = false;    ///< whether `config` holds anything
     bool isPrivileged = false;    ///< whether the starter is set-user-ID root
+
+    bool kernelMountsImages() const {
+        return isPrivileged && config.imageMount != engine::ImageMountPolicy::fuse;
+    }
 };
 
 /// Reads what a check needs. Throws nothing for a broken installation.
@@ -34,7 +39,6 @@ std::vector<Finding> reviewConfiguration(const std::string& file, const std::str
 std::vector<Finding> checkConfiguration(const Patient& patient);
 std::vector<Finding> checkInstallation(const Patient& patient);
 std::vector<Finding> checkPermissions(const Patient& patient);
-std::vector<Finding> checkNode(const Patient& patient);
 std::vector<Finding> checkSecurityModules(const Patient& patient);
 std::vector<Finding> checkRuntime(const Patient& patient);
 std::vector<Finding> checkHooks(const Patient& patient);
