@@ -18,8 +18,13 @@ std::vector<Check> allChecks(const std::string& prefix, const std::vector<std::s
     };
     std::vector<Check> checks{
         {"configuration", with(checkConfiguration)},
-        {"installation", with(checkInstallation)},
-        {"permissions", with(checkPermissions)},
+        {"starter",
+         [prefix] {
+             Context context;
+             return checkStarter(makePatient(prefix),
+                                 [&](const auto& request) { return askStarter(context, request); });
+         }},
+        {"programs", with(checkPrograms)},
     };
     for (auto& check : doctor::nodeChecks(doctor::Program::sarus, [prefix] {
              const auto patient = makePatient(prefix);
@@ -31,8 +36,9 @@ std::vector<Check> allChecks(const std::string& prefix, const std::vector<std::s
         checks.push_back(std::move(check));
     }
     const auto add = [&](Check check) { checks.push_back(std::move(check)); };
-    add({"security modules", with(checkSecurityModules)});
+    add({"seccomp", with(checkSeccomp)});
     add({"OCI runtime", with(checkRuntime)});
+    add({"init", with(checkInit)});
     add({"hooks", with(checkHooks), std::chrono::seconds(30)});
     add({"repository", with(checkRepository)});
     add({"central repository", with(checkCentralRepository)});
@@ -52,7 +58,8 @@ int doctorRun(Context& context, const Arguments& arguments) {
 int configRun(Context& context, const Arguments& arguments) {
     const auto& files = arguments.positionals();
     const auto file = files.empty() ? cat(context.prefix(), "/etc/sarus.json") : files[0];
-    const auto* const cure = files.empty() ? missingConfiguration : "Name a file: sarus config check FILE";
+    const auto cure =
+        files.empty() ? howToConfigure(context.prefix()) : "Name a file: sarus config check FILE";
     return report(doctor::examine({{"configuration", [&] { return reviewConfiguration(file, cure); }}}),
                   arguments.has("json"));
 }

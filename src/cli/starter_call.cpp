@@ -62,10 +62,14 @@ void execStarter(Context& context, const engine::StarterRequest& request) {
 
 std::string askStarter(Context& context, const engine::StarterRequest& request) {
     const auto channel = writeRequest(request);
+    std::vector<int> kept{channel.get()};
+    if (const auto* const launch = std::get_if<engine::LaunchRequest>(&request)) {
+        kept.push_back(launch->imageFd);
+    }
     auto output = runAndCapture({.path = starterPath(context),
                                  .args = {"sarus-starter", cat(channel.get())},
                                  .environment = std::vector<std::string>{},
-                                 .keepFds = {channel.get()}});
+                                 .keepFds = std::move(kept)});
     if (!output.status.ok()) {
         const auto lines = split(trim(output.err), '\n');
         throw Error(printable(lines.front()), join(std::span(lines).subspan(1), "\n"));

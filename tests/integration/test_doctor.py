@@ -140,7 +140,7 @@ def test_installation(patient, configuration):
     assert check(found, "programs") == ("error", f"{builder}: No such file or directory")
     assert (check(found, "temporary files")[0], check(found, "central repository")[0]) == ("error", "note")
     assert "securityChecks is false" in check(found, "permissions")[1]
-    assert "no-such-profile" in check(found, "security modules")[1]
+    assert check(found, "starter")[0] == "error" and "no-such-profile" in check(found, "starter")[1]
 
 
 def test_hooks(patient, configuration):
@@ -212,3 +212,14 @@ def test_permissions(patient, configuration):
     program.chmod(0o755)
     status, message = check(found, "permissions")
     assert status == "error" and f'"{program}" cannot be group- or world-writable' in message
+    program.chmod(0o777)
+    subprocess.run(["sh", "-c", found["permissions"][0]["cure"]], check=True)
+    assert check(examine(patient), "permissions")[0] == "ok"
+
+
+@pytest.mark.asroot
+def test_groups_that_may_not_start_containers(setuid_engine, make_setuid_prefix):
+    """As the dry run of a container finds it."""
+    site = setuid_engine.variant(prefix=make_setuid_prefix("doctor-groups", privilegedGroups=["4242"]))
+    status, message = check(examine(site), "starter")
+    assert status == "error" and "privilegedGroups" in message

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "doctor/finding.hpp"
 #include "engine/site_config.hpp"
+#include "engine/starter_request.hpp"
 
 namespace sarus::cli {
 
@@ -20,6 +21,8 @@ struct Patient {
     bool isConfigured = false;    ///< whether `config` holds anything
     bool isPrivileged = false;    ///< whether the starter is set-user-ID root
 
+    /// The instruction to change a key of the configuration.
+    std::string set(std::string_view key) const;
     bool kernelMountsImages() const {
         return isPrivileged && config.imageMount != engine::ImageMountPolicy::fuse;
     }
@@ -28,27 +31,32 @@ struct Patient {
 /// Reads what a check needs. Throws nothing for a broken installation.
 Patient makePatient(const std::string& prefix);
 
+/// Starts the starter with a request, and returns what it prints. Throws Error with its message.
+using AskStarter = std::function<std::string(const engine::StarterRequest& request)>;
+
 /// What to do if the installation has no configuration file.
-inline constexpr const char* missingConfiguration =
-    "Run configure_installation.sh in the directory of the installation";
+std::string howToConfigure(const std::string& prefix);
 
 /// All problems of a configuration file, one finding each.
-std::vector<Finding> reviewConfiguration(const std::string& file, const std::string& cureIfMissing);
+Findings reviewConfiguration(const std::string& file, const std::string& cureIfMissing);
 
 // The checks by topic. They run with the rights of the caller and change nothing.
-std::vector<Finding> checkConfiguration(const Patient& patient);
-std::vector<Finding> checkInstallation(const Patient& patient);
-std::vector<Finding> checkPermissions(const Patient& patient);
-std::vector<Finding> checkSecurityModules(const Patient& patient);
-std::vector<Finding> checkRuntime(const Patient& patient);
-std::vector<Finding> checkHooks(const Patient& patient);
-std::vector<Finding> checkRepository(const Patient& patient);
-std::vector<Finding> checkCentralRepository(const Patient& patient);
-std::vector<Finding> checkTemporaryDirectory(const Patient& patient);
-std::vector<Finding> checkDownloads(const Patient& patient);
-std::vector<Finding> checkSlurm(const Patient& patient);
+Findings checkConfiguration(const Patient& patient);
+/// The starter, and what it says about a container that it does not start: who can change the installation,
+/// what the site allows, security modules, hooks, the OCI runtime.
+Findings checkStarter(const Patient& patient, const AskStarter& ask);
+Findings checkPrograms(const Patient& patient);
+Findings checkSeccomp(const Patient& patient);
+Findings checkRuntime(const Patient& patient);
+Findings checkInit(const Patient& patient);
+Findings checkHooks(const Patient& patient);
+Findings checkRepository(const Patient& patient);
+Findings checkCentralRepository(const Patient& patient);
+Findings checkTemporaryDirectory(const Patient& patient);
+Findings checkDownloads(const Patient& patient);
+Findings checkSlurm(const Patient& patient);
 
 /// Whether the registries of registries.conf, their mirrors, and these ones answer.
-std::vector<Finding> checkRegistries(const Patient& patient, const std::vector<std::string>& further);
+Findings checkRegistries(const Patient& patient, const std::vector<std::string>& further);
 
 }  // namespace sarus::cli

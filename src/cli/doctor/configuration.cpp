@@ -9,13 +9,11 @@
 
 namespace sarus::cli {
 
-namespace {
-
 using Grade = Finding::Grade;
 
-constexpr std::string_view checkName = "configuration";
-
-}  // namespace
+std::string Patient::set(std::string_view key) const {
+    return cat("Set ", key, " in ", printable(configFile));
+}
 
 Patient makePatient(const std::string& prefix) {
     Patient patient{.prefix = prefix, .configFile = cat(prefix, "/etc/sarus.json")};
@@ -31,40 +29,41 @@ Patient makePatient(const std::string& prefix) {
     return patient;
 }
 
-std::vector<Finding> reviewConfiguration(const std::string& file, const std::string& cureIfMissing) {
+std::string howToConfigure(const std::string& prefix) {
+    return cat("cd ", shellWord(prefix), " && ./configure_installation.sh # as root, or with --rootless");
+}
+
+Findings reviewConfiguration(const std::string& file, const std::string& cureIfMissing) {
     std::string text;
     try {
         text = readFile(file);
-    } catch (const Error& error) {
-        return {{std::string(checkName), Grade::error, error.what(),
-                 error.errnum() == ENOENT ? cureIfMissing
-                                          : cat("chmod 644 ", printable(file), " (as its owner)")}};
+    } catch (Error& error) {
+        throw error.setHint(error.errnum() == ENOENT ? cureIfMissing
+                                                     : cat("chmod 644 ", shellWord(file), " # as its owner"));
     }
-    std::vector<Finding> all;
+    Findings all;
     const auto review = engine::reviewSiteConfig(text, file);
     const auto add = [&](Grade grade, const std::vector<Error>& errors) {
         for (const auto& error : errors) {
-            all.push_back({std::string(checkName), grade, error.what(),
-                           error.hint().empty() ? "man sarus.json" : error.hint()});
+            all.push_back({"", grade, error.what(), error.hint().empty() ? "man sarus.json" : error.hint()});
         }
     };
     add(Grade::error, review.problems);
     add(Grade::warning, review.warnings);
     add(Grade::note, review.notes);
     if (review.problems.empty()) {
-        all.push_back({std::string(checkName), Grade::ok, cat(printable(file), " is valid")});
+        all.push_back(doctor::ok(cat(printable(file), " is valid")));
     }
     return all;
 }
 
-std::vector<Finding> checkConfiguration(const Patient& patient) {
-    auto all = reviewConfiguration(patient.configFile, missingConfiguration);
+Findings checkConfiguration(const Patient& patient) {
+    auto all = reviewConfiguration(patient.configFile, howToConfigure(patient.prefix));
     const auto& configured = patient.config.prefixDir;
     if (!configured.empty() && configured != patient.prefix) {
-        all.push_back({std::string(checkName), Grade::warning,
-                       cat("prefixDir is ", printable(configured), ", but this program is installed in ",
-                           printable(patient.prefix)),
-                       cat("Set prefixDir in ", printable(patient.configFile))});
+        all.push_back(doctor::warning(cat("prefixDir is ", printable(configured),
+                                          ", but this program is installed in ", printable(patient.prefix)),
+                                      patient.set("prefixDir")));
     }
     return all;
 }
