@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/context.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/starter_call.hpp"
@@ -44,14 +45,22 @@ std::vector<Check> allChecks(const std::string& prefix, const std::vector<std::s
     add({"central repository", with(checkCentralRepository)});
     add({"temporary files", with(checkTemporaryDirectory)});
     add({"skopeo", with(checkDownloads)});
-    add({"Slurm", with(checkSlurm)});
+    add({"Slurm", with(checkSlurm), std::chrono::seconds(10), true});
+    add({"Slurm plugin", with(checkSlurmPlugin)});
     add({"registry", [prefix, registries] { return checkRegistries(makePatient(prefix), registries); },
-         std::chrono::seconds(15)});
+         std::chrono::seconds(15), true});
     return checks;
 }
 
 int doctorRun(Context& context, const Arguments& arguments) {
-    const auto checks = allChecks(context.prefix(), arguments.values("registry"));
+    const auto registries = arguments.values("registry");
+    auto checks = allChecks(context.prefix(), registries);
+    if (arguments.has("local")) {
+        if (!registries.empty()) {
+            throw usageError("The options '--local' and '--registry' cannot be used together", "doctor");
+        }
+        std::erase_if(checks, [](const Check& check) { return check.asksNetwork; });
+    }
     return report(doctor::examine(checks), arguments.has("json"));
 }
 
@@ -74,6 +83,8 @@ Subcommand doctorCommand() {
                 "Note: Each finding comes with the command that mends it. Nothing is changed.\n"
                 "      The exit status is 0 without warnings, 1 with warnings, 2 with errors.",
             .options = {jsonOption(),
+                        {.longName = "local",
+                         .help = "Ask no other machines: no registries, no controller of Slurm"},
                         {.longName = "registry",
                          .takesValue = true,
                          .repeatable = true,

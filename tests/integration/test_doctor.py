@@ -1,11 +1,13 @@
 """sarus doctor and sarus config check: each thing that keeps containers from running is found, with the command that mends it."""
 
 import json
+import re
 import socket
 import subprocess
 
 import pytest
 from helpers.installation import set_configuration
+from helpers.terminal import Terminal
 
 STATUS = {"ok": 0, "note": 0, "warning": 1, "error": 2}
 
@@ -175,14 +177,90 @@ def test_registries(any_engine, registry, user):
         nowhere = f"localhost:{closed.getsockname()[1]}"
         found = examine(any_engine, "--registry", registry.host, "--registry", nowhere)["registry"]
         assert {"status": "ok", "check": "registry", "message": f"{registry.host} answers", "cure": ""} in found
-        assert [finding["status"] for finding in found if nowhere in finding["message"]] == ["error"]
+        assert [finding["status"] for finding in found if nowhere in finding["message"]] == ["warning"]
         file = user.home / ".config/containers/registries.conf.d/doctor.conf"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f'[[registry]]\nlocation = "{nowhere}"\n[[registry.mirror]]\nlocation = "{nowhere}/mirror"\n')
         user.own(file)
         found = examine(any_engine)["registry"]
+        assert {"warning"} == {finding["status"] for finding in found if nowhere in finding["message"]}
+        assert any(finding["cure"] == f"Correct or remove the mirror in {file}" for finding in found)
+        file.write_text(f'[[registry]]\nlocation = "{nowhere}"\n[[registry.mirror]]\nlocation = "{registry.host}"\ninsecure = true\n')
+        found = examine(any_engine)["registry"]
         file.unlink()
-        assert {"error", "warning"} == {finding["status"] for finding in found if nowhere in finding["message"]}
+        assert [(finding["status"], finding["message"]) for finding in found if nowhere in finding["message"]] == [
+            ("ok", f"a mirror of {nowhere} answers")]
+
+
+def test_registry_that_hangs_is_a_warning(any_engine):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        name = f"localhost:{silent.getsockname()[1]}"
+        found = examine(any_engine, "--registry", name, timeout=300)["registry"]
+    assert [finding["status"] for finding in found if name in finding["message"] or "no answer" in finding["message"]] == ["warning"]
+
+
+def test_local_asks_no_other_machine(patient, configuration, workspace):
+    """Neither registries, nor the controller of Slurm. This is the health check of the administrator's guide."""
+    fakes = workspace / "fakes"
+    fakes.mkdir()
+    log = fakes / "calls"
+    log.touch()
+    log.chmod(0o666)
+    for name in ("skopeo", "scontrol", "srun"):
+        fake = fakes / name
+        fake.write_text(f'#!/bin/sh\necho {name} "$@" >> {log}\necho {name} version 1\n')
+        fake.chmod(0o755)
+    set_configuration(patient.prefix, skopeoPath=str(fakes / "skopeo"))
+    file = patient.user.home / ".config/containers/registries.conf.d/doctor-local.conf"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('[[registry]]\nlocation = "localhost:1"\n')
+    patient.user.own(file)
+    try:
+        found = examine(patient, "--local", env={"PATH": f"{fakes}:/usr/bin:/bin"})
+    finally:
+        file.unlink()
+    assert not {"registry", "Slurm", "PMIx"} & found.keys() and {"kernel", "starter", "skopeo", "repository"} <= found.keys()
+    assert "skopeo --version" in log.read_text().splitlines()
+    assert set(log.read_text().splitlines()) <= {"skopeo --version", "scontrol --version"}
+    result = patient.sarus("doctor", "--local", "--registry", "localhost:1")
+    assert result.returncode == 1 and "'--local' and '--registry' cannot be used together" in result.stderr
+
+
+def on_terminal(engine, columns, **variables):
+    """What `sarus doctor --local` prints on a terminal."""
+    argv, identity = engine.command("doctor", "--local")
+    session = Terminal(argv, identity, size=(24, columns), env=engine.user.environment(TERM="xterm", **variables), cwd=engine.user.home)
+    session.wait()
+    session.close()
+    return session.text
+
+
+def test_lines_are_folded_to_the_width_of_the_terminal(any_engine):
+    words = any_engine.sarus("doctor", "--local").stdout.split()
+    for columns in (40, 80, 200):
+        lines = re.sub(r"\033\[[0-9;]*m", "", on_terminal(any_engine, columns)).splitlines()
+        assert max(map(len, lines)) <= columns
+        text = "".join(lines).replace(" ", "")
+        assert "isvalid" in text and (columns == 40 or f"{any_engine.prefix}/etc/sarus.json" in text), words
+
+
+def test_grades_have_colours_on_terminals_alone(any_engine):
+    assert "\033[1;32mok\033[0m" in on_terminal(any_engine, 80)
+    assert "\033" not in any_engine.sarus("doctor", "--local").stdout
+    assert "\033" not in on_terminal(any_engine, 80, NO_COLOR="1")
+    argv, identity = any_engine.command("images", "--nosuch")
+    for variables, shown in (({"TERM": "xterm"}, "\033[1;31merror:\033[0m"), ({"TERM": "dumb"}, "sarus: error: ")):
+        session = Terminal(argv, identity, env=any_engine.user.environment(**variables), cwd=any_engine.user.home)
+        session.wait()
+        session.close()
+        assert shown in session.text and ("\033" in session.text) == (variables["TERM"] == "xterm")
+    session = Terminal(any_engine.command("doctor", "--local")[0], any_engine.command("doctor")[1], size=(24, 80),
+                       env=any_engine.user.environment(TERM="dumb"), cwd=any_engine.user.home)
+    session.wait()
+    session.close()
+    assert "\033" not in session.text
 
 
 @pytest.mark.asroot
@@ -221,5 +299,5 @@ def test_permissions(patient, configuration):
 def test_groups_that_may_not_start_containers(setuid_engine, make_setuid_prefix):
     """As the dry run of a container finds it."""
     site = setuid_engine.variant(prefix=make_setuid_prefix("doctor-groups", privilegedGroups=["4242"]))
-    status, message = check(examine(site), "starter")
+    status, message = check(examine(site, "--local"), "starter")
     assert status == "error" and "privilegedGroups" in message

@@ -54,7 +54,9 @@ Findings checkRepository(const Patient& patient);
 Findings checkCentralRepository(const Patient& patient);
 Findings checkTemporaryDirectory(const Patient& patient);
 Findings checkDownloads(const Patient& patient);
+/// Asks Slurm's controller.
 Findings checkSlurm(const Patient& patient);
+Findings checkSlurmPlugin(const Patient& patient);
 
 /// Whether the registries of registries.conf, their mirrors, and these ones answer.
 Findings checkRegistries(const Patient& patient, const std::vector<std::string>& further);

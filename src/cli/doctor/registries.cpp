@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <set>
+#include <map>
 #include <span>
 
 #include "base/error.hpp"
@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/registry_names.hpp"
-#include "doctor/examination.hpp"
 #include "doctor/node_checks.hpp"
 #include "image/transfer/login.hpp"
 #include "image/transfer/skopeo.hpp"
@@ -19,8 +18,6 @@
 namespace sarus::cli {
 
 namespace {
-
-using Grade = Finding::Grade;
 
 /// The value of a line `key = "value"`; "" if it is another line.
 std::string valueOf(std::string_view line, std::string_view key) {
@@ -69,30 +66,49 @@ bool isAnswer(std::string_view error) {
            std::none_of(failures.begin(), failures.end(), has);
 }
 
-std::vector<Finding> checkRegistry(const image::Skopeo& skopeo, const std::string& registry) {
+/// The command that writes these lines of registries.conf.
+std::string howToAllow(const std::string& server, std::span<const std::string> lines) {
+    constexpr const char* directory = "~/.config/containers/registries.conf.d";
+    auto command = cat("mkdir -p ", directory, " && printf '%s\\n'");
+    for (const auto& line : lines) {
+        command += cat(' ', shellWord(line));
+    }
+    return cat(command, " >", directory, '/', shellWord(cat(server, ".conf")), " # if you trust it");
+}
+
+/// `file`: the one that names the registry; "" if the caller does.
+Findings checkRegistry(const image::Skopeo& skopeo, const std::string& registry, const std::string& file) {
     const auto server = registry.substr(0, registry.find('/'));
     const auto image = cat(registry, "/sarus-doctor:no-such-tag");
-    image::ToolResult result;
-    try {
-        result = skopeo.inspectRaw({.name = cat("docker://", image), .server = server, .image = image});
-    } catch (const Error& error) {
-        return {{"registry", Grade::error, cat(printable(server), " does not answer"), error.hint()}};
-    }
+    const auto result = [&] {
+        try {
+            return skopeo.inspectRaw({.name = cat("docker://", image), .server = server, .image = image});
+        } catch (const Error& error) {
+            return image::ToolResult{.status = {.code = 1}, .out = {}, .err = error.hint()};
+        }
+    }();
     const auto lines = image::explainPullFailure(result.err, server, false);
-    std::vector<Finding> all;
     const auto message = image::skopeoMessage(result.err);
     const auto mirrors = message.find("(Mirrors also failed");
     const auto own = mirrors == std::string::npos ? message : message.substr(message.find("]): ", mirrors));
+    const auto isMirror = [](std::string_view line) { return line.starts_with("The mirror "); };
+    Findings all;
     if (result.status.ok() || isAnswer(own)) {
-        all.push_back({"registry", Grade::ok, cat(printable(server), " answers")});
+        all.push_back(doctor::ok(cat(printable(server), " answers")));
+    } else if (std::any_of(lines.begin(), lines.end(),
+                           [&](const std::string& line) { return isMirror(line) && isAnswer(line); })) {
+        all.push_back(doctor::ok(cat("a mirror of ", printable(server), " answers")));
     } else {
-        all.push_back({"registry", Grade::error, lines.front(),
-                       lines.size() > 3 ? cat("Write to the file: ", join(std::span(lines).subspan(1), "; "))
-                                        : cat("curl -v https://", printable(server), "/v2/")});
+        const auto& reason = lines.front();
+        const bool lacksTls = lines.size() > 1 && lines[1] == "[[registry]]";  // which the user can allow
+        all.push_back(doctor::warning(
+            reason.find(server) == std::string::npos ? cat(printable(server), ": ", reason) : reason,
+            lacksTls ? howToAllow(server, std::span(lines).subspan(1, 3))
+                     : cat("curl -v ", shellWord(cat("https://", server, "/v2/")))));
     }
     for (const auto& line : lines) {
-        if (line.starts_with("The mirror ") && !isAnswer(line)) {
-            all.push_back({"registry", Grade::warning, line, "Correct or remove it in registries.conf"});
+        if (isMirror(line) && !isAnswer(line)) {
+            all.push_back(doctor::warning(line, cat("Correct or remove the mirror in ", printable(file))));
         }
     }
     return all;
@@ -133,18 +149,22 @@ std::vector<std::string> registriesIn(std::string_view text) {
     return names;
 }
 
-std::vector<Finding> checkRegistries(const Patient& patient, const std::vector<std::string>& further) {
+Findings checkRegistries(const Patient& patient, const std::vector<std::string>& further) {
     image::forgetForeignHome();
-    std::set<std::string> names(further.begin(), further.end());
+    std::map<std::string, std::string> files;  // by the names of registries
     for (const auto& file : configurationFiles()) {
         if (pathExists(file)) {
-            const auto found = registriesIn(readFile(file));
-            names.insert(found.begin(), found.end());
+            for (const auto& name : registriesIn(readFile(file))) {
+                files.emplace(name, file);
+            }
         }
     }
+    for (const auto& name : further) {
+        files.emplace(name, "registries.conf");
+    }
     const auto& skopeo = patient.config.skopeoPath;
-    if (names.empty()) {
-        return {{"registry", Grade::ok, "registries.conf names none; sarus doctor --registry HOST asks one"}};
+    if (files.empty()) {
+        return {doctor::ok("registries.conf names none; sarus doctor --registry HOST asks one")};
     }
     if (::access(skopeo.c_str(), X_OK) != 0) {
         return {};  // checkDownloads() reports it
@@ -158,8 +178,12 @@ std::vector<Finding> checkRegistries(const Patient& patient, const std::vector<s
     }
     const image::Skopeo client(settings, patient.config.tempDir);
     std::vector<doctor::Check> checks;
-    for (const auto& name : names) {
-        checks.push_back({"registry", [&client, name] { return checkRegistry(client, name); }});
+    for (const auto& [name, file] : files) {
+        checks.push_back(
+            {.name = "registry",
+             .run = [&, &registry = name,
+                     &configuration = file] { return checkRegistry(client, registry, configuration); },
+             .asksNetwork = true});
     }
     return doctor::examine(checks);
 }

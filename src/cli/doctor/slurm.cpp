@@ -26,15 +26,18 @@ Output scontrol(const std::string& program, std::vector<std::string> words) {
     return runAndCapture({.path = program, .args = std::move(words)});
 }
 
+using doctor::note;
+using doctor::ok;
+
 Finding checkController(const Output& answer) {
     if (answer.status.ok()) {
-        return {"Slurm", Grade::ok, printable(split(trim(answer.out), '\n').front())};
+        return ok(printable(split(trim(answer.out), '\n').front()));
     }
     // The commands of Slurm alone make no node of a cluster.
     const auto reason = split(trim(cat(answer.out, answer.err)), '\n').back();
-    return {"Slurm", pathExists("/etc/slurm/slurm.conf") ? Grade::warning : Grade::note,
+    return {"", pathExists("/etc/slurm/slurm.conf") ? Grade::warning : Grade::note,
             cat("the controller does not answer: ", printable(reason)),
-            "systemctl status slurmctld (on the controller), and slurm.conf on this node"};
+            "systemctl status slurmctld # on the controller; and look at slurm.conf on this node"};
 }
 
 Finding checkPmix(const Patient& patient, const std::string& srun) {
@@ -52,7 +55,8 @@ Finding checkPmix(const Patient& patient, const std::string& srun) {
     if (enabled && !*enabled) {
         return {"PMIx", Grade::note,
                 cat("srun --mpi=", pmix, "; enablePMIxv3Support is false: Open MPI may fail in containers"),
-                "Remove the key: containers then get the directories of their step"};
+                cat("Remove enablePMIxv3Support from ", printable(patient.configFile),
+                    ": containers then get the directories of their step")};
     }
     return {"PMIx", Grade::ok, cat("srun --mpi=", pmix, enabled ? "; enablePMIxv3Support is set" : "")};
 }
@@ -137,7 +141,7 @@ std::string releaseIn(const std::string& output) {
 Finding checkPlugin(const std::string& plugin, const std::string& slurms, const std::string& plugstack) {
     const auto own = releaseOf(plugin);
     const auto line = findPluginLine(plugstack, plugin, 0);
-    Finding found{"Slurm plugin", Grade::ok, cat(plugin, " is for Slurm ", printable(own))};
+    Finding found{"", Grade::ok, cat(plugin, " is for Slurm ", printable(own))};
     const bool required = line && line->required;
     if (own != slurms) {
         found.grade = required ? Grade::error : Grade::warning;
@@ -162,24 +166,29 @@ Finding checkPlugin(const std::string& plugin, const std::string& slurms, const 
 
 }  // namespace
 
-std::vector<Finding> checkSlurm(const Patient& patient) {
+Findings checkSlurm(const Patient& patient) {
     const auto program = findProgram("scontrol");
     const auto srun = findProgram("srun");
     if (!program || !srun) {
-        return {{"Slurm", Grade::note, "scontrol and srun are not in PATH"}};
+        return {note("scontrol and srun are not in PATH")};
     }
     const auto ping = scontrol(*program, {"ping"});
-    std::vector<Finding> all{checkController(ping)};
+    Findings all{checkController(ping)};
     if (ping.status.ok()) {
         all.push_back(checkPmix(patient, *srun));
     }
-    if (const auto plugin = cat(patient.prefix, "/lib/slurm/spank_sarus.so"); pathExists(plugin)) {
-        const auto release = releaseIn(scontrol(*program, {"--version"}).out);
-        if (!release.empty()) {  // it is, without a configuration of Slurm
-            all.push_back(checkPlugin(plugin, release, plugstackFile(slurmConfiguration())));
-        }
-    }
     return all;
+}
+
+Findings checkSlurmPlugin(const Patient& patient) {
+    const auto program = findProgram("scontrol");
+    const auto plugin = cat(patient.prefix, "/lib/slurm/spank_sarus.so");
+    if (!program || !findProgram("srun") || !pathExists(plugin)) {
+        return {};
+    }
+    const auto release = releaseIn(scontrol(*program, {"--version"}).out);
+    return release.empty() ? Findings{}  // without a configuration of Slurm
+                           : Findings{checkPlugin(plugin, release, plugstackFile(slurmConfiguration()))};
 }
 
 }  // namespace sarus::cli
