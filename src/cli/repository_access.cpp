@@ -19,8 +19,9 @@ namespace {
 /// Once: from then on, the chosen place has an index.
 void mentionLeftImages(const RepositoryPlace& place) {
     if (place.leavesImages() && !pathExists(image::RepositoryPaths{place.directory}.index())) {
-        logWarn("ImageStore", cat("The images in ", printable(place.usual), " are not used: ", place.chosenBy,
-                                  " names ", printable(place.directory), ". ", place.howToMoveImages()));
+        logWarn("ImageStore",
+                cat("The images in ", printable(place.usual), " are not used: ", place.chosenBy, " names ",
+                    printable(place.directory), ". To move them: ", place.moveCommand()));
     }
 }
 

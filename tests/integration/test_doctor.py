@@ -263,6 +263,34 @@ def test_grades_have_colours_on_terminals_alone(any_engine):
     assert "\033" not in session.text
 
 
+def test_cures_name_who_chose_the_place(patient, configuration):
+    variable = examine(patient, "--local", env={"SARUS_REPOSITORY_DIR": "/proc/images"})["repository"][0]
+    assert variable["status"] == "error" and variable["cure"].startswith("unset SARUS_REPOSITORY_DIR ")
+    set_configuration(patient.prefix, userRepositoryDir="/proc/images", tempDir="/proc/temporary", centralizedRepositoryDir="/proc/central")
+    found = examine(patient, "--local")
+    cure = found["repository"][0]["cure"]
+    assert "userRepositoryDir in sarus.json" in cure
+    assert f"tempDir in {configuration}" in found["temporary files"][0]["cure"]
+    assert f"centralizedRepositoryDir in {configuration}" in found["central repository"][0]["cure"]
+    typed = subprocess.run(["sh", "-c", f"{cure}\n{patient.prefix}/bin/sarus doctor --local --json"], env=patient.user.environment(),
+                           capture_output=True, text=True, cwd="/", **patient.user.identity())
+    repository, = (finding for finding in json.loads(typed.stdout) if finding["check"] == "repository")
+    assert repository["status"] == "ok" and f"{patient.user.home}/images" in repository["message"]
+
+
+@pytest.mark.asroot
+def test_cures_of_directories_work_when_typed(setuid_engine, make_setuid_prefix, workspace):
+    site = setuid_engine.variant(prefix=make_setuid_prefix("doctor-cures"))
+    set_configuration(site.prefix, tempDir=str(workspace / "a b/temporary's"), centralizedRepositoryDir=str(workspace / "central"))
+    for name in ("temporary files", "central repository"):
+        cure = examine(site, "--local")[name][0]["cure"]
+        assert subprocess.run(["bash", "-c", cure]).returncode == 0
+        assert check(examine(site, "--local"), name)[0] == "ok"
+    (workspace / "central").chmod(0o777)
+    assert subprocess.run(["bash", "-c", examine(site, "--local")["central repository"][0]["cure"]]).returncode == 0
+    assert check(examine(site, "--local"), "central repository")[0] == "ok"
+
+
 @pytest.mark.asroot
 def test_privileges_that_do_not_count(setuid_engine):
     argv, identity = setuid_engine.command("doctor", "--json")
@@ -293,6 +321,13 @@ def test_permissions(patient, configuration):
     program.chmod(0o777)
     subprocess.run(["sh", "-c", found["permissions"][0]["cure"]], check=True)
     assert check(examine(patient), "permissions")[0] == "ok"
+
+
+@pytest.mark.asroot
+def test_cures_leave_directories_of_all_users_alone(patient, configuration, temp_dir):
+    set_configuration(patient.prefix, seccompProfile=str(temp_dir / "profile.json"))
+    finding, = examine(patient, "--local")["permissions"]
+    assert finding["status"] == "error" and "chmod" not in finding["cure"] and str(configuration) in finding["cure"]
 
 
 @pytest.mark.asroot

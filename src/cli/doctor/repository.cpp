@@ -2,16 +2,13 @@
 #include <sys/file.h>
 #include <sys/quota.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <optional>
 
 #include "base/error.hpp"
-#include "base/file_io.hpp"
 #include "base/file_lock.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -26,16 +23,21 @@ namespace {
 
 using Grade = Finding::Grade;
 
-constexpr std::uint64_t littleSpace = 1'000'000'000;  // bytes
-constexpr std::uint64_t quotaBlock = 1024;            // bytes
+constexpr const char* freeImages = "sarus prune # and: sarus rmi IMAGE";
 
-std::string describe(const std::string& path) {
-    const auto shared = doctor::sharedFilesystemOf(path);
-    return cat(printable(path), shared.empty() ? "" : " on ", shared);
+/// How to get another place, and who has chosen this one.
+std::string howToMove(const RepositoryPlace& place, const Patient& patient) {
+    if (place.chosenBy == repositoryVariable) {
+        return cat("unset ", repositoryVariable, " # or let it name a directory of your own");
+    }
+    return cat("export ", repositoryVariable, "=$HOME/images # instead of the place that ",
+               place.chosenBy.empty() ? cat("localRepositoryBaseDir in ", printable(patient.configFile))
+                                      : place.chosenBy,
+               " gives you");
 }
 
 /// Whether the filesystem has file locks; tried with the index, or else with a file without a name.
-Finding checkLocks(const std::string& repository) {
+Finding checkLocks(const std::string& repository, const std::string& cure) {
     const image::RepositoryPaths paths{repository};
     UniqueFd file(::open(paths.index().c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!file) {
@@ -48,9 +50,9 @@ Finding checkLocks(const std::string& repository) {
         return {
             "locks", Grade::warning,
             cat("the filesystem of ", printable(repository),
-                " has no file locks: commands that change the repository at the same time may lose entries"),
-            "On Lustre, mount with the option flock; NFS of version 3 needs rpc.statd; or set "
-            "localRepositoryBaseDir to another filesystem"};
+                " has no file locks: commands that change the repository at the same time may lose entries. "
+                "Lustre needs the mount option flock, NFS of version 3 rpc.statd"),
+            cure};
     }
     return {"locks", Grade::ok, "the repository's filesystem has file locks"};
 }
@@ -67,12 +69,13 @@ std::optional<dqblk> findQuota(const std::string& path) {
 }
 
 Finding checkQuota(const std::string& repository) {
+    constexpr std::uint64_t quotaBlock = 1024;  // bytes
     constexpr std::uint64_t percent = 100;
     constexpr std::uint64_t nearlyFull = 90;
     const auto part = doctor::existingPart(repository);
     const auto quota = findQuota(part);
     if (!quota) {
-        const auto shared = doctor::sharedFilesystemOf(part);
+        const auto shared = doctor::sharedFilesystem(doctor::filesystemOf(part));
         return {"quota", Grade::ok,
                 shared.empty() ? "none that the kernel knows"
                                : cat("none that the kernel knows; ask the file server: ",
@@ -80,108 +83,95 @@ Finding checkQuota(const std::string& repository) {
     }
     const auto limit =
         (quota->dqb_bsoftlimit != 0 ? quota->dqb_bsoftlimit : quota->dqb_bhardlimit) * quotaBlock;
-    const auto used = quota->dqb_curspace;
-    if (limit != 0 && used * percent > limit * nearlyFull) {
-        return {"quota", Grade::warning,
-                cat(formatSize(used), " of ", formatSize(limit), " are used on the filesystem of ",
-                    printable(repository)),
-                "sarus prune, and sarus rmi IMAGE"};
+    const auto used = cat(formatSize(quota->dqb_curspace), " of ", formatSize(limit), " are used");
+    if (limit != 0 && quota->dqb_curspace * percent > limit * nearlyFull) {
+        return {"quota", Grade::warning, cat(used, " on the filesystem of ", printable(repository)),
+                freeImages};
     }
-    return {"quota", Grade::ok,
-            limit == 0 ? "no limit" : cat(formatSize(used), " of ", formatSize(limit), " are used")};
-}
-
-/// A directory in which the caller creates files.
-Finding checkWritable(const std::string& name, const std::string& path, const std::string& cure) {
-    const auto part = doctor::existingPart(path);
-    if (::access(part.c_str(), W_OK | X_OK) != 0) {
-        return {name, Grade::error, cat(printable(part), " is not writable: ", std::strerror(errno)), cure};
-    }
-    const auto space = doctor::freeSpace(part);
-    if (space && *space < littleSpace) {
-        return {name, Grade::warning, cat(describe(path), " has only ", formatSize(*space), " free"),
-                "sarus prune, and sarus rmi IMAGE"};
-    }
-    return {name, Grade::ok,
-            cat(describe(path), space ? cat(", ", formatSize(*space), " free") : "",
-                part == path ? "" : " (not there yet)")};
+    return {"quota", Grade::ok, limit == 0 ? "no limit" : used};
 }
 
 }  // namespace
 
-std::vector<Finding> checkRepository(const Patient& patient) {
-    const auto& config = patient.config;
-    if (config.localRepositoryBaseDir.empty()) {
+Findings checkRepository(const Patient& patient) {
+    if (patient.config.localRepositoryBaseDir.empty()) {
         return {};
     }
-    RepositoryPlace place;
-    try {
-        place = findRepositoryPlace(config);
-    } catch (const Error& error) {
-        return {{"repository", Grade::error, error.what(), error.hint()}};
-    }
+    const auto place = [&] {
+        try {
+            return findRepositoryPlace(patient.config);
+        } catch (Error& error) {
+            throw error.hint().empty()
+                ? error.setHint(cat("Let ", repositoryVariable, " name a directory of your own"))
+                : error;
+        }
+    }();
     const auto& repository = place.directory;
-    const auto cure = place.chosenBy.empty()
-                          ? cat("Set localRepositoryBaseDir in ", printable(patient.configFile),
-                                ", or let root make ", printable(repository), " for the user")
-                          : cat("Change ", place.chosenBy);
-    if (patient.isPrivileged && place.chosenBy.empty() && !pathExists(repository) &&
-        ::access(doctor::existingPart(repository).c_str(), W_OK) != 0) {
-        return {
-            {"repository", Grade::ok, cat(printable(repository), " (not there yet: the starter makes it)")}};
+    const auto part = doctor::existingPart(repository);
+    if (patient.isPrivileged && place.chosenBy.empty() && part != repository &&
+        ::access(part.c_str(), W_OK) != 0) {
+        return {doctor::ok(cat(printable(repository), " (not there yet: the starter makes it)"))};
     }
-    std::vector<Finding> all{checkWritable("repository", repository, cure), checkLocks(repository),
-                             checkQuota(repository)};
+    const auto cure = howToMove(place, patient);
+    Findings all{doctor::checkDirectory({repository, cure, freeImages}), checkLocks(repository, cure),
+                 checkQuota(repository)};
     if (place.leavesImages()) {
-        all.push_back({"repository", Grade::note,
-                       cat("there are images in ", printable(place.usual),
-                           " too, which are not used: ", place.chosenBy, " names ", printable(repository)),
-                       place.howToMoveImages()});
+        all.push_back(
+            doctor::note(cat("there are images in ", printable(place.usual),
+                             " too, which are not used: ", place.chosenBy, " names ", printable(repository)),
+                         place.moveCommand()));
     }
     return all;
 }
 
-std::vector<Finding> checkCentralRepository(const Patient& patient) {
-    const auto& directory = patient.config.centralizedRepositoryDir;
-    if (!directory) {
+Findings checkCentralRepository(const Patient& patient) {
+    if (!patient.config.centralizedRepositoryDir) {
         return {};
     }
+    const auto& directory = *patient.config.centralizedRepositoryDir;
+    const auto name = printable(directory);
+    const auto word = shellWord(directory);
+    const auto chosen =
+        cat("as root; centralizedRepositoryDir in ", printable(patient.configFile), " names it");
     struct stat status {};
-    if (::stat(directory->c_str(), &status) != 0) {
-        return {
-            {"central repository", errno == ENOENT ? Grade::note : Grade::error,
-             cat(printable(*directory), ": ", std::strerror(errno)),
-             cat("mkdir -p ", printable(*directory), " && chmod 755 ", printable(*directory), " (as root)")}};
+    if (::stat(directory.c_str(), &status) != 0) {
+        auto missing = Error::fromErrno(name, errno, cat("mkdir -p -m 755 ", word, " # ", chosen));
+        if (missing.errnum() != ENOENT) {
+            throw std::move(missing);
+        }
+        return {doctor::note(missing.what(), missing.hint())};
     }
-    if (::access(directory->c_str(), R_OK | X_OK) != 0) {
-        return {{"central repository", Grade::error, cat(printable(*directory), " cannot be read"),
-                 cat("chmod 755 ", printable(*directory), " (as root)")}};
+    if (::access(directory.c_str(), R_OK | X_OK) != 0) {
+        throw Error(cat(name, " cannot be read"), cat("chmod 755 ", word, " # ", chosen));
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return {{"central repository", Grade::warning,
-                 cat(printable(*directory), " is writable by others: they can replace images"),
-                 cat("chmod go-w ", printable(*directory), " (as its owner)")}};
+        return {doctor::warning(cat(name, " is writable by others: they can replace images"),
+                                cat("chmod go-w ", word, " # ", chosen))};
     }
-    return {{"central repository", Grade::ok, describe(*directory)}};
+    const auto shared = doctor::sharedFilesystem(doctor::filesystemOf(directory));
+    return {doctor::ok(cat(name, shared.empty() ? "" : " on ", shared))};
 }
 
-std::vector<Finding> checkTemporaryDirectory(const Patient& patient) {
+Findings checkTemporaryDirectory(const Patient& patient) {
     const auto& directory = patient.config.tempDir;
     if (directory.empty()) {
         return {};
     }
-    const auto mode =
-        cat("mkdir -p ", printable(directory), " && chmod 1777 ", printable(directory), " (as root)");
+    const auto word = shellWord(directory);
+    const auto cure = cat("mkdir -p ", word, " && chmod 1777 ", word, " # as root; tempDir in ",
+                          printable(patient.configFile), " names it");
     struct stat status {};
     if (::stat(directory.c_str(), &status) != 0) {
-        return {
-            {"temporary files", Grade::error, cat(printable(directory), ": ", std::strerror(errno)), mode}};
+        throw Error::fromErrno(printable(directory), errno, cure);
     }
     if ((status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0) {
-        return {{"temporary files", Grade::warning,
-                 cat(printable(directory), " is writable by all and has no sticky bit"), mode}};
+        return {
+            doctor::warning(cat(printable(directory), " is writable by all and has no sticky bit"), cure)};
     }
-    return {checkWritable("temporary files", directory, mode)};
+    return {
+        doctor::checkDirectory({directory, cure,
+                                cat("du -xsh ", word, "/* # remove what is not needed, or set tempDir in ",
+                                    printable(patient.configFile))})};
 }
 
 }  // namespace sarus::cli

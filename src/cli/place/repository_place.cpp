@@ -16,7 +16,6 @@ namespace sarus::cli {
 
 namespace {
 
-constexpr const char* variable = "SARUS_REPOSITORY_DIR";
 constexpr const char* key = "userRepositoryDir in sarus.json";
 
 /// nullopt also if the variable is empty.
@@ -33,7 +32,7 @@ std::string expand(const engine::SiteConfig& config) {
     try {
         return expandVariables(*config.userRepositoryDir, lookup, key);
     } catch (Error& error) {
-        throw error.setHint(cat("Set it, or choose another place for your images with ", variable));
+        throw error.setHint(cat("Set it, or choose another place for your images with ", repositoryVariable));
     }
 }
 
@@ -49,12 +48,15 @@ std::string usualDirectory(const image::RepositorySettings& settings) {
 }  // namespace
 
 bool RepositoryPlace::leavesImages() const {
-    return !usual.empty() && directory != usual && pathExists(image::RepositoryPaths{usual}.index());
+    const image::RepositoryPaths paths{usual};
+    return !usual.empty() && directory != usual && pathExists(paths.index()) && isDirectory(paths.images());
 }
 
-std::string RepositoryPlace::howToMoveImages() const {
-    return cat("To move them: mv ", printable(image::RepositoryPaths{usual}.images()), "/* ",
-               printable(image::RepositoryPaths{directory}.images()), '/');
+std::string RepositoryPlace::moveCommand() const {
+    const auto from = shellWord(image::RepositoryPaths{usual}.images());
+    const auto to = shellWord(image::RepositoryPaths{directory}.images());
+    // Unlike mv, also where both have images of one server.
+    return cat("mkdir -p ", to, " && cp -a ", from, "/. ", to, "/ && rm -r ", from);
 }
 
 image::RepositorySettings repositorySettings(const engine::SiteConfig& config) {
@@ -65,10 +67,10 @@ image::RepositorySettings repositorySettings(const engine::SiteConfig& config) {
 
 RepositoryPlace findRepositoryPlace(const engine::SiteConfig& config) {
     const auto settings = repositorySettings(config);
-    if (auto chosen = nonEmptyVariable(variable)) {
-        return {.directory = image::chosenRepositoryDirectory(std::move(*chosen), variable),
+    if (auto chosen = nonEmptyVariable(repositoryVariable)) {
+        return {.directory = image::chosenRepositoryDirectory(std::move(*chosen), repositoryVariable),
                 .usual = usualDirectory(settings),
-                .chosenBy = variable};
+                .chosenBy = repositoryVariable};
     }
     if (config.userRepositoryDir) {
         return {.directory = image::chosenRepositoryDirectory(expand(config), key),

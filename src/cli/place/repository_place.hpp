@@ -7,6 +7,9 @@
 
 namespace sarus::cli {
 
+/// The variable with which users choose the place of their images.
+inline constexpr const char* repositoryVariable = "SARUS_REPOSITORY_DIR";
+
 /// Where the images of the caller are.
 struct RepositoryPlace {
     std::string directory;
@@ -15,8 +18,8 @@ struct RepositoryPlace {
 
     /// Whether images are in the usual directory, though another one is chosen.
     bool leavesImages() const;
-    /// The command for that case, as a sentence.
-    std::string howToMoveImages() const;
+    /// The command that moves them.
+    std::string moveCommand() const;
 };
 
 image::RepositorySettings repositorySettings(const engine::SiteConfig& config);
