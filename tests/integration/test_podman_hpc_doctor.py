@@ -1,18 +1,21 @@
 """podman-hpc doctor: each thing that keeps containers from running is found, with the command that mends it."""
 
+import fcntl
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import tempfile
 
 import pytest
-from helpers import system
+from helpers import squashed_store, system
 from test_podman_hpc import prefix, wrapper  # noqa: F401: fixtures
 from helpers.images import Image, busybox_layer
 from helpers.podman_hpc import RUN, podman_hpc_of
 from helpers.registry import allow_plain_http
 
+F_OFD_SETLK = 37  # Python names it from version 3.9 on
 GRADES = {"ok", "note", "warning", "error"}
 
 
@@ -103,11 +106,64 @@ def test_hook_and_modules(doctor):
 def test_names_that_podman_refuses(doctor):
     store = doctor.wrapper.directory / "squash/overlay-images"
     store.mkdir(parents=True)
-    (store / "images.json").write_text(json.dumps([{"id": "a", "names": ["docker.io/x:1"]}, {"id": "b", "names": ["docker.io/x:1"]}]))
+    (store / "images.json").write_text(json.dumps([{"id": letter * 64, "names": ["docker.io/x:1"]} for letter in "ab"]))
     finding = doctor()["image names"]
     assert grade(finding) == "error" and "docker.io/x:1" in finding["message"] and "podman-hpc rmsqi docker.io/x:1" in finding["cure"]
     (store / "images.json").write_text("{")
-    assert "is damaged" in doctor()["image names"]["message"]
+    finding = doctor()["image names"]
+    assert "is damaged" in finding["message"]
+    subprocess.run(["sh", "-c", finding["cure"]], check=True)
+    assert grade(doctor()["image names"]) == "ok"
+
+
+LAYER, IMAGE, LINK = "1" * 64, "a" * 64, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@pytest.fixture
+def store(doctor):
+    """A squash store with one image."""
+    store = squashed_store.create(doctor.wrapper.directory / "squash")
+    (store / "overlay-images/images.json").write_text(json.dumps([{"id": IMAGE, "layer": LAYER, "names": ["docker.io/x:1", "docker.io/x:2"]}]))
+    (store / "overlay-layers/layers.json").write_text(json.dumps([{"id": LAYER}]))
+    (store / "overlay-images" / IMAGE).mkdir()
+    (store / "overlay" / LAYER / "diff").mkdir(parents=True)
+    (store / "overlay" / LAYER / "link").write_text(LINK)
+    (store / "overlay/l" / LINK).symlink_to(f"../{LAYER}/diff")
+    (store / f"overlay/l/{LINK}.squash").write_bytes(b"hsqs and the rest")
+    assert grade(doctor()["image names"]) == "ok" and "squashed images" not in doctor()
+    return store
+
+
+@pytest.mark.parametrize("break_it, named", [
+    (lambda store: (store / f"overlay/l/{LINK}.squash").unlink(), f"{LINK}.squash is missing or not complete"),
+    (lambda store: (store / f"overlay/l/{LINK}.squash").write_bytes(b""), f"{LINK}.squash is missing or not complete"),
+    (lambda store: (store / "overlay-layers/layers.json").write_text("[]"), "layers.json lacks its layers"),
+    (lambda store: (store / "overlay" / LAYER / "link").unlink(), f"overlay/{LAYER} is not complete"),
+    (lambda store: (store / "overlay/l" / LINK).unlink(), f"overlay/{LAYER} is not complete"),
+    (lambda store: (store / "overlay-images" / IMAGE).rmdir(), f"overlay-images/{IMAGE} is missing"),
+], ids=["no squash", "empty squash", "no layers", "no link", "dangling link", "no manifest"])
+def test_image_that_cannot_be_used(doctor, store, break_it, named):
+    break_it(store)
+    finding = doctor()["squashed images"]
+    assert grade(finding) == "error" and "the image docker.io/x:1 cannot be used" in finding["message"] and named in finding["message"]
+    first, then = finding["cure"].split(" && ")
+    assert first == f"podman-hpc rmsqi {IMAGE}" and then.startswith("podman-hpc migrate docker://docker.io/x:1 #")
+    doctor.wrapper.call(*first.split()[1:])
+    assert grade(doctor().get("squashed images", {"status": "ok"})) in ("ok", "note")
+
+
+def test_what_an_interrupted_migration_leaves(doctor, store):
+    unfinished, orphan = (store / "overlay/l" / name for name in (f".{LINK}.squash.unfinished", f"{LINK[::-1]}.squash"))
+    for file in (unfinished, orphan):
+        file.write_bytes(b"hsqs")
+        with open(file, "r+") as held:  # as a migration that runs holds its file
+            if file == unfinished:
+                fcntl.fcntl(held, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+                assert "squashed images" not in doctor()
+        finding = doctor()["squashed images"]
+        assert grade(finding) == "note" and str(file) in finding["message"] and finding["cure"].startswith(f"rm {file} ")
+        subprocess.run(["sh", "-c", finding["cure"]], check=True)
+        assert "squashed images" not in doctor()
 
 
 def test_the_latest_failure_of_the_hook(doctor):

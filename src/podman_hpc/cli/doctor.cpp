@@ -17,7 +17,7 @@ int doctor(const Call& call, const Surroundings& from) {
         json = true;
     }
     const auto settings = settingsOf(call, from);
-    return report(examine({settings, squashDirectory(from, call.squashDir), from}), json);
+    return report(examine({settings, squashPlace(from, call.squashDir), from}), json);
 }
 
 }  // namespace sarus::podman_hpc

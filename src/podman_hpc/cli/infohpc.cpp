@@ -16,20 +16,6 @@ struct Report {
     std::vector<std::string> moduleFiles;
 };
 
-std::string sourceOf(const Origin& origin) {
-    switch (origin.kind) {
-        case Origin::Kind::builtIn:
-            return "default";
-        case Origin::Kind::file:
-            return cat("file: ", origin.name);
-        case Origin::Kind::environment:
-            return cat("env: ", origin.name);
-        case Origin::Kind::commandLine:
-            return cat("option: ", origin.name);
-    }
-    return {};
-}
-
 /// A number of JSON.
 std::string numberText(double number) {
     char digits[32];
@@ -54,7 +40,7 @@ std::string asText(const Report& report, bool provenance) {
         const auto& values = report.settings.setting(static_cast<Key>(i));
         const auto& value = values.back();
         const bool isList = info.type == KeyType::list;
-        out += cat(info.name, isList ? "  (" : " (", sourceOf(value.origin),
+        out += cat(info.name, isList ? "  (" : " (", describe(value.origin),
                    provenance ? placeOf(value.origin) : "", "): ");
         if (isList) {
             addList(out, value.words);
@@ -65,7 +51,7 @@ std::string asText(const Report& report, bool provenance) {
             if (replaced->words == std::vector<std::string>{""}) {
                 continue;  // a program that was not searched for
             }
-            out += cat("    replaces (", sourceOf(replaced->origin), placeOf(replaced->origin),
+            out += cat("    replaces (", describe(replaced->origin), placeOf(replaced->origin),
                        "): ", join(replaced->words, " "), '\n');
         }
     }
@@ -102,7 +88,7 @@ std::string asJson(const Report& report) {
                 json.raw(numberText(report.settings.number(key)));
                 break;
         }
-        json.member("source", sourceOf(value.origin));
+        json.member("source", describe(value.origin));
         if (value.origin.kind == Origin::Kind::file) {
             json.member("file", value.origin.file).member("line", value.origin.line);
         }

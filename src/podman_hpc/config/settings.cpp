@@ -281,17 +281,36 @@ Settings loadSettings(const Surroundings& from) {
     return settings;
 }
 
-std::string squashDirectory(const Surroundings& from, const std::optional<std::string>& option) {
+std::string describe(const Origin& origin) {
+    switch (origin.kind) {
+        case Origin::Kind::builtIn:
+            return "default";
+        case Origin::Kind::file:
+            return cat("file: ", origin.name);
+        case Origin::Kind::environment:
+            return cat("env: ", origin.name);
+        case Origin::Kind::commandLine:
+            return cat("option: ", origin.name);
+    }
+    return {};
+}
+
+SettingValue squashPlace(const Surroundings& from, const std::optional<std::string>& option) {
     if (option) {
-        return *option;
+        return {{*option}, {Origin::Kind::commandLine, "--squash-dir"}};
     }
     if (auto named = from.variable("SQUASH_DIR"); named && !named->empty()) {
-        return *named;
+        return {{*named}, {Origin::Kind::environment, "SQUASH_DIR"}};
     }
     if (const auto scratch = from.variable("SCRATCH"); scratch && !scratch->empty()) {
-        return cat(*scratch, "/storage");
+        return {{cat(*scratch, "/storage")}, {Origin::Kind::environment, "SCRATCH"}};
     }
-    return cat(ownDirectory(from), "/squash");  // /tmp/storage would be one directory for all users
+    // /tmp/storage would be one directory for all users
+    return {{cat(ownDirectory(from), "/squash")}, {}};
+}
+
+std::string squashDirectory(const Surroundings& from, const std::optional<std::string>& option) {
+    return squashPlace(from, option).words.front();
 }
 
 }  // namespace sarus::podman_hpc

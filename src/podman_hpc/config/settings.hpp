@@ -56,6 +56,9 @@ struct Origin {
     int line = 0;
 };
 
+/// "default", "file: KEY", "env: VARIABLE" or "option: NAME".
+std::string describe(const Origin& origin);
+
 /// One value of a setting. Everything but a list has one element.
 struct SettingValue {
     std::vector<std::string> words;
@@ -102,5 +105,7 @@ Settings loadSettings(const Surroundings& from);
 
 /// The squash store: --squash-dir (`option`), SQUASH_DIR, $SCRATCH/storage, /tmp/<uid>_hpc/squash.
 std::string squashDirectory(const Surroundings& from, const std::optional<std::string>& option);
+/// The same with its origin.
+SettingValue squashPlace(const Surroundings& from, const std::optional<std::string>& option);
 
 }  // namespace sarus::podman_hpc

@@ -100,7 +100,7 @@ std::vector<Finding> checkDirectories(const Patient& patient) {
     for (const auto key : {Key::graphRoot, Key::runRoot, Key::configHome}) {
         all.push_back(checkOwn(keyTable[static_cast<std::size_t>(key)].name, settings.text(key), patient));
     }
-    all.push_back(checkStore(patient.squashDir));
+    all.push_back(checkStore(patient.squashDir()));
     all.push_back(checkRuntimeDirectory(patient));
     return all;
 }

@@ -8,7 +8,8 @@ std::vector<Finding> examine(const Patient& patient) {
     return doctor::examine({{"programs", [&] { return checkPrograms(patient); }},
                             {"account", [&] { return checkIdentity(patient); }},
                             {"directories", [&] { return checkDirectories(patient); }},
-                            {"site", [&] { return checkSite(patient); }}});
+                            {"site", [&] { return checkSite(patient); }},
+                            {"image names", [&] { return checkImages(patient); }}});
 }
 
 }  // namespace sarus::podman_hpc

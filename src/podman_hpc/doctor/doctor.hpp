@@ -11,13 +11,16 @@
 namespace sarus::podman_hpc {
 
 using doctor::Finding;
+using Findings = std::vector<Finding>;
 
 /// What the checks look at.
 struct Patient {
     const Settings& settings;
-    std::string squashDir;
+    SettingValue squash;  ///< the squash store
     const Surroundings& from;
     std::function<long(const std::string& path)> filesystem = doctor::filesystemOf;
+
+    const std::string& squashDir() const { return squash.words.front(); }
 };
 
 /// Carries out all checks, with the rights of the caller. Changes nothing.
@@ -28,5 +31,7 @@ std::vector<Finding> checkPrograms(const Patient& patient);
 std::vector<Finding> checkIdentity(const Patient& patient);
 std::vector<Finding> checkDirectories(const Patient& patient);
 std::vector<Finding> checkSite(const Patient& patient);
+/// The images of the squash store, and what interrupted migrations have left there.
+Findings checkImages(const Patient& patient);
 
 }  // namespace sarus::podman_hpc

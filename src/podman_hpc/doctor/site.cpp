@@ -1,7 +1,5 @@
 #include <unistd.h>
 
-#include <set>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -61,36 +59,6 @@ Finding checkModules(const std::string& directory) {
                        : Finding{"modules", Grade::ok, cat(usable, " in ", printable(directory))};
 }
 
-/// Podman refuses every command with a store in which a name occurs twice.
-Finding checkNames(const std::string& store) {
-    const auto file = cat(store, "/overlay-images/images.json");
-    if (!pathExists(file)) {
-        return {"image names", Grade::ok, "the squash store is empty"};
-    }
-    const auto images = nlohmann::json::parse(readFile(file, largestFile), nullptr, false);
-    if (!images.is_array()) {
-        return {"image names", Grade::error, cat(printable(file), " is damaged"),
-                cat("mv ", printable(store), ' ', printable(store), ".damaged, and migrate again")};
-    }
-    std::set<std::string> names;
-    for (const auto& image : images) {
-        const auto found = image.find("names");
-        if (!image.is_object() || found == image.end() || !found->is_array()) {
-            continue;
-        }
-        for (const auto& name : *found) {
-            if (name.is_string() && !names.insert(name.get<std::string>()).second) {
-                const auto text = printable(name.get<std::string>());
-                return {"image names", Grade::error,
-                        cat("two images of ", printable(store), " have the name ", text,
-                            ": Podman refuses the store"),
-                        cat("podman-hpc rmsqi ", text, ", twice, and podman-hpc migrate ", text)};
-            }
-        }
-    }
-    return {"image names", Grade::ok, cat(names.size(), " in the squash store")};
-}
-
 /// The latest failure that the hook has recorded.
 std::vector<Finding> checkFailures(const std::string& graphRoot) {
     const auto file = cat(graphRoot, "/podman_hpc_hook.log");
@@ -109,8 +77,7 @@ std::vector<Finding> checkSite(const Patient& patient) {
     const auto& settings = patient.settings;
     std::vector<Finding> all{checkHook(settings.text(Key::hooksDir)),
                              checkModules(settings.text(Key::modulesDir)),
-                             doctor::checkCdi({"/etc/cdi", "/var/run/cdi"}, "podman-hpc run --device"),
-                             checkNames(patient.squashDir)};
+                             doctor::checkCdi({"/etc/cdi", "/var/run/cdi"}, "podman-hpc run --device")};
     const auto failures = checkFailures(settings.text(Key::graphRoot));
     all.insert(all.end(), failures.begin(), failures.end());
     return all;

@@ -16,8 +16,6 @@
 
 namespace sarus::podman_hpc {
 
-namespace {
-
 bool isSquashfs(const std::string& path) {
     constexpr std::string_view magic = "hsqs";
     struct stat status {};
@@ -28,6 +26,8 @@ bool isSquashfs(const std::string& path) {
                begin == magic;
     }();
 }
+
+namespace {
 
 /// Whether the squashfs file of this top layer is finished: images are recorded after their file.
 bool isFinished(const StorePaths& store, const StoreLists& lists, const std::string& top) {

@@ -31,6 +31,9 @@ enum class MigrationResult { migrated, renamed, unchanged };
 MigrationResult migrate(const StorePaths& local, const StoreLists& localLists, const PodmanImage& image,
                         const StorePaths& store, const MakeSquash& make, const Warn& warn);
 
+/// Whether the file is there and begins like a squashfs file. Throws Error if it cannot be opened.
+bool isSquashfs(const std::string& path);
+
 /// What removeSquashed() did, in Podman's words: "Untagged: NAME", "Deleted: ID".
 using RemovalReport = std::vector<std::string>;
 

@@ -57,6 +57,13 @@ bool lockRecord(int fd, const std::string& path) {
     return true;
 }
 
+bool isRecordLocked(int fd) noexcept {
+    struct flock lock {};
+    lock.l_type = F_RDLCK;
+    lock.l_whence = SEEK_SET;
+    return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 StoreWriteLock::StoreWriteLock(const std::string& store,
                                const std::function<void(const std::string&)>& warn) {
     bool supported = true;

@@ -12,6 +12,9 @@ namespace sarus::podman_hpc {
 /// has no such locks. Throws Error, also if a signal arrives within an InterruptScope.
 bool lockRecord(int fd, const std::string& path);
 
+/// Whether another open file has locked the file, as far as the filesystem knows.
+bool isRecordLocked(int fd) noexcept;
+
 /// The lock files of a store of containers/storage, locked for writing; released by the destructor. Layers
 /// come before images there and here.
 class StoreWriteLock {

@@ -28,7 +28,7 @@ protected:
         from.uid = uid;
         const auto settings = loadSettings(from);
         const auto all = checkDirectories({.settings = settings,
-                                           .squashDir = home + "/squash",
+                                           .squash = {{home + "/squash"}, {}},
                                            .from = from,
                                            .filesystem = [&](const std::string& path) {
                                                EXPECT_EQ(path, home) << "the part that exists";
