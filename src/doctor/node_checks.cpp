@@ -280,38 +280,4 @@ std::string askVersion(const std::string& program, const std::string& cure) {
     return std::move(answer.out);
 }
 
-namespace {
-
-Finding named(const char* check, Finding finding) {
-    finding.check = check;
-    return finding;
-}
-
-}  // namespace
-
-Finding checkUserNamespaces(Grade otherwise) {
-    return named("user namespaces", checkUserNamespaces({.hasPrivileges = otherwise == Grade::note}).front());
-}
-
-Finding checkFuse(Grade otherwise) {
-    return named("FUSE", checkFuse({.kernelMountsImages = otherwise == Grade::note}).front());
-}
-
-Finding checkCdi(const std::vector<std::string>& directories, std::string_view useWith) {
-    return named("CDI devices",
-                 checkCdi({.cdiDirectories = directories, .deviceOption = std::string(useWith)}).front());
-}
-
-std::string_view sharedFilesystemOf(const std::string& path) {
-    return sharedFilesystem(filesystemOf(existingPart(path)));
-}
-
-std::optional<std::uint64_t> freeSpace(const std::string& path) {
-    struct statvfs space {};
-    if (::statvfs(existingPart(path).c_str(), &space) != 0) {
-        return std::nullopt;
-    }
-    return std::uint64_t{space.f_bavail} * space.f_frsize;
-}
-
 }  // namespace sarus::doctor

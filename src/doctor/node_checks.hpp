@@ -22,11 +22,6 @@ struct NodeNeeds {
     std::string deviceOption{};  ///< which takes CDI devices
 };
 
-// Checks of the node that a program carries out itself. `otherwise`: the grade if the check fails.
-Finding checkUserNamespaces(Finding::Grade otherwise);
-Finding checkFuse(Finding::Grade otherwise);
-Finding checkCdi(const std::vector<std::string>& directories, std::string_view useWith);
-
 /// The checks of the node that concern the program. `needs` is called in their processes.
 std::vector<Check> nodeChecks(Program program, const std::function<NodeNeeds()>& needs);
 
@@ -40,11 +35,6 @@ std::string existingPart(std::string path);
 long filesystemOf(const std::string& path);
 /// The name of a kind of filesystem that several nodes share, otherwise "".
 std::string_view sharedFilesystem(long magic);
-
-/// The same for the nearest existing directory.
-std::string_view sharedFilesystemOf(const std::string& path);
-/// Bytes that the caller may still write there; nullopt if unknown. Ignores quotas.
-std::optional<std::uint64_t> freeSpace(const std::string& path);
 
 /// A directory in which the caller creates files.
 struct OwnDirectory {

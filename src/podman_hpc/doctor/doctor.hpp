@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "doctor/finding.hpp"
 #include "doctor/node_checks.hpp"
 #include "podman_hpc/config/settings.hpp"
 
@@ -24,13 +23,13 @@ struct Patient {
 };
 
 /// Carries out all checks, with the rights of the caller. Changes nothing.
-std::vector<Finding> examine(const Patient& patient);
+Findings examine(const Patient& patient);
 
-// The checks by topic, each in a file of its own.
-std::vector<Finding> checkPrograms(const Patient& patient);
-std::vector<Finding> checkIdentity(const Patient& patient);
-std::vector<Finding> checkDirectories(const Patient& patient);
-std::vector<Finding> checkSite(const Patient& patient);
+// The checks by topic.
+Findings checkSubordinateIds(const Patient& patient);
+Finding checkOwnDirectory(Key key, const Patient& patient);
+Finding checkSquashDirectory(const Patient& patient);
+Finding checkRuntimeDirectory(const Patient& patient);
 /// The images of the squash store, and what interrupted migrations have left there.
 Findings checkImages(const Patient& patient);
 

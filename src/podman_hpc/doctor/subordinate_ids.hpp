@@ -13,6 +13,7 @@ struct SubordinateIds {
     std::string user;
     std::uint64_t uids = 0;
     std::uint64_t gids = 0;
+    std::uint64_t firstFree = 0;  ///< behind the ranges of all users
 
     bool none() const { return uids == 0 || gids == 0; }
     /// "USER has no ids in FILE".

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 
+#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/doctor/doctor.hpp"
@@ -27,14 +27,21 @@ protected:
                                         {"PODMANHPC_CONFIG_HOME", home + "/config"}});
         from.uid = uid;
         const auto settings = loadSettings(from);
-        const auto all = checkDirectories({.settings = settings,
-                                           .squash = {{home + "/squash"}, {}},
-                                           .from = from,
-                                           .filesystem = [&](const std::string& path) {
-                                               EXPECT_EQ(path, home) << "the part that exists";
-                                               return filesystem;
-                                           }});
-        return *std::find_if(all.begin(), all.end(), [&](const auto& found) { return found.check == check; });
+        const Patient patient{.settings = settings,
+                              .squash = {{home + "/squash"}, {}},
+                              .from = from,
+                              .filesystem = [&](const std::string& path) {
+                                  EXPECT_EQ(path, home) << "the part that exists";
+                                  return filesystem;
+                              }};
+        try {
+            return check == "runtime directory" ? checkRuntimeDirectory(patient)
+                   : check == "graph_root"      ? checkOwnDirectory(Key::graphRoot, patient)
+                   : check == "run_root"        ? checkOwnDirectory(Key::runRoot, patient)
+                                                : checkOwnDirectory(Key::configHome, patient);
+        } catch (const Error& error) {
+            return doctor::error(error.what(), error.hint());
+        }
     }
 
     std::string home = cat("/tmp/doctor-", ::getpid());
