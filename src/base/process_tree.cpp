@@ -40,6 +40,13 @@ std::vector<std::string> statusFields(int process) {
     return statusFields(readProcFile(process, "stat"));
 }
 
+/// A field that is the id of a process; 0 for a process that is gone.
+pid_t processField(int process, std::size_t field) {
+    const auto fields = statusFields(process);
+    const auto number = fields.size() > field ? parseNumber(fields[field]) : std::nullopt;
+    return number && *number <= INT_MAX ? static_cast<pid_t>(*number) : 0;
+}
+
 /// 0 for a process that is gone.
 std::uint64_t startTimeOf(int process) {
     constexpr std::size_t field = 22 - 3;
@@ -95,11 +102,29 @@ bool Process::isRunning() const {
     return letter != '\0' && letter != 'Z' && letter != 'X';
 }
 
-pid_t Process::parent() const {
+bool Process::hasStopped() const {
     const auto directory = open();
-    const auto fields = statusFields(directory.get());
-    const auto number = fields.size() > 1 ? parseNumber(fields[1]) : std::nullopt;
-    return number && *number <= INT_MAX ? static_cast<pid_t>(*number) : 0;
+    if (!directory) {
+        return true;
+    }
+    Directory tasks(directory.get(), "task", "the threads of a process", Missing::isEmpty);
+    while (const char* thread = tasks.next()) {
+        const auto fields = statusFields(readProcFile(tasks.fd(), cat(thread, "/stat")));
+        if (!fields.empty() && std::string_view("TtDZX").find(fields[0][0]) == std::string_view::npos) {
+            return false;
+        }
+    }
+    return true;
+}
+
+pid_t Process::parent() const {
+    constexpr std::size_t field = 4 - 3;
+    return processField(open().get(), field);
+}
+
+pid_t Process::group() const {
+    constexpr std::size_t field = 5 - 3;
+    return processField(open().get(), field);
 }
 
 std::vector<Process> Process::children() const {

@@ -26,8 +26,13 @@ public:
     char state() const;
     /// False if the process is gone or is a zombie.
     bool isRunning() const;
+    /// Whether none of its threads runs any more, or will before SIGCONT: each has stopped or ended, or is in
+    /// a call that no signal interrupts. A signal that stops it was sent before.
+    bool hasStopped() const;
     /// 0 if the process is gone.
     pid_t parent() const;
+    /// 0 if the process is gone.
+    pid_t group() const;
     /// The children of all its threads; empty if the process is gone.
     std::vector<Process> children() const;
     /// The text of a file in its directory of /proc; "" if the process is gone or access is denied.

@@ -4,8 +4,10 @@ import itertools
 import os
 import shlex
 import signal
+import subprocess
 
 import pytest
+from helpers import system
 from helpers.terminal import Terminal
 
 NUMBERS = itertools.count()
@@ -201,6 +203,25 @@ def test_stopped_container_leaves_the_keyboard_to_the_shell_and_goes_on(shell, b
     shell.type("\x04")
     shell.expect("end", after=position)
     shell.check_that_it_has_the_keyboard()
+
+
+def test_container_that_is_slow_to_stop_takes_nothing_that_is_typed_for_the_shell(shell, busybox):
+    """Its program runs at the lowest priority, on a processor that is busy."""
+    shell.type(f"{shell.program} run {busybox} sh -c 'echo rea\"\"dy; cat'\n")
+    shell.expect("ready")
+    reader, = system.eventually(lambda: [pid for pid, _, command in system.processes() if command.strip() == "cat" and pid in system.descendants(shell.process.pid)])
+    cpu = min(os.sched_getaffinity(0))
+    hogs = [subprocess.Popen(["taskset", "--cpu-list", str(cpu), "sh", "-c", "while :; do :; done"]) for _ in range(20)]
+    try:
+        os.sched_setaffinity(reader, {cpu})
+        os.sched_setscheduler(reader, os.SCHED_IDLE, os.sched_param(0))
+        shell.type("\x1a")
+        shell.expect("Stopped")
+        shell.check_that_it_has_the_keyboard()
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
 
 
 def test_container_in_the_background_takes_nothing_that_is_typed_for_the_shell(shell, busybox):

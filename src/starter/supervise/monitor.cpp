@@ -338,12 +338,35 @@ private:
     }
 
     void stop() {
+        const auto payloads = Process(runtime.pid()).children();
         signalPayload(runtime.pid(), SIGSTOP);
         stopped = ::kill(runtime.pid(), SIGSTOP) == 0;  // runc would go on reading input meant for others
+        waitUntilStopped(payloads);
         if (things.terminal != nullptr) {
             things.terminal->releaseKeyboard();
         }
         ::kill(::getpid(), SIGSTOP);  // a pending SIGCONT resumes it
+    }
+
+    /// A process that has not noticed its signal yet would take what is typed for the shell. On a busy node
+    /// that takes a while.
+    void waitUntilStopped(const std::vector<Process>& payloads) const {
+        constexpr int attempts = 1000;  // of 1 ms: nobody waits for ever at a keyboard
+        for (int attempt = 0; attempt < attempts; ++attempt) {
+            auto stopping = descendantsOf(Process(::getpid()));
+            std::erase_if(stopping, [&](const Process& process) {
+                return process.pid() != runtime.pid() &&
+                       std::none_of(payloads.begin(), payloads.end(),
+                                    [group = process.group()](const Process& payload) {
+                                        return payload.pid() == group;
+                                    });
+            });
+            if (std::all_of(stopping.begin(), stopping.end(),
+                            [](const Process& process) { return process.hasStopped(); })) {
+                return;
+            }
+            ::usleep(1000);
+        }
     }
 
     /// True if the runtime has ended.
