@@ -2,10 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "container_root/editor.hpp"
 #include "hook_contracts/amdgpu.hpp"
 #include "hooks/amdgpu/gpu.hpp"
 #include "hooks/kit/device_mount.hpp"
-#include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/run_hook.hpp"
 
 namespace {
@@ -82,7 +82,7 @@ void runAsHook(const HookSetup&, HookContext& context, const HookLogger& log) {
     if (selection.devices.empty()) {
         return;
     }
-    const RootEditor editor(context.rootfs());
+    const container_root::Editor editor(context.rootfs());
     for (const auto& device : selection.devices) {
         mountDevice(editor, context, device, device, "rw", log);
     }

@@ -9,11 +9,11 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "container_root/editor.hpp"
 #include "hook_contracts/decorator.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/device_mount.hpp"
 #include "hooks/kit/linker_cache/linker_cache.hpp"
-#include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/run_hook.hpp"
 
 namespace {
@@ -141,7 +141,7 @@ private:
     HookContext& context;
     const HookLogger& log;
     int root;
-    RootEditor editor;
+    container_root::Editor editor;
     bool copies;
     bool needsCache = false;
 };

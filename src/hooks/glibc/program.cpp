@@ -11,11 +11,11 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "container_root/editor.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/glibc/replacement_plan.hpp"
 #include "hooks/kit/linker_cache/library_search.hpp"
 #include "hooks/kit/linker_cache/linker_cache.hpp"
-#include "hooks/kit/root_editor.hpp"
-#include "hooks/kit/root_files.hpp"
 #include "hooks/kit/run_hook.hpp"
 
 namespace sarus::hooks {
@@ -92,7 +92,7 @@ std::optional<glibc::Version> readRelease(const UniqueFd& file, const ElfFile& e
 
 /// /lib64 as documented; if the container has none (Debian on arm64), the directory of its C library.
 std::string directoryOfAdded(int root, const std::string& cLibrary) {
-    const auto place = tryFindInRoot(root, "/lib64");
+    const auto place = container_root::tryFindInRoot(root, "/lib64");
     struct stat status {};
     const bool isDirectory = place && ::fstat(place.get(), &status) == 0 && S_ISDIR(status.st_mode);
     return isDirectory ? "/lib64" : cLibrary.substr(0, cLibrary.rfind('/'));
@@ -100,7 +100,7 @@ std::string directoryOfAdded(int root, const std::string& cLibrary) {
 
 void replace(const glibc::ReplacementPlan& plan, const LibrarySearch& search, int root,
              const HookLogger& log) {
-    const RootEditor editor(root);
+    const container_root::Editor editor(root);
     bool isAdded = false;
     for (const auto& replacement : plan.replacements) {
         for (const auto& destination : replacement.destinations) {
@@ -146,7 +146,8 @@ glibc::ReplacementPlan makePlan(const HookSetup& setup, int root, const LibraryS
     if (search.hasGlibc() && !request.hostLibraries.empty()) {
         const auto& host = request.hostLibraries.front();
         if (auto found = search.find(host.elf, "libc.so.6")) {
-            request.containerRelease = readRelease(tryOpenFileInRoot(root, found->path), found->elf);
+            request.containerRelease =
+                readRelease(container_root::tryOpenFileInRoot(root, found->path), found->elf);
             request.hostRelease = readRelease(openFile(host.path, O_RDONLY), host.elf);
             request.containerCLibrary = std::move(found->elf);
             request.directoryOfAdded = directoryOfAdded(root, found->path);

@@ -10,8 +10,8 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/same_file.hpp"
 
 namespace sarus::hooks {
 

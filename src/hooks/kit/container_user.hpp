@@ -9,17 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "container_root/container_view.hpp"
 #include "hooks/kit/hook_context.hpp"
 #include "oci/runtime/bundle_config.hpp"
 
 namespace sarus::hooks {
 
-/// Ids of the container's process, as seen in the runtime's user namespace.
-struct ContainerUser {
-    uid_t uid = 0;
-    gid_t gid = 0;
-    std::vector<gid_t> groups;
-};
+using container_root::ContainerUser;
 
 /// The user of config.json (`process.user`), mapped through the container's id mappings if there are any.
 /// Omits supplementary groups without an id outside. Throws Error if the user or its group has none.

@@ -9,7 +9,7 @@
 
 namespace sarus::hooks {
 
-void mountDevice(const RootEditor& editor, const HookContext& context, const std::string& source,
+void mountDevice(const container_root::Editor& editor, const HookContext& context, const std::string& source,
                  const std::string& destination, std::string_view access, const HookLogger& log) {
     struct stat status {};
     checkErrno(::stat(source.c_str(), &status),

@@ -12,12 +12,12 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "container_root/container_view.hpp"
 #include "hook_contracts/callers_settings.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/container_user.hpp"
-#include "hooks/kit/container_view.hpp"
-#include "hooks/kit/same_file.hpp"
 #include "oci/json/json_writer.hpp"
 
 namespace sarus::hooks {
@@ -172,7 +172,7 @@ int HookContext::rootfs() {
             cat("The container's root filesystem ", printable(path), " is the root directory of the host"));
     }
     if (bundleConfig && ::geteuid() == 0 && isInitialUserNamespace()) {
-        viewer = std::make_unique<ContainerViewer>(
+        viewer = std::make_unique<container_root::ContainerViewer>(
             mapContainerUser(bundleConfig->user(), bundleConfig->uidMappings(), bundleConfig->gidMappings()));
     }
     return root.get();

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "container_root/container_view.hpp"
 #include "oci/runtime/bundle_config.hpp"
 #include "oci/runtime/container_state.hpp"
 
 namespace sarus::hooks {
-
-class ContainerViewer;
 
 /// A hook's information about its container: the OCI state, the bundle's config.json and the root filesystem.
 /// Access to the root filesystem always goes through the descriptor `rootfs()`, never through a host path.
@@ -70,7 +69,7 @@ private:
     UniqueFd root;
     bool entersNamespace = true;
     bool isTrusted = true;
-    std::unique_ptr<ContainerViewer> viewer;
+    std::unique_ptr<container_root::ContainerViewer> viewer;
 };
 
 }  // namespace sarus::hooks

@@ -3,10 +3,10 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "container_root/editor.hpp"
 #include "hook_contracts/mount.hpp"
 #include "hooks/kit/device_mount.hpp"
 #include "hooks/kit/linker_cache/linker_cache.hpp"
-#include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/run_hook.hpp"
 #include "hooks/mount/provider_path.hpp"
 
@@ -102,7 +102,7 @@ void explain(const HookSetup& setup, const ExplainRequest& request) {
 void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& log) {
     const auto plan = makePlan(setup, context, log);
     const int root = context.rootfs();
-    const RootEditor editor(root);
+    const container_root::Editor editor(root);
     for (const auto& mount : plan.requests.mounts) {
         const auto destination = mount.destination(plan.provider);
         editor.bind(mount.request.source, destination, {.readonly = mount.request.readonly});

@@ -8,10 +8,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "container_root/editor.hpp"
 #include "hooks/kit/device_mount.hpp"
 #include "hooks/kit/linker_cache/cache_amendment.hpp"
 #include "hooks/kit/linker_cache/library_directories.hpp"
-#include "hooks/kit/root_editor.hpp"
 
 namespace sarus::hooks::mpi {
 
@@ -22,7 +22,8 @@ bool isNotWritable(const Error& error) {
     return error.errnum() == EROFS || error.errnum() == EXDEV;
 }
 
-void makeLinks(const RootEditor& editor, const std::vector<Injection>& injections, const HookLogger& log) {
+void makeLinks(const container_root::Editor& editor, const std::vector<Injection>& injections,
+               const HookLogger& log) {
     std::vector<std::string> targets;
     for (const auto& injection : injections) {
         targets.push_back(injection.destinations.front());
@@ -46,8 +47,8 @@ void makeLinks(const RootEditor& editor, const std::vector<Injection>& injection
     }
 }
 
-void mountFile(const RootEditor& editor, const std::string& path, const Configuration& configuration,
-               const HookContext& context, const HookLogger& log) {
+void mountFile(const container_root::Editor& editor, const std::string& path,
+               const Configuration& configuration, const HookContext& context, const HookLogger& log) {
     struct stat status {};
     checkErrno(::stat(path.c_str(), &status), cat("Failed to find ", printable(path), " of BIND_MOUNTS"));
     const bool isDevice = S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
@@ -59,8 +60,8 @@ void mountFile(const RootEditor& editor, const std::string& path, const Configur
     log.info(cat("Mounted ", printable(path)));
 }
 
-void mountLibrary(const RootEditor& editor, const Injection& injection, const std::string& destination,
-                  UniqueFd present, const HookLogger& log) {
+void mountLibrary(const container_root::Editor& editor, const Injection& injection,
+                  const std::string& destination, UniqueFd present, const HookLogger& log) {
     const bool isReplacing = injection.method == Method::replace;
     const auto source = printable(injection.library.path);
     try {
@@ -79,7 +80,7 @@ void mountLibrary(const RootEditor& editor, const Injection& injection, const st
                  isReplacing ? " by " : " from ", source));
 }
 
-void mountLibraries(const RootEditor& editor, const std::vector<Injection>& injections,
+void mountLibraries(const container_root::Editor& editor, const std::vector<Injection>& injections,
                     const HookLogger& log) {
     std::vector<std::string> destinations;
     for (const auto& injection : injections) {
@@ -133,7 +134,7 @@ void updateSearch(int root, const std::vector<Injection>& injections, const Hook
 void inject(const InjectionPlan& plan, const Configuration& configuration, HookContext& context,
             const HookLogger& log) {
     const int root = context.rootfs();
-    const RootEditor editor(root);
+    const container_root::Editor editor(root);
     // First, so that they do not hide a library.
     for (const auto& path : configuration.bindMounts) {
         mountFile(editor, path, configuration, context, log);

@@ -14,10 +14,10 @@
 #include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 #include "hook_contracts/enter_call.hpp"
-#include "hooks/kit/container_view.hpp"
 #include "hooks/kit/host_library.hpp"
-#include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks::mpi {
 
@@ -57,7 +57,7 @@ public:
         }
         auto file = openExecutable(arguments.front());
         if (const auto interpreter = file ? interpreterOf(file.get()) : std::string(); !interpreter.empty()) {
-            file = tryOpenFileInRoot(root, absolute(interpreter));
+            file = container_root::tryOpenFileInRoot(root, absolute(interpreter));
         }
         return file ? read(file.get()) : std::nullopt;
     }
@@ -80,10 +80,10 @@ private:
 
     UniqueFd openExecutable(const std::string& name) const {
         if (name.find('/') != std::string::npos) {
-            return tryOpenFileInRoot(root, absolute(name));
+            return container_root::tryOpenFileInRoot(root, absolute(name));
         }
         for (const auto& directory : split(command.path, ':')) {
-            auto file = tryOpenFileInRoot(root, cat(absolute(directory), '/', name));
+            auto file = container_root::tryOpenFileInRoot(root, cat(absolute(directory), '/', name));
             struct stat status {};
             constexpr mode_t executable = S_IXUSR | S_IXGRP | S_IXOTH;
             if (file && ::fstat(file.get(), &status) == 0 && (status.st_mode & executable) != 0) {
@@ -165,7 +165,7 @@ public:
 
 private:
     bool addFile(const std::string& path) {
-        const auto file = tryOpenFileInRoot(root, path);
+        const auto file = container_root::tryOpenFileInRoot(root, path);
         auto program = file ? ProgramFinder(command, root).read(file.get()) : std::nullopt;
         if (!program || !program->elf.isDynamic || !isSameMachine(program->elf, like)) {
             return false;
@@ -280,7 +280,7 @@ private:
     const std::string& realDirectory(const std::string& path) {
         auto [position, isNew] = realDirectories.emplace(path, std::string());
         if (isNew && ++lookups <= maxLookups) {
-            if (const auto directory = tryOpenDirectoryInRoot(root, path)) {
+            if (const auto directory = container_root::tryOpenDirectoryInRoot(root, path)) {
                 position->second = pathInside(root, directory.get());
             }
         }
@@ -338,7 +338,7 @@ StartedCommand startedCommand(const oci::BundleConfig& config) {
 StartedProgram readStartedProgram(const StartedCommand& command, int root, const LibrarySearch& search,
                                   const ElfFile& like,
                                   const std::function<bool(std::string_view)>& isWanted) {
-    const ContainerView view;  // once, instead of for each of many files
+    const container_root::ContainerView view;  // once, instead of for each of many files
     auto program = ProgramFinder(command, root).find();
     if (!program || !program->elf.isDynamic || !isSameMachine(program->elf, like)) {
         return {};

@@ -12,8 +12,8 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/same_file.hpp"
 #include "hooks/mpi/started_program.hpp"
 #include "oci/json/json_writer.hpp"
 

@@ -9,9 +9,9 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/linker_cache/library_search.hpp"
-#include "hooks/kit/root_files.hpp"
 #include "hooks/mpi/library_family.hpp"
 
 namespace sarus::hooks::mpi {
@@ -75,7 +75,7 @@ bool isBelowAny(const std::string& path, const std::vector<std::string>& directo
 std::optional<std::vector<std::string>> definitionsOfHostFile(const ElfFile& like, const std::string& path) {
     // The container's LD_LIBRARY_PATH influences the path, so use only the user's rights.
     const UniqueFd host(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    const auto file = tryOpenFileInRoot(host.get(), path);
+    const auto file = container_root::tryOpenFileInRoot(host.get(), path);
     try {
         auto elf = file ? readElf(file.get()) : std::nullopt;
         return elf && isSameMachine(*elf, like) ? std::optional(std::move(elf->versionDefinitions))
@@ -225,7 +225,7 @@ void noteCoveredPlaces(const Configuration& configuration, InjectionPlan& plan) 
 
 Survey makeSurvey(const Configuration& configuration, int root, const StartedCommand& command,
                   const std::vector<HostLibrary>& glibc) {
-    const ContainerView view;
+    const container_root::ContainerView view;
     InjectionRequest request{.mpiLibraries = configuration.mpiLibraries,
                              .dependencies = configuration.dependencies,
                              .containerLibraries = {},

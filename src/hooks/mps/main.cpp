@@ -10,10 +10,10 @@
 #include "base/file_io.hpp"
 #include "base/mount_table.hpp"
 #include "base/text.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/editor.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/container_user.hpp"
-#include "hooks/kit/container_view.hpp"
-#include "hooks/kit/root_editor.hpp"
 #include "hooks/kit/run_hook.hpp"
 #include "hooks/mps/control.hpp"
 #include "hooks/mps/directories.hpp"
@@ -135,9 +135,9 @@ void runBeforeCreation(const HookSetup& setup, const std::string& input, const H
 /// Mounts the user's directories where the container's programs look for them.
 void mountUserDirectories(mps::Settings& settings, HookContext& context, uid_t uid, uid_t localUid,
                           const HookLogger& log) {
-    const RootEditor editor(context.rootfs());
+    const container_root::Editor editor(context.rootfs());
     const auto directories = [&] {
-        const ContainerView asUser;
+        const container_root::ContainerView asUser;
         return mps::prepareUserDirectories(settings, uid, localUid);
     }();
     const auto mount = [&](int source, const std::string& shown, std::string_view variable,

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/root_files.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/ssh/login_environment.hpp"
 
 namespace sarus::hooks::ssh {
@@ -36,9 +36,9 @@ std::string clientScript(const ClientSettings& client) {
 }
 
 /// So that a login shell has PATH as the container's command has it, although /etc/profile sets it.
-void extendProfile(const RootEditor& editor, int root) {
+void extendProfile(const container_root::Editor& editor, int root) {
     constexpr std::size_t maxProfile = 1U << 20U;
-    const auto profile = tryReadFileInRoot(root, "/etc/profile", maxProfile);
+    const auto profile = container_root::tryReadFileInRoot(root, "/etc/profile", maxProfile);
     if (profile && profile->find("/etc/profile.d") == std::string::npos) {
         editor.replaceFile("/etc/profile", cat(*profile, profileLine), 0644);
     }
@@ -46,7 +46,7 @@ void extendProfile(const RootEditor& editor, int root) {
 
 }  // namespace
 
-void installFiles(const RootEditor& editor, int root, const std::string& dropbearDirectory,
+void installFiles(const container_root::Editor& editor, int root, const std::string& dropbearDirectory,
                   const oci::BundleConfig& config, const ClientSettings& client, const HookLogger& log) {
     const auto inside = [](std::string_view name) { return cat(directoryInside, '/', name); };
     editor.makeDirectory(inside("bin"));

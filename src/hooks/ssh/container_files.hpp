@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "container_root/editor.hpp"
 #include "hooks/kit/hook_context.hpp"
 #include "hooks/kit/hook_logger.hpp"
-#include "hooks/kit/root_editor.hpp"
 
 namespace sarus::hooks::ssh {
 
@@ -23,7 +23,7 @@ struct ClientSettings {
 };
 
 /// Brings the programs, the environment of login shells and the command `ssh`. Throws Error.
-void installFiles(const RootEditor& editor, int root, const std::string& dropbearDirectory,
+void installFiles(const container_root::Editor& editor, int root, const std::string& dropbearDirectory,
                   const oci::BundleConfig& config, const ClientSettings& client, const HookLogger& log);
 
 }  // namespace sarus::hooks::ssh

@@ -31,12 +31,12 @@
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
 #include "base/process_tree.hpp"
+#include "base/same_file.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "hooks/kit/container_cgroups.hpp"
 #include "hooks/kit/container_namespaces.hpp"
-#include "hooks/kit/same_file.hpp"
 #include "hooks/ssh/container_files.hpp"
 #include "oci/runtime/rlimits.hpp"
 

@@ -11,14 +11,14 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/path_in_root.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/editor.hpp"
+#include "container_root/root_files.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "hooks/kit/container_namespaces.hpp"
-#include "hooks/kit/container_view.hpp"
-#include "hooks/kit/root_editor.hpp"
-#include "hooks/kit/root_files.hpp"
 #include "hooks/kit/run_hook.hpp"
-#include "hooks/kit/same_file.hpp"
 #include "hooks/ssh/container_files.hpp"
 #include "hooks/ssh/daemon.hpp"
 #include "hooks/ssh/passwd.hpp"
@@ -55,7 +55,7 @@ Login findLogin(const HookContext& context, int root) {
     constexpr std::size_t maxPasswd = 64U << 20U;
     const auto ids = hook_contracts::findEnteredIds(context.config());
     const uid_t uid = ids ? ids->uid : context.config().user().uid;
-    const auto text = tryReadFileInRoot(root, "/etc/passwd", maxPasswd);
+    const auto text = container_root::tryReadFileInRoot(root, "/etc/passwd", maxPasswd);
     const auto entry = text ? findPasswdEntry(*text, uid) : std::nullopt;
     if (!entry) {
         throw Error(cat("The container's /etc/passwd has no entry for the user ", uid));
@@ -67,11 +67,11 @@ Login findLogin(const HookContext& context, int root) {
     return {entry->name, entry->home};
 }
 
-void patchPasswd(const RootEditor& editor, int root, const HookLogger& log) {
+void patchPasswd(const container_root::Editor& editor, int root, const HookLogger& log) {
     constexpr std::size_t maxPasswd = 64U << 20U;
-    const auto text = tryReadFileInRoot(root, "/etc/passwd", maxPasswd).value_or("");
+    const auto text = container_root::tryReadFileInRoot(root, "/etc/passwd", maxPasswd).value_or("");
     const auto exists = [&](const std::string& shell) {
-        const auto file = tryFindInRoot(root, shell);
+        const auto file = container_root::tryFindInRoot(root, shell);
         struct stat status {};
         return file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
                (status.st_mode & 0111U) != 0;
@@ -88,11 +88,11 @@ void patchPasswd(const RootEditor& editor, int root, const HookLogger& log) {
 /// With the user's rights: the path is the user's or the image's.
 std::string readAuthorizedKey(const std::string& path) {
     constexpr std::size_t maxFile = 64U << 10U;
-    const ContainerView view;
+    const container_root::ContainerView view;
     try {
         const auto place = openFile(path, O_PATH);
         struct stat status {};
-        const auto file = tryOpenFound(place.get(), status);
+        const auto file = container_root::tryOpenFound(place.get(), status);
         if (!file && errno == EINVAL) {
             throw Error("it is not a regular file");
         }
@@ -151,9 +151,9 @@ std::string defaultPidFile(const HookContext& context, std::uint16_t port) {
     return cat(context.bundle(), "/dropbear-", hostName(), '-', context.state().id, '-', port, ".pid");
 }
 
-void writePidFiles(const HookContext& context, const RootEditor& editor, const ContainerUser& user, int root,
-                   const Wishes& wishes, std::uint16_t port, const StartedDaemon& daemon,
-                   const HookLogger& log) {
+void writePidFiles(const HookContext& context, const container_root::Editor& editor,
+                   const ContainerUser& user, int root, const Wishes& wishes, std::uint16_t port,
+                   const StartedDaemon& daemon, const HookLogger& log) {
     const auto attempt = [&](auto write) {
         try {
             write();
@@ -196,8 +196,8 @@ void startInContainer(const Settings& settings, const Wishes& wishes, HookContex
     const auto keysPath = keysDirectory(settings, callersUid(context));
     const auto [keys, extraKeys] = [&] {
         const bool isRoot = ::geteuid() == 0 && isInitialUserNamespace();
-        const auto viewer = isRoot ? std::make_unique<ContainerViewer>(user) : nullptr;
-        const ContainerView view;
+        const auto viewer = isRoot ? std::make_unique<container_root::ContainerViewer>(user) : nullptr;
+        const container_root::ContainerView view;
         return std::pair(requireKeys(keysPath, user.uid),
                          wishes.authorizedKey ? readAuthorizedKey(*wishes.authorizedKey) : std::string());
     }();
@@ -210,7 +210,7 @@ void startInContainer(const Settings& settings, const Wishes& wishes, HookContex
     }
     const int root = context.rootfs();
     const auto login = findLogin(context, root);
-    const RootEditor editor(root);
+    const container_root::Editor editor(root);
     installFiles(editor, root, settings.dropbearDirectory, config,
                  {.home = login.home, .port = port, .publicHostKey = publicHalf(keys.hostKey)}, log);
     patchPasswd(editor, root, log);

@@ -10,10 +10,10 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/path_in_root.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/container_user.hpp"
-#include "hooks/kit/root_files.hpp"
-#include "hooks/kit/same_file.hpp"
 
 namespace sarus::hooks::ssh {
 
@@ -24,7 +24,8 @@ constexpr std::size_t maxPidFile = 16;
 /// nullopt if the file holds anything else. 0 for an empty one.
 std::optional<pid_t> pidIn(int file) {
     const auto status = statusOf(file, "a pid file");
-    if (!S_ISREG(status.st_mode) || isOfKernel(file) || status.st_size > static_cast<off_t>(maxPidFile)) {
+    if (!S_ISREG(status.st_mode) || container_root::isOfKernel(file) ||
+        status.st_size > static_cast<off_t>(maxPidFile)) {
         return std::nullopt;
     }
     const auto text = std::string(trim(readAll(file, maxPidFile, "a pid file")));

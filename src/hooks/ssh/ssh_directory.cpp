@@ -14,30 +14,30 @@
 #include "base/file_io.hpp"
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/container_namespaces.hpp"
-#include "hooks/kit/container_view.hpp"
-#include "hooks/kit/root_files.hpp"
-#include "hooks/kit/same_file.hpp"
 
 namespace sarus::hooks::ssh {
 
 namespace {
 
 UniqueFd findDirectory(int root, const std::string& path) {
-    auto place = tryFindInRoot(root, path);
+    auto place = container_root::tryFindInRoot(root, path);
     checkErrno(place.get(), cat("Failed to open the container's ", printable(path)));
-    if (!S_ISDIR(statusOf(place.get(), path).st_mode) || isOfKernel(place.get())) {
+    if (!S_ISDIR(statusOf(place.get(), path).st_mode) || container_root::isOfKernel(place.get())) {
         throw Error(cat("The container's ", printable(path), " is not a directory of the user"));
     }
     return place;
 }
 
 /// Made as the user; or, in a root filesystem where only root may, for the user.
-void makeSshDirectory(const RootEditor& editor, int root, const std::string& path,
+void makeSshDirectory(const container_root::Editor& editor, int root, const std::string& path,
                       const ContainerUser& user) {
     try {
-        const ContainerView view;
+        const container_root::ContainerView view;
         createInRoot(root, path, EntryKind::directory, {.directoryMode = 0700});
         return;
     } catch (const Error& error) {
@@ -63,7 +63,7 @@ void raiseRightsToMountOverlay() {
 }
 
 /// Where a link of the image may lead, and a mount would cover what must not be covered.
-UniqueFd findMountPoint(const RootEditor& editor, int root, const std::string& path) {
+UniqueFd findMountPoint(const container_root::Editor& editor, int root, const std::string& path) {
     auto place = findDirectory(root, path);
     try {
         editor.requireMayCover(place.get());
@@ -75,7 +75,8 @@ UniqueFd findMountPoint(const RootEditor& editor, int root, const std::string& p
 }
 
 /// The directory's content, and over it what the hook and the container write, in memory.
-void mountOverlay(const RootEditor& editor, int root, const std::string& path, const ContainerUser& user) {
+void mountOverlay(const container_root::Editor& editor, int root, const std::string& path,
+                  const ContainerUser& user) {
     constexpr const char* workshop = "/opt/oci-hooks/ssh/overlay";
     const auto target = findMountPoint(editor, root, path);
     editor.makeDirectory(workshop);
@@ -83,7 +84,7 @@ void mountOverlay(const RootEditor& editor, int root, const std::string& path, c
                     MS_NOSUID | MS_NODEV, cat("mode=0700,size=64m,uid=", user.uid, ",gid=", user.gid));
     const auto memory = findDirectory(root, workshop);
     {
-        const ContainerView view;
+        const container_root::ContainerView view;
         for (const auto* const name : {"lower", "upper", "work", "merged"}) {
             checkErrno(::mkdirat(memory.get(), name, 0700), "Failed to prepare an overlay");
         }
@@ -94,7 +95,7 @@ void mountOverlay(const RootEditor& editor, int root, const std::string& path, c
     bindMount(target.get(), open("lower").get(), {});
     checkErrno(::fchdir(memory.get()), "Failed to prepare an overlay");
     try {
-        const ContainerView view;
+        const container_root::ContainerView view;
         raiseRightsToMountOverlay();
         mountFilesystem(
             "overlay", "merged", "overlay", MS_NOSUID | MS_NODEV,
@@ -112,7 +113,7 @@ void mountOverlay(const RootEditor& editor, int root, const std::string& path, c
 
 /// As the user: what is there is replaced, whatever it is.
 void putFile(int directory, const std::string& name, std::string_view content, mode_t mode) {
-    const ContainerView view;
+    const container_root::ContainerView view;
     const auto temporary = cat('.', name, '-', randomLetters());
     try {
         const auto file = openFileAt(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
@@ -133,7 +134,7 @@ std::string keptLines(int root, int directory, const std::string& path) {
     if (mountIdOf(directory) == mountIdOf(root)) {
         return {};
     }
-    auto text = tryReadFileInRoot(root, path, maxFile).value_or("");
+    auto text = container_root::tryReadFileInRoot(root, path, maxFile).value_or("");
     if (!text.empty() && !text.ends_with('\n')) {
         text.push_back('\n');
     }
@@ -162,11 +163,11 @@ void warnOfPermissions(int place, const std::string& path, const ContainerUser& 
 
 }  // namespace
 
-void fillSshDirectory(const RootEditor& editor, int root, const std::string& home, const ContainerUser& user,
-                      const UserKeys& keys, const std::string& extraKeys, bool overlay,
-                      const HookLogger& log) {
+void fillSshDirectory(const container_root::Editor& editor, int root, const std::string& home,
+                      const ContainerUser& user, const UserKeys& keys, const std::string& extraKeys,
+                      bool overlay, const HookLogger& log) {
     const auto path = cat(home, "/.ssh");
-    if (!tryFindInRoot(root, path)) {
+    if (!container_root::tryFindInRoot(root, path)) {
         makeSshDirectory(editor, root, path, user);
     }
     if (overlay) {

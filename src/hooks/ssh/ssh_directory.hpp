@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "container_root/editor.hpp"
 #include "hooks/kit/container_user.hpp"
 #include "hooks/kit/hook_logger.hpp"
-#include "hooks/kit/root_editor.hpp"
 #include "hooks/ssh/user_keys.hpp"
 
 namespace sarus::hooks::ssh {
@@ -15,8 +15,8 @@ namespace sarus::hooks::ssh {
 /// knows the ids); with `overlay`, on an overlay that hides every change from what is below. A directory that
 /// is missing is made. `extraKeys`: further lines of authorized_keys. Warns of what makes Dropbear refuse
 /// keys. Throws Error.
-void fillSshDirectory(const RootEditor& editor, int root, const std::string& home, const ContainerUser& user,
-                      const UserKeys& keys, const std::string& extraKeys, bool overlay,
-                      const HookLogger& log);
+void fillSshDirectory(const container_root::Editor& editor, int root, const std::string& home,
+                      const ContainerUser& user, const UserKeys& keys, const std::string& extraKeys,
+                      bool overlay, const HookLogger& log);
 
 }  // namespace sarus::hooks::ssh

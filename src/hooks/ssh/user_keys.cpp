@@ -14,7 +14,7 @@
 #include "base/file_lock.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/root_files.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/ssh/passwd.hpp"
 
 namespace sarus::hooks::ssh {
@@ -34,7 +34,7 @@ std::optional<std::string> tryRead(const std::string& path, uid_t owner) {
     }
     checkErrno(place.get(), cat("Failed to open ", printable(path)));
     struct stat status {};
-    const auto file = tryOpenFound(place.get(), status);
+    const auto file = container_root::tryOpenFound(place.get(), status);
     checkErrno(file.get(), cat("Failed to read ", printable(path)));
     if (status.st_uid != owner && status.st_uid != 0) {
         throw Error(cat("The SSH key ", printable(path), " belongs to another user"));

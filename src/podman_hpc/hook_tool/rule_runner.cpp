@@ -12,9 +12,9 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/linker_cache/library_directories.hpp"
 #include "hooks/kit/linker_cache/library_files.hpp"
-#include "hooks/kit/root_files.hpp"
 #include "podman_hpc/hook_tool/glob.hpp"
 
 namespace sarus::podman_hpc {
@@ -26,7 +26,7 @@ std::string nameOf(const std::string& path) {
 }
 
 bool isDirectoryIn(int root, const std::string& path) {
-    const auto found = hooks::tryFindInRoot(root, path);
+    const auto found = container_root::tryFindInRoot(root, path);
     struct stat status {};
     return found && ::fstat(found.get(), &status) == 0 && S_ISDIR(status.st_mode);
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/kit/root_editor.hpp"
+#include "container_root/editor.hpp"
 #include "podman_hpc/hook_tool/rule.hpp"
 #include "podman_hpc/hook_tool/rule_log.hpp"
 #include "podman_hpc/modules/module.hpp"
@@ -44,7 +44,7 @@ private:
     void copy(const std::string& source, const std::string& target);
 
     int root;
-    hooks::RootEditor editor;
+    container_root::Editor editor;
     const RuleLog& log;
     bool placedLibrary = false;
     std::vector<std::string> placedDirectories;

@@ -5,10 +5,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/editor.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/linker_cache/linker_cache.hpp"
-#include "hooks/kit/root_editor.hpp"
-#include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
 
@@ -17,7 +17,7 @@ namespace {
 /// The records of a valid cache; nullopt if there is none.
 std::optional<std::vector<LdCacheRecord>> readRecords(int root) {
     try {
-        const auto bytes = tryReadFileInRoot(root, cachePath, maxCacheSize);
+        const auto bytes = container_root::tryReadFileInRoot(root, cachePath, maxCacheSize);
         if (!bytes) {
             return std::nullopt;
         }
@@ -43,11 +43,11 @@ bool isForSame(const LdCacheRecord& a, const LdCacheRecord& b) {
 
 /// Removes the records that the cache already answers with the same file.
 void dropPresent(int root, const std::vector<LdCacheRecord>& present, std::vector<LdCacheRecord>& records) {
-    const ContainerView view;  // once, instead of for each path
+    const container_root::ContainerView view;  // once, instead of for each path
     std::erase_if(records, [&](const LdCacheRecord& record) {
         const auto found = std::find_if(present.begin(), present.end(),
                                         [&](const auto& other) { return isForSame(record, other); });
-        return found != present.end() && leadToTheSame(root, found->path, record.path);
+        return found != present.end() && container_root::leadToTheSame(root, found->path, record.path);
     });
 }
 
@@ -70,7 +70,7 @@ void amendLinkerCache(int root, std::vector<LdCacheRecord> records, bool isBigEn
                            [&](const auto& other) { return isForSame(record, other); });
     });
     present->insert(present->begin(), records.begin(), records.end());
-    RootEditor(root).replaceFile(cachePath, serializeLdCache(*present, {}, isBigEndian), 0644);
+    container_root::Editor(root).replaceFile(cachePath, serializeLdCache(*present, {}, isBigEndian), 0644);
 }
 
 }  // namespace sarus::hooks

@@ -13,8 +13,8 @@
 #include "base/mount_table.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
-#include "hooks/kit/root_files.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 
 namespace sarus::hooks {
 
@@ -70,7 +70,7 @@ public:
         struct stat status {};
         bool exists = false;
         if (path.starts_with('/')) {
-            current = tryFindInRoot(root, path);
+            current = container_root::tryFindInRoot(root, path);
             exists = current && ::fstat(current.get(), &status) == 0;
         } else if (path.find('/') == std::string_view::npos &&
                    path != "..") {  // a forged stamp must not lead out of the directory
@@ -154,7 +154,7 @@ std::optional<std::string> makeCacheStamp(int root, const std::vector<std::strin
         return std::nullopt;
     }
     try {
-        const ContainerView view;
+        const container_root::ContainerView view;
         Description description(root, &clock);
         std::string stamp(stampFormat);
         const auto endGroup = [&stamp, &description] {
@@ -192,7 +192,7 @@ StampCheck checkStamp(int root, std::string_view stamp) {
         return text;
     };
     try {
-        const ContainerView view;
+        const container_root::ContainerView view;
         StampCheck check;
         Description description(root, nullptr);
         std::size_t count = 0;

@@ -13,10 +13,10 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/editor.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/elf.hpp"
-#include "hooks/kit/root_editor.hpp"
-#include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
 
@@ -98,7 +98,7 @@ public:
             throw Error("The container's /etc/ld.so.conf includes more than 1000 files");
         }
         examined.push_back(path);
-        const auto content = tryReadFileInRoot(root, path, maxConfigurationSize);
+        const auto content = container_root::tryReadFileInRoot(root, path, maxConfigurationSize);
         if (!content) {
             return;
         }
@@ -167,7 +167,7 @@ private:
     void appendMatches(const std::string& directory, const std::string& pattern,
                        std::vector<std::string>& out) {
         examined.push_back(directory.empty() ? "/" : directory);
-        auto opened = tryOpenDirectoryInRoot(root, examined.back());
+        auto opened = container_root::tryOpenDirectoryInRoot(root, examined.back());
         if (!opened) {
             return;
         }
@@ -204,10 +204,10 @@ std::string muslPathFile(std::string_view architecture) {
 }  // namespace
 
 std::vector<DynamicLinker> findDynamicLinkers(int root) {
-    const ContainerView view;  // once, instead of for each path
+    const container_root::ContainerView view;  // once, instead of for each path
     std::vector<DynamicLinker> result;
     for (const auto& linker : knownLinkers) {
-        const auto place = tryFindInRoot(root, linker.path);
+        const auto place = container_root::tryFindInRoot(root, linker.path);
         struct stat status {};
         if (place && ::fstat(place.get(), &status) == 0 && S_ISREG(status.st_mode)) {
             result.push_back(linker);
@@ -226,7 +226,8 @@ std::vector<std::string> configuredLibraryDirectories(int root, std::vector<std:
 }
 
 std::vector<std::string> muslLibraryDirectories(int root, std::string_view architecture) {
-    const auto content = tryReadFileInRoot(root, muslPathFile(architecture), maxConfigurationSize);
+    const auto content =
+        container_root::tryReadFileInRoot(root, muslPathFile(architecture), maxConfigurationSize);
     if (!content) {
         return {"/lib", "/usr/local/lib", "/usr/lib"};
     }
@@ -255,7 +256,8 @@ void addMuslLibraryDirectories(int root, std::string_view architecture,
         }
     }
     if (all.size() != before) {
-        RootEditor(root).replaceFile(muslPathFile(architecture), cat(join(all, "\n"), '\n'), 0644);
+        container_root::Editor(root).replaceFile(muslPathFile(architecture), cat(join(all, "\n"), '\n'),
+                                                 0644);
     }
 }
 
@@ -283,7 +285,7 @@ std::vector<LibraryDirectory> librarySearchDirectories(int root, const std::vect
         if (!tried.insert(name).second) {
             continue;
         }
-        auto fd = tryOpenDirectoryInRoot(root, name);
+        auto fd = container_root::tryOpenDirectoryInRoot(root, name);
         struct stat status {};
         if (!fd || ::fstat(fd.get(), &status) != 0) {
             continue;

@@ -16,10 +16,10 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/elf.hpp"
 #include "hooks/kit/linker_cache/ld_cache.hpp"
-#include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
 
@@ -44,7 +44,7 @@ void readFile(const LibraryFolder& folder, LibraryFile& file, const StampClock& 
         }
     }
     // The state from before the read: if the file changes meanwhile, it will not match.
-    const auto fd = tryOpenFileAt(folder.fd, file.name.c_str(), status);
+    const auto fd = container_root::tryOpenFileAt(folder.fd, file.name.c_str(), status);
     if (!fd) {
         file.state.reset();
         return;
@@ -106,7 +106,7 @@ std::optional<Library> readLibrary(int fd) {
 }
 
 void LibraryReader::add(LibraryFolder& folder) {
-    const ContainerView view;
+    const container_root::ContainerView view;
     const UniqueFd list(::openat(folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     // Not readdir(3): short reads let the threads begin early.
     alignas(dirent64) std::array<char, 4096> buffer;
@@ -198,7 +198,7 @@ std::optional<LibraryReader::Portion> LibraryReader::take() {
 }
 
 void LibraryReader::work() {
-    const ContainerView view;
+    const container_root::ContainerView view;
     while (const auto portion = take()) {
         for (const auto& [folder, file] : *portion) {
             if (file->isLink) {

@@ -17,9 +17,9 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/linker_cache/library_files.hpp"
-#include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
 
@@ -75,11 +75,12 @@ public:
     void addWithHwcaps(const LibraryDirectory& directory) {
         constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         if (const UniqueFd list(::openat(directory.fd.get(), "glibc-hwcaps", flags));
-            list && !isOfKernel(list.get())) {
+            list && !container_root::isOfKernel(list.get())) {
             const auto path = cat(directory.path, "/glibc-hwcaps");
             result.examined.push_back(path);
             for (const auto& name : listNames(list.get(), path)) {
-                if (UniqueFd fd(::openat(list.get(), name.c_str(), flags)); fd && !isOfKernel(fd.get())) {
+                if (UniqueFd fd(::openat(list.get(), name.c_str(), flags));
+                    fd && !container_root::isOfKernel(fd.get())) {
                     const int number = fd.get();
                     add({{cat(path, '/', name), number}, name, std::move(fd)});
                 }
@@ -247,14 +248,14 @@ private:
     }
 
     const Library* readElsewhere(const std::string& path) {
-        const auto target = tryFindInRoot(root, path);
+        const auto target = container_root::tryFindInRoot(root, path);
         struct stat status {};
         if (!target || ::fstat(target.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
             return nullptr;
         }
         const auto [position, isNew] = outside.try_emplace(std::pair(status.st_dev, status.st_ino));
         if (isNew) {
-            const auto fd = tryOpenFound(target.get(), status);
+            const auto fd = container_root::tryOpenFound(target.get(), status);
             position->second = fd ? readLibrary(fd.get()) : std::nullopt;
         }
         return position->second ? &*position->second : nullptr;
@@ -316,7 +317,7 @@ private:
 
 LibraryScan scanLibraries(int root, const std::vector<LibraryDirectory>& directories,
                           const EarlierScan& earlier) {
-    const ContainerView view;
+    const container_root::ContainerView view;
     Scanner scanner(root, directories, earlier);
     for (const auto& directory : directories) {
         scanner.addWithHwcaps(directory);

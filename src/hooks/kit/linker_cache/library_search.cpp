@@ -9,10 +9,10 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/host_library.hpp"
 #include "hooks/kit/linker_cache/ld_cache.hpp"
-#include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
 
@@ -49,7 +49,7 @@ std::vector<LibraryDirectory> openAll(int root, const std::vector<std::string>& 
         if (!path.starts_with('/') || result.size() == maxUserDirectories) {
             continue;
         }
-        auto fd = tryOpenDirectoryInRoot(root, path);
+        auto fd = container_root::tryOpenDirectoryInRoot(root, path);
         struct stat status {};
         if (fd && ::fstat(fd.get(), &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second) {
             result.push_back({path, std::move(fd), status.st_dev, status.st_ino});
@@ -62,7 +62,7 @@ std::vector<LibraryDirectory> openAll(int root, const std::vector<std::string>& 
 
 LibrarySearch::LibrarySearch(int rootFd, std::string_view libraryPath)
     : root(rootFd), dynamicLinkers(findDynamicLinkers(rootFd)) {
-    const ContainerView view;
+    const container_root::ContainerView view;
     std::set<std::pair<dev_t, ino_t>> seen;
     directories = openAll(root, split(libraryPath, ':'), seen);
     directoriesBeforeCache = directories.size();
@@ -106,7 +106,7 @@ bool LibrarySearch::hasGlibc() const {
 
 void LibrarySearch::readCache() {
     try {
-        const auto bytes = tryReadFileInRoot(root, cachePath, maxCacheSize);
+        const auto bytes = container_root::tryReadFileInRoot(root, cachePath, maxCacheSize);
         if (!bytes) {
             return;
         }
@@ -131,7 +131,7 @@ const LibrarySearch::KnownFile& LibrarySearch::examine(int place, struct stat& s
     if (isNew || (known.detail == ElfDetail::soname && detail == ElfDetail::everything)) {
         known = {detail, std::nullopt};
         try {
-            const auto file = tryOpenFound(place, status);
+            const auto file = container_root::tryOpenFound(place, status);
             known.elf = file ? readElf(file.get(), detail) : std::nullopt;
         } catch (const Error&) {
             // the dynamic linker could not use it either
@@ -142,8 +142,8 @@ const LibrarySearch::KnownFile& LibrarySearch::examine(int place, struct stat& s
 
 std::optional<FoundLibrary> LibrarySearch::open(const ElfFile& like, const std::string& path,
                                                 ElfDetail detail) const {
-    const ContainerView view;
-    const auto place = tryFindInRoot(root, path);
+    const container_root::ContainerView view;
+    const auto place = container_root::tryFindInRoot(root, path);
     struct stat status {};
     if (!place || ::fstat(place.get(), &status) != 0) {
         return std::nullopt;
@@ -158,7 +158,7 @@ std::optional<FoundLibrary> LibrarySearch::open(const ElfFile& like, const std::
 std::vector<FoundLibrary> LibrarySearch::findAll(const ElfFile& like,
                                                  const std::function<bool(std::string_view)>& isWanted,
                                                  ElfDetail detail) const {
-    const ContainerView view;
+    const container_root::ContainerView view;
     std::vector<std::string> paths;
     for (const auto& directory : directories) {
         for (const auto& name : listNames(directory, isWanted)) {
@@ -181,7 +181,7 @@ std::vector<FoundLibrary> LibrarySearch::findAll(const ElfFile& like,
 }
 
 std::optional<FoundLibrary> LibrarySearch::find(const ElfFile& like, const std::string& name) const {
-    const ContainerView view;
+    const container_root::ContainerView view;
     const auto inDirectories = [&](std::size_t first, std::size_t end) -> std::optional<FoundLibrary> {
         for (auto i = first; i < end; ++i) {
             if (auto library = open(like, cat(directories[i].path, '/', name), ElfDetail::everything)) {

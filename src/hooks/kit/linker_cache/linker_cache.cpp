@@ -11,11 +11,11 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "container_root/editor.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/linker_cache/cache_stamp.hpp"
 #include "hooks/kit/linker_cache/library_files.hpp"
 #include "hooks/kit/linker_cache/library_scan.hpp"
-#include "hooks/kit/root_editor.hpp"
-#include "hooks/kit/root_files.hpp"
 
 namespace sarus::hooks {
 
@@ -23,7 +23,7 @@ namespace {
 
 std::optional<std::string> readCache(int root) {
     try {
-        return tryReadFileInRoot(root, cachePath, maxCacheSize);
+        return container_root::tryReadFileInRoot(root, cachePath, maxCacheSize);
     } catch (const Error&) {
         return std::nullopt;  // too large: treat it as missing
     }
@@ -32,7 +32,8 @@ std::optional<std::string> readCache(int root) {
 /// The existing cache, whoever wrote it.
 class PresentCache {
 public:
-    explicit PresentCache(int root) : file(tryOpenFileInRoot(root, cachePath)), source(file.get()) {
+    explicit PresentCache(int root)
+        : file(container_root::tryOpenFileInRoot(root, cachePath)), source(file.get()) {
         if (file && ::fstat(file.get(), &status) != 0) {
             file.reset();
         }
@@ -107,7 +108,7 @@ EarlierScan readEarlierScan(PresentCache& cache, const StampCheck& check) {
 std::vector<DynamicLinker> readersOfCache(int root) {
     auto linkers = findDynamicLinkers(root);
     std::erase_if(linkers, [](const DynamicLinker& linker) { return linker.library != CLibrary::glibc; });
-    if (!linkers.empty() && !tryOpenDirectoryInRoot(root, "/etc")) {
+    if (!linkers.empty() && !container_root::tryOpenDirectoryInRoot(root, "/etc")) {
         linkers.clear();
     }
     return linkers;
@@ -150,7 +151,7 @@ LinkerCacheResult updateLinkerCache(int root) {
     const auto stamp = makeCacheStamp(root, scan.examined, clock);
     const auto content =
         serializeLdCache(scan.records, {stamp ? std::string_view(*stamp) : std::string_view(), scan.notes});
-    RootEditor(root).replaceFile(cachePath, content, 0644);
+    container_root::Editor(root).replaceFile(cachePath, content, 0644);
     return {LinkerCacheUpdate::written, CacheFile{content.size(), ::time(nullptr)}};
 }
 

@@ -14,9 +14,9 @@
 #include "base/isolated_process.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/root_files.hpp"
 #include "hooks/kit/linker_cache/library_directories.hpp"
-#include "hooks/kit/root_files.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
 namespace sarus::hooks::container_view_as_root_test {
@@ -26,7 +26,7 @@ constexpr uid_t user = 61234;
 constexpr gid_t userGroup = 61235;
 constexpr gid_t other = 61236;
 
-ContainerUser someUser() {
+container_root::ContainerUser someUser() {
     return {.uid = user, .gid = userGroup, .groups = {other}};
 }
 
@@ -51,11 +51,11 @@ TEST(ContainerViewAsRoot, hasTheRightsOfTheUserAndNoOthers) {
     root.write("shared", "x");
     protect(root / "shared", 0640, other);
     test::inChild([&] {
-        const ContainerViewer viewer(someUser());
+        const container_root::ContainerViewer viewer(someUser());
         bool good = canRead(root / "secret");
         {
-            const ContainerView view;
-            const ContainerView again;
+            const container_root::ContainerView view;
+            const container_root::ContainerView again;
             good = good && !canRead(root / "secret") && canRead(root / "shared") && ::getuid() == 0 &&
                    ::geteuid() == user && getCapabilities().effective == 0;
         }
@@ -75,10 +75,10 @@ TEST(ContainerViewAsRoot, reachesNeitherTheKernelsSettingsNorOtherProcesses) {
             return static_cast<bool>(UniqueFd(::open(path, O_WRONLY | O_CLOEXEC)));
         };
         constexpr const char* setting = "/proc/sys/fs/lease-break-time";
-        const ContainerViewer viewer(someUser());
+        const container_root::ContainerViewer viewer(someUser());
         bool good = canRead(rootOfProcess) && canWrite(setting);
         {
-            const ContainerView view;
+            const container_root::ContainerView view;
             good = good && !canRead(rootOfProcess) && !canWrite(setting);
         }
         EXPECT_TRUE(good && canRead(rootOfProcess) && canWrite(setting));
@@ -87,7 +87,7 @@ TEST(ContainerViewAsRoot, reachesNeitherTheKernelsSettingsNorOtherProcesses) {
 
 TEST(ContainerViewAsRoot, changesOnlyItsThreadAndThoseThatItStarts) {
     test::inChild([] {
-        const ContainerViewer viewer(someUser());
+        const container_root::ContainerViewer viewer(someUser());
         uid_t outside = user;
         uid_t inside = 0;
         std::jthread waiting([&](const std::stop_token& stop) {
@@ -96,7 +96,7 @@ TEST(ContainerViewAsRoot, changesOnlyItsThreadAndThoseThatItStarts) {
             }
             outside = fileSystemUser();
         });
-        const ContainerView view;
+        const container_root::ContainerView view;
         waiting.request_stop();
         waiting.join();
         std::jthread([&] { inside = fileSystemUser(); }).join();
@@ -106,12 +106,12 @@ TEST(ContainerViewAsRoot, changesOnlyItsThreadAndThoseThatItStarts) {
 
 TEST(ContainerViewAsRoot, leavesTheParentDeathSignalAsItIs) {
     test::inChild([] {
-        const ContainerViewer viewer(someUser());
+        const container_root::ContainerViewer viewer(someUser());
         ::prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
         int inside = 0;
         int outside = 0;
         {
-            const ContainerView view;
+            const container_root::ContainerView view;
             ::prctl(PR_GET_PDEATHSIG, &inside, 0, 0, 0);
         }
         ::prctl(PR_GET_PDEATHSIG, &outside, 0, 0, 0);
@@ -124,8 +124,8 @@ TEST(ContainerViewAsRoot, ofRootChangesNothing) {
     root.write("secret", "x");
     protect(root / "secret", 0600);
     test::inChild([&] {
-        const ContainerViewer viewer({.uid = 0, .gid = 0, .groups = {}});
-        const ContainerView view;
+        const container_root::ContainerViewer viewer({.uid = 0, .gid = 0, .groups = {}});
+        const container_root::ContainerView view;
         EXPECT_TRUE(canRead(root / "secret"));
     });
 }
@@ -139,7 +139,7 @@ TEST(RootFilesAsRoot, areReadAsTheContainersUser) {
     root.link("etc/ld-musl-x86_64.path", "/mnt/token");
     EXPECT_EQ(configuredLibraryDirectories(root.fd()), std::vector<std::string>{"/of-another-user"});
     test::inChild([&] {
-        const ContainerViewer viewer(someUser());
+        const container_root::ContainerViewer viewer(someUser());
         const auto musl = muslLibraryDirectories(root.fd(), "x86_64");
         EXPECT_TRUE(configuredLibraryDirectories(root.fd()).empty());
         EXPECT_EQ(musl, (std::vector<std::string>{"/lib", "/usr/local/lib", "/usr/lib"}));
@@ -158,11 +158,11 @@ TEST(RootFilesAsRoot, areNeverTheKernelsNorDevices) {
         struct stat status {};
         bool good = true;
         for (const auto* path : {"proc/version", "version", "device", "proc/sys/kernel/ostype"}) {
-            good =
-                good && !tryOpenFileInRoot(inside.get(), path) && !tryOpenFileAt(inside.get(), path, status);
+            good = good && !container_root::tryOpenFileInRoot(inside.get(), path) &&
+                   !container_root::tryOpenFileAt(inside.get(), path, status);
         }
-        EXPECT_TRUE(good && !tryOpenDirectoryInRoot(inside.get(), "proc/sys") &&
-                    tryFindInRoot(inside.get(), "proc/version"));
+        EXPECT_TRUE(good && !container_root::tryOpenDirectoryInRoot(inside.get(), "proc/sys") &&
+                    container_root::tryFindInRoot(inside.get(), "proc/version"));
     });
 }
 

@@ -4,9 +4,14 @@
 
 #include <vector>
 
-#include "hooks/kit/container_user.hpp"
+namespace sarus::container_root {
 
-namespace sarus::hooks {
+/// Ids of the container's process, as seen in the runtime's user namespace.
+struct ContainerUser {
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::vector<gid_t> groups;
+};
 
 /// While it lives, this process accesses the container's files as this user; root (as in root's Podman
 /// containers without a user) changes nothing. Only one may exist at a time. Create it before any thread.
@@ -41,4 +46,4 @@ private:
     int parentDeathSignal = 0;
 };
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

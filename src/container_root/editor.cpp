@@ -1,4 +1,4 @@
-#include "hooks/kit/root_editor.hpp"
+#include "container_root/editor.hpp"
 
 #include <fcntl.h>
 #include <sys/sendfile.h>
@@ -14,14 +14,14 @@
 #include "base/kernel_filesystems.hpp"
 #include "base/mount_table.hpp"
 #include "base/path_in_root.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
-#include "hooks/kit/own_tmpfs.hpp"
-#include "hooks/kit/root_files.hpp"
-#include "hooks/kit/same_file.hpp"
+#include "container_root/container_view.hpp"
+#include "container_root/own_tmpfs.hpp"
+#include "container_root/root_files.hpp"
 #include "oci/runtime/runtime_devices.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 namespace {
 
@@ -57,7 +57,7 @@ void copyContent(int from, int to) {
 
 }  // namespace
 
-RootEditor::RootEditor(int rootFd)
+Editor::Editor(int rootFd)
     : root(rootFd),
       writable(rootFd),
       rootMount(mountIdOf(rootFd)),
@@ -72,7 +72,7 @@ RootEditor::RootEditor(int rootFd)
 }
 
 /// Without links.
-std::string RootEditor::pathInside(int place) const {
+std::string Editor::pathInside(int place) const {
     auto path = pathOfDescriptor(place);
     if (!isSameOrBelow(path, rootPath)) {
         throw Error::fromErrno(cat(printable(path), " is outside of the root filesystem"), EXDEV);
@@ -82,7 +82,7 @@ std::string RootEditor::pathInside(int place) const {
 }
 
 /// The path, and what the OCI runtime would call it.
-std::vector<std::string> RootEditor::namesOf(const std::string& path) const {
+std::vector<std::string> Editor::namesOf(const std::string& path) const {
     std::vector<std::string> names{path};
     for (const auto& [name, place] : runtimePlaces) {
         if (place != name && isSameOrBelow(path, place)) {
@@ -92,7 +92,7 @@ std::vector<std::string> RootEditor::namesOf(const std::string& path) const {
     return names;
 }
 
-void RootEditor::requireMayCover(int place) const {
+void Editor::requireMayCover(int place) const {
     const auto path = pathInside(place);
     const auto refuse = [&](std::string_view what, std::string_view whose) {
         throw Error::fromErrno(
@@ -126,12 +126,12 @@ void RootEditor::requireMayCover(int place) const {
     }
 }
 
-bool RootEditor::isOnOwnMount(int directory) const {
+bool Editor::isOnOwnMount(int directory) const {
     const auto mount = mountIdOf(directory);
     return mount == rootMount || mount == devMount || isOwnTmpfs(mount, rootMount);
 }
 
-void RootEditor::requireOwnMount(int directory) const {
+void Editor::requireOwnMount(int directory) const {
     if (!isOnOwnMount(directory)) {
         throw Error::fromErrno(cat(printable(pathOfDescriptor(directory)),
                                    " is mounted from elsewhere, nothing may be created there"),
@@ -140,7 +140,7 @@ void RootEditor::requireOwnMount(int directory) const {
 }
 
 /// Runtimes take what has the name of one of their devices for the device, and open it.
-void RootEditor::requireMayCreate(int directory, const std::string& name) const {
+void Editor::requireMayCreate(int directory, const std::string& name) const {
     for (const auto& path : namesOf(pathInside(directory))) {
         const auto entry = cat(path == "/" ? "" : path, '/', name);
         if (!oci::kernelDirectoryOf(path).empty() || oci::isRuntimeDevice(entry)) {
@@ -149,7 +149,7 @@ void RootEditor::requireMayCreate(int directory, const std::string& name) const 
     }
 }
 
-std::vector<UniqueFd> RootEditor::findAll(const std::vector<std::string>& paths) const {
+std::vector<UniqueFd> Editor::findAll(const std::vector<std::string>& paths) const {
     const ContainerView view;
     std::vector<UniqueFd> found;
     for (const auto& path : paths) {
@@ -158,8 +158,7 @@ std::vector<UniqueFd> RootEditor::findAll(const std::vector<std::string>& paths)
     return found;
 }
 
-UniqueFd RootEditor::openDestination(const std::string& destination, bool isDirectory,
-                                     UniqueFd present) const {
+UniqueFd Editor::openDestination(const std::string& destination, bool isDirectory, UniqueFd present) const {
     if (!present) {
         present = tryFindInRoot(root, destination);
     }
@@ -179,8 +178,8 @@ UniqueFd RootEditor::openDestination(const std::string& destination, bool isDire
     return createInRoot(root, destination, isDirectory ? EntryKind::directory : EntryKind::file, creation);
 }
 
-void RootEditor::bind(const std::string& source, const std::string& destination,
-                      const BindAttributes& attributes, UniqueFd present) const {
+void Editor::bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
+                  UniqueFd present) const {
     try {
         const auto from = openFile(source, O_PATH);
         const auto sourceStatus = statusOf(from.get(), "the source");
@@ -196,7 +195,7 @@ void RootEditor::bind(const std::string& source, const std::string& destination,
     }
 }
 
-void RootEditor::makeDirectory(const std::string& path) const {
+void Editor::makeDirectory(const std::string& path) const {
     try {
         openDestination(path, true);
     } catch (Error& error) {
@@ -205,7 +204,7 @@ void RootEditor::makeDirectory(const std::string& path) const {
     }
 }
 
-void RootEditor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& path) const {
+void Editor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& path) const {
     const Creation creation{.directoryMode = 0700,
                             .owner = owner,
                             .group = group,
@@ -221,7 +220,7 @@ void RootEditor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& pa
     }
 }
 
-void RootEditor::copyFile(const std::string& source, const std::string& destination) const {
+void Editor::copyFile(const std::string& source, const std::string& destination) const {
     try {
         const auto from = openFile(source, O_RDONLY | O_NONBLOCK | O_NOCTTY);
         const auto status = statusOf(from.get(), "the source");
@@ -240,7 +239,7 @@ void RootEditor::copyFile(const std::string& source, const std::string& destinat
     }
 }
 
-void RootEditor::replaceFile(std::string_view path, std::string_view content, mode_t mode) const {
+void Editor::replaceFile(std::string_view path, std::string_view content, mode_t mode) const {
     const auto slash = path.rfind('/');
     try {
         const auto parent = tryFindInRoot(root, slash == 0 ? "/" : path.substr(0, slash));
@@ -255,8 +254,8 @@ void RootEditor::replaceFile(std::string_view path, std::string_view content, mo
     }
 }
 
-void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mode,
-                              const std::function<void(int)>& fill) const {
+void Editor::replaceEntry(int directory, const std::string& name, mode_t mode,
+                          const std::function<void(int)>& fill) const {
     requireOwnMount(directory);
     requireMayCreate(directory, name);
     const auto temporary = cat('.', name, '-', randomLetters());
@@ -272,7 +271,7 @@ void RootEditor::replaceEntry(int directory, const std::string& name, mode_t mod
     }
 }
 
-bool RootEditor::putNewLink(int directory, const std::string& name, const std::string& text) const {
+bool Editor::putNewLink(int directory, const std::string& name, const std::string& text) const {
     requireMayCreate(directory, name);
     if (::symlinkat(text.c_str(), directory, name.c_str()) == 0) {
         return true;
@@ -283,7 +282,7 @@ bool RootEditor::putNewLink(int directory, const std::string& name, const std::s
     return false;
 }
 
-void RootEditor::putLink(int directory, const std::string& name, const std::string& text) const {
+void Editor::putLink(int directory, const std::string& name, const std::string& text) const {
     if (putNewLink(directory, name, text)) {
         return;
     }
@@ -296,7 +295,7 @@ void RootEditor::putLink(int directory, const std::string& name, const std::stri
     }
 }
 
-void RootEditor::replaceLink(const std::string& destination, const std::string& text) const {
+void Editor::replaceLink(const std::string& destination, const std::string& text) const {
     const auto slash = destination.rfind('/');
     try {
         const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
@@ -308,16 +307,16 @@ void RootEditor::replaceLink(const std::string& destination, const std::string& 
     }
 }
 
-UniqueFd RootEditor::findDirectory(const std::string& path) const {
+UniqueFd Editor::findDirectory(const std::string& path) const {
     auto place = tryFindInRoot(root, path);
     struct stat status {};
     const bool isDirectory = place && ::fstat(place.get(), &status) == 0 && S_ISDIR(status.st_mode);
     return isDirectory ? std::move(place) : UniqueFd();
 }
 
-std::vector<std::string> RootEditor::link(const std::string& directory, int place,
-                                          const std::vector<std::string>& names,
-                                          const std::string& target) const {
+std::vector<std::string> Editor::link(const std::string& directory, int place,
+                                      const std::vector<std::string>& names,
+                                      const std::string& target) const {
     const bool isOwn = !names.empty() && isOnOwnMount(place);
     std::vector<std::string> made;
     for (const auto& name : names) {
@@ -342,7 +341,7 @@ std::vector<std::string> RootEditor::link(const std::string& directory, int plac
     return made;
 }
 
-void RootEditor::requireTargets(const std::vector<std::string>& targets) const {
+void Editor::requireTargets(const std::vector<std::string>& targets) const {
     const ContainerView view;
     for (const auto& target : targets) {
         if (!tryFindInRoot(root, target)) {
@@ -351,8 +350,8 @@ void RootEditor::requireTargets(const std::vector<std::string>& targets) const {
     }
 }
 
-std::vector<std::string> RootEditor::link(const std::string& directory, const std::vector<std::string>& names,
-                                          const std::string& target) const {
+std::vector<std::string> Editor::link(const std::string& directory, const std::vector<std::string>& names,
+                                      const std::string& target) const {
     const auto place = findDirectory(directory);
     if (!place) {
         return {};
@@ -361,4 +360,4 @@ std::vector<std::string> RootEditor::link(const std::string& directory, const st
     return link(directory, place.get(), names, target);
 }
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

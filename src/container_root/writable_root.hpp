@@ -2,7 +2,7 @@
 
 #include "base/unique_fd.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 /// Scope in which the mount of the container's root directory is not read-only. crun makes it read-only
 /// before createContainer hooks, runc after them; hooks must work with both. Changes only the mount's own
@@ -21,4 +21,4 @@ private:
     UniqueFd changed;  ///< empty if there is nothing to restore
 };
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

@@ -10,11 +10,11 @@
 #include "base/directory.hpp"
 #include "base/isolated_process.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/root_editor.hpp"
+#include "container_root/editor.hpp"
 #include "hooks/kit/root_fixture.hpp"
 #include "oci/runtime/runtime_devices.hpp"
 
-namespace sarus::hooks::root_editor_as_root_test {
+namespace sarus::container_root::editor_as_root_test {
 namespace {
 
 using test::inMountNamespace;
@@ -70,7 +70,7 @@ TEST(RootEditorReplaceAsRoot, ReplacesAFileOfTheRootItself) {
         const Place place;
         createDirectories(place / "etc");
         ASSERT_EQ(::symlink("/somewhere", (place / "etc/file").c_str()), 0);
-        RootEditor(place.root.get()).replaceFile("/etc/file", "new", 0644);
+        Editor(place.root.get()).replaceFile("/etc/file", "new", 0644);
         EXPECT_EQ(readFile(place / "etc/file"), "new");
         EXPECT_EQ(targetOf(place / "etc/file"), "no link");
     });
@@ -84,7 +84,7 @@ TEST(RootEditorReplaceAsRoot, NeverInAMountFromElsewhereWhateverLinkLeadsThere) 
         ASSERT_EQ(::symlink("/x/y", (place / "etc").c_str()), 0);
         checkErrno(::mount((place.host / "etc").c_str(), (place / "x/y").c_str(), nullptr, MS_BIND, nullptr),
                    "bind");
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         EXPECT_EQ(errnoOf([&] { editor.replaceFile("/etc/ld.so.cache", "the image's", 0644); }), EXDEV);
         EXPECT_EQ(readFile(place.host / "etc/ld.so.cache"), "the host's");
     });
@@ -95,7 +95,7 @@ TEST(RootEditorBindAsRoot, CreatesWhatIsMissingAndMountsFilesAndDirectories) {
         const Place place;
         place.host.write("file", "text");
         place.host.write("directory/inner", "inside");
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         editor.bind(place.host / "file", "/a/b/file", {.readonly = true});
         editor.bind(place.host / "directory", "/a/directory", {});
         EXPECT_EQ(readFile(place / "a/b/file"), "text");
@@ -115,7 +115,7 @@ TEST(RootEditorBindAsRoot, LinksOfTheImageDoNotLeadOut) {
         createDirectories(place.host / "outside");
         ASSERT_EQ(::symlink((place.host / "outside").c_str(), (place / "link").c_str()), 0);
         ASSERT_EQ(::symlink("../../../../../../tmp", (place / "up").c_str()), 0);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         editor.bind(place.host / "file", "/up/file", {});
         EXPECT_EQ(readFile(place / "tmp/file"), "text");
         errnoOf([&] { editor.bind(place.host / "file", "/link/file", {}); });
@@ -129,7 +129,7 @@ TEST(RootEditorBindAsRoot, ExistingEntriesOfOtherMountsAreCoveredButNothingIsCre
         place.host.write("file", "text");
         mountHostsTmpfs(place, "users");
         replaceFile(place / "users/present", "old", 0644);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         editor.bind(place.host / "file", "/users/present", {});
         EXPECT_EQ(readFile(place / "users/present"), "text");
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/users/new", {}); }), EXDEV);
@@ -144,7 +144,7 @@ TEST(RootEditorBindAsRoot, EntriesAreCreatedInATmpfsOfTheContainersOwn) {
         const Place place;
         place.host.write("file", "text");
         mountTmpfs(place / "run");
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         editor.bind(place.host / "file", "/run/munge/new", {});
         EXPECT_EQ(readFile(place / "run/munge/new"), "text");
     });
@@ -156,7 +156,7 @@ TEST(RootEditorBindAsRoot, ReadOnlyMountOfTheRootIsLiftedOnlyMeanwhile) {
         place.host.write("file", "text");
         constexpr unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_RDONLY;
         checkErrno(::mount(nullptr, place.rootPath.c_str(), nullptr, flags, nullptr), "remount");
-        RootEditor(place.root.get()).bind(place.host / "file", "/new", {});
+        Editor(place.root.get()).bind(place.host / "file", "/new", {});
         EXPECT_EQ(readFile(place / "new"), "text");
         struct statvfs status {};
         ASSERT_EQ(::statvfs(place.rootPath.c_str(), &status), 0);
@@ -171,11 +171,11 @@ TEST(RootEditorBindAsRoot, EntriesAreCreatedInADevOfTheContainersOwnOnly) {
         mountTmpfs("/dev");  // stands in for the node's
         ASSERT_EQ(::mknod("/dev/null", S_IFCHR | 0666, makedev(1, 3)), 0);
         mountTmpfs(place / "dev");
-        RootEditor(place.root.get()).bind("/dev/null", "/dev/dri/card0", {});
+        Editor(place.root.get()).bind("/dev/null", "/dev/dri/card0", {});
         EXPECT_TRUE(pathExists(place / "dev/dri/card0"));
         ASSERT_EQ(::umount2((place / "dev").c_str(), MNT_DETACH), 0);
         ASSERT_EQ(::mount("/dev", (place / "dev").c_str(), nullptr, MS_BIND, nullptr), 0);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         EXPECT_EQ(errnoOf([&] { editor.bind("/dev/null", "/dev/sarus-test-device", {}); }), EXDEV);
         EXPECT_FALSE(pathExists("/dev/sarus-test-device"));
     });
@@ -189,7 +189,7 @@ TEST(RootEditorBindAsRoot, WhatTheRuntimeMadeInDevIsNeitherCoveredNorReplaced) {
         ASSERT_EQ(::mknod((place / "dev/null").c_str(), S_IFCHR | 0666, makedev(1, 3)), 0);
         ASSERT_EQ(::symlink("/dev/null", (place / "library.so").c_str()), 0);
         ASSERT_EQ(::symlink("/dev", (place / "lib").c_str()), 0);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         for (const auto* destination :
              {"/dev/null", "/library.so", "/lib/null", "/dev/tty", "/dev/../lib/./zero"}) {
             EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", destination, {}); }), EXDEV)
@@ -218,7 +218,7 @@ TEST(RootEditorBindAsRoot, KindsMustAgreeAndTheRootItselfIsNoDestination) {
         place.host.write("file", "text");
         createDirectories(place / "directory");
         replaceFile(place / "present", "old", 0644);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host / "file", "/directory", {}); }), EISDIR);
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host.path(), "/present", {}); }), ENOTDIR);
         EXPECT_EQ(errnoOf([&] { editor.bind(place.host.path(), "/directory/..", {}); }), EXDEV);
@@ -231,7 +231,7 @@ TEST(RootEditorBindAsRoot, WhatIsThereAlreadyIsNotMountedAgain) {
     inMountNamespace([] {
         const Place place;
         place.host.write("file", "text");
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         editor.bind(place.host / "file", "/file", {});
         const auto before = readFile("/proc/self/mountinfo");
         editor.bind(place.host / "file", "/file", {});
@@ -250,7 +250,7 @@ TEST(RootEditorBindAsRoot, NoFilesystemOfTheKernelIsCoveredOrGetsEntries) {
         }
         ASSERT_EQ(::symlink("/deep/proc/sys/kernel", (place / "innocent").c_str()), 0);
         ASSERT_EQ(::symlink("/", (place / "up").c_str()), 0);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         const auto before = readFile("/proc/self/mountinfo");
         for (const auto* destination : {"/deep/proc/version", "/innocent/hostname", "/deep/proc/new",
                                         "/deep/mqueue/new", "/deep/devpts/ptmx"}) {
@@ -284,7 +284,7 @@ TEST(RootEditorBindAsRoot, PlacesOfTheRuntimeAreFreeBeforeItStarts) {
         ASSERT_EQ(::symlink("elsewhere/kernel", (place / "sys").c_str()), 0);
         ASSERT_EQ(::symlink("/dev", (place / "lib").c_str()), 0);
         ASSERT_EQ(::symlink("../proc", (place / "usr/lib").c_str()), 0);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         const auto before = readFile("/proc/self/mountinfo");
         for (const auto* destination :
              {"/", "/dev", "/lib", "/dev/pts", "/lib/pts", "/dev/shm", "/lib/mqueue", "/proc", "/proc/sys",
@@ -325,7 +325,7 @@ TEST(RootEditorLinkAsRoot, MakesReplacesAndKeepsLinks) {
         createDirectories(place / "lib");
         replaceFile(place / "lib/libx.so.1.2", "library", 0644);
         replaceFile(place / "lib/libx.so", "another", 0644);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         using Names = std::vector<std::string>;
         EXPECT_EQ(editor.link("/lib", {"libx.so.1"}, "/lib/libx.so.1.2"), Names{"libx.so.1"});
         EXPECT_EQ(editor.link("/lib", {"libx.so.1"}, "/lib/libx.so.1.2"), Names());
@@ -345,7 +345,7 @@ TEST(RootEditorBindAsRoot, DestinationsMayBeFoundTogether) {
         place.host.write("one", "host 1");
         place.host.write("two", "host 2");
         replaceFile(place / "a", "container", 0644);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         auto found = editor.findAll({"/a", "/new/b"});
         ASSERT_EQ(found.size(), 2U);
         EXPECT_TRUE(found[0]);
@@ -363,7 +363,7 @@ TEST(RootEditorLinkAsRoot, DirectoriesMountPointsAndOtherMountsAreNotReplaced) {
         place.host.write("file", "text");
         createDirectories(place / "lib/libd.so");
         replaceFile(place / "lib/libx.so.1", "library", 0644);
-        const RootEditor editor(place.root.get());
+        const Editor editor(place.root.get());
         EXPECT_NE(errnoOf([&] { editor.link("/lib", {"libd.so"}, "/lib/libx.so.1"); }), 0);
         editor.bind(place.host / "file", "/lib/libm.so", {});
         EXPECT_NE(errnoOf([&] { editor.link("/lib", {"libm.so"}, "/lib/libx.so.1"); }), 0);
@@ -377,4 +377,4 @@ TEST(RootEditorLinkAsRoot, DirectoriesMountPointsAndOtherMountsAreNotReplaced) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::root_editor_as_root_test
+}  // namespace sarus::container_root::editor_as_root_test

@@ -9,7 +9,7 @@
 #include "base/path_in_root.hpp"
 #include "base/unique_fd.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 // These functions look up and open as the container's user (ContainerView). They read only regular files and
 // directories outside the kernel's own filesystems (proc, sysfs and the like), where opening a file can have
@@ -42,4 +42,4 @@ std::optional<std::string> tryReadFileInRoot(int root, const std::string& path, 
 /// Whether the descriptor lies in one of the kernel's own filesystems: proc, sysfs, cgroup and the like.
 bool isOfKernel(int fd);
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

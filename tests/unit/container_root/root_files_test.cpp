@@ -1,4 +1,4 @@
-#include "hooks/kit/root_files.hpp"
+#include "container_root/root_files.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include "base/file_io.hpp"
 #include "hooks/kit/root_fixture.hpp"
 
-namespace sarus::hooks::root_files_test {
+namespace sarus::container_root::root_files_test {
 namespace {
 
 TEST(DirectoryInRoot, IsAbsentOnlyIfThereIsNone) {
@@ -41,4 +41,4 @@ TEST(DirectoryInRoot, IsAbsentOnlyIfThereIsNone) {
 }
 
 }  // namespace
-}  // namespace sarus::hooks::root_files_test
+}  // namespace sarus::container_root::root_files_test

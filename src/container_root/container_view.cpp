@@ -1,4 +1,4 @@
-#include "hooks/kit/container_view.hpp"
+#include "container_root/container_view.hpp"
 
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 namespace {
 
@@ -114,4 +114,4 @@ void ContainerView::restore() const noexcept {
     errno = error;
 }
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace sarus::hooks {
+namespace sarus {
 
 /// Throws Error "Failed to examine <what>".
 inline struct stat statusOf(int fd, std::string_view what) {
@@ -19,4 +19,4 @@ inline bool isSameFile(const struct stat& a, const struct stat& b) {
     return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-}  // namespace sarus::hooks
+}  // namespace sarus

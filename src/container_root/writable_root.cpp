@@ -1,4 +1,4 @@
-#include "hooks/kit/writable_root.hpp"
+#include "container_root/writable_root.hpp"
 
 #include <fcntl.h>
 #include <sys/statvfs.h>
@@ -8,7 +8,7 @@
 #include "base/log.hpp"
 #include "base/mounts.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 WritableRoot::WritableRoot(int root) {
     struct statvfs status {};
@@ -28,4 +28,4 @@ WritableRoot::~WritableRoot() {
     }
 }
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

@@ -1,10 +1,10 @@
-#include "hooks/kit/own_tmpfs.hpp"
+#include "container_root/own_tmpfs.hpp"
 
 #include <algorithm>
 
 #include "base/mount_table.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 bool isOwnTmpfs(std::uint64_t mount, std::uint64_t rootMount) {
     const auto mounts = readMountTable();
@@ -25,4 +25,4 @@ bool isOwnTmpfs(std::uint64_t mount, std::uint64_t rootMount) {
     });
 }
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

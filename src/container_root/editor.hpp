@@ -12,9 +12,9 @@
 
 #include "base/mounts.hpp"
 #include "base/unique_fd.hpp"
-#include "hooks/kit/writable_root.hpp"
+#include "container_root/writable_root.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 /// Mounts files of the host into a container's root filesystem and creates links in it.
 ///
@@ -24,10 +24,10 @@ namespace sarus::hooks {
 /// belong to the host or the user. Never covers, replaces or creates what is the OCI runtime's or the
 /// kernel's (requireMayCover()), whoever named the place and whatever link leads there: the runtime still has
 /// to open some of it with root's rights, and privileged programs trust the rest.
-class RootEditor {
+class Editor {
 public:
     /// `rootFd` (O_PATH, not owned) is the root directory in this process's mount namespace.
-    explicit RootEditor(int rootFd);
+    explicit Editor(int rootFd);
 
     /// Mounts `source`, a path of the host whose symbolic links are followed, with everything mounted below
     /// it on `destination`. Creates missing parts of the destination, owned by root. Does nothing if the
@@ -105,4 +105,4 @@ private:
     std::vector<std::pair<std::string_view, std::string>> runtimePlaces;
 };
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root

@@ -1,4 +1,4 @@
-#include "hooks/kit/root_files.hpp"
+#include "container_root/root_files.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -12,11 +12,11 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/kernel_filesystems.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/container_view.hpp"
-#include "hooks/kit/same_file.hpp"
+#include "container_root/container_view.hpp"
 
-namespace sarus::hooks {
+namespace sarus::container_root {
 
 namespace {
 
@@ -121,4 +121,4 @@ std::optional<std::string> tryReadFileInRoot(int root, const std::string& path, 
     return readAll(file.get(), limit, cat(printable(path), " of the container"));
 }
 
-}  // namespace sarus::hooks
+}  // namespace sarus::container_root
