@@ -20,6 +20,11 @@ Error Error::fromErrno(std::string_view doing, int errnum, std::string hint) {
     return error;
 }
 
+Error& Error::setErrnum(int errnum) {
+    errorNumber = errnum;
+    return *this;
+}
+
 Error& Error::addContext(std::string_view doing) {
     contexts.insert(contexts.begin(), std::string(doing));
     rebuild();

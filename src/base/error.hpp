@@ -22,6 +22,9 @@ public:
     /// A failed system call: "<doing>: <strerror(errnum)>".
     static Error fromErrno(std::string_view doing, int errnum, std::string hint = {});
 
+    /// The same without a system call that failed: only the message, and what callers compare.
+    Error& setErrnum(int errnum);
+
     /// Adds the caller's context as the message; the previous message becomes the cause.
     Error& addContext(std::string_view doing);
     Error& setHint(std::string hint);

@@ -37,11 +37,7 @@ std::string refuseBelow(std::string_view prefix) {
 }  // namespace
 
 std::optional<std::string> whyEnginesOwn(std::string_view destination) {
-    const auto path = normalizePath(destination);
-    if (const auto kernels = oci::kernelDirectoryOf(path); !kernels.empty()) {
-        return refuseBelow(kernels);
-    }
-    return oci::isReserved(path) ? std::optional(refuse(path)) : std::nullopt;
+    return oci::whyReserved(normalizePath(destination));
 }
 
 std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::string_view destination) {

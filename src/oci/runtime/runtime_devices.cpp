@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/path_in_root.hpp"
+#include "base/text.hpp"
 
 namespace sarus::oci {
 
@@ -27,6 +28,15 @@ std::string_view kernelDirectoryOf(std::string_view path) {
 
 bool isReserved(std::string_view path) {
     return path == "/" || path == "/dev" || isRuntimeDevice(path) || !kernelDirectoryOf(path).empty();
+}
+
+std::optional<std::string> whyReserved(std::string_view path) {
+    if (const auto kernels = kernelDirectoryOf(path); !kernels.empty()) {
+        return cat("destination cannot be a subdirectory of '", kernels, "'");
+    }
+    return isReserved(path)
+               ? std::optional(cat("'", printable(path), "' is not allowed as mount destination"))
+               : std::nullopt;
 }
 
 }  // namespace sarus::oci

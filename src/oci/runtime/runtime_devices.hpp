@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -35,5 +37,8 @@ std::string_view kernelDirectoryOf(std::string_view path);
 /// devices, and everything at or below /proc and /sys. The runtime creates device nodes in /dev with root's
 /// rights: that must never be a user's directory.
 bool isReserved(std::string_view path);
+
+/// Why nobody may mount on such a path, or nullopt.
+std::optional<std::string> whyReserved(std::string_view path);
 
 }  // namespace sarus::oci
