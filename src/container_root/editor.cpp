@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -18,31 +19,11 @@
 #include "base/text.hpp"
 #include "container_root/container_view.hpp"
 #include "container_root/own_tmpfs.hpp"
-#include "container_root/root_files.hpp"
 #include "oci/runtime/runtime_devices.hpp"
 
 namespace sarus::container_root {
 
 namespace {
-
-/// tryFindInRoot() for which only entries known to be absent count as missing.
-UniqueFd findOrThrow(int root, const std::string& path) {
-    auto place = tryFindInRoot(root, path);
-    if (!place && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-        throwErrno(cat("Failed to look up the container's ", printable(path)));
-    }
-    return place;
-}
-
-/// The mount of the container's /dev, or of the root if /dev is not a mount of the container's own.
-std::uint64_t ownDevMount(int root, std::uint64_t rootMount) {
-    const auto dev = findOrThrow(root, "/dev");
-    struct stat inside {};
-    struct stat host {};
-    const bool isOwn =
-        dev && ::fstat(dev.get(), &inside) == 0 && ::stat("/dev", &host) == 0 && inside.st_dev != host.st_dev;
-    return isOwn ? mountIdOf(dev.get()) : rootMount;
-}
 
 void copyContent(int from, int to) {
     constexpr std::size_t atOnce = 1U << 30U;
@@ -57,18 +38,33 @@ void copyContent(int from, int to) {
 
 }  // namespace
 
-Editor::Editor(int rootFd)
+Editor::Editor(int rootFd, Beneficiary whom)
     : root(rootFd),
+      user(std::move(whom)),
       writable(rootFd),
       rootMount(mountIdOf(rootFd)),
-      devMount(ownDevMount(rootFd, rootMount)),
-      rootPath(pathOfDescriptor(rootFd)) {
-    const ContainerView view;  // once, instead of for each
-    for (const std::string_view name : {"/dev", "/proc", "/sys"}) {
-        if (const auto place = findOrThrow(rootFd, std::string(name))) {
-            runtimePlaces.emplace_back(name, pathInside(place.get()));
-        }
+      rootPath(pathOfDescriptor(rootFd)),
+      ownMounts{rootMount} {
+    if (!user.asUser) {
+        user.asUser = [](const auto& work) {
+            const ContainerView view;
+            work();
+        };
     }
+    constexpr std::array<std::string_view, 3> names{"/dev", "/proc", "/sys"};
+    user.asUser([&] {  // once, instead of for each
+        for (const auto name : names) {
+            if (const auto place = tryOpenInRoot(root, name)) {
+                runtimePlaces.emplace_back(name, pathInside(place.get()));
+            } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
+                throwErrno(cat("Failed to look up the container's ", name));
+            }
+        }
+    });
+}
+
+bool Editor::contains(int place) const {
+    return isSameOrBelow(pathOfDescriptor(place), rootPath);
 }
 
 /// Without links.
@@ -92,76 +88,145 @@ std::vector<std::string> Editor::namesOf(const std::string& path) const {
     return names;
 }
 
+/// Those in the root and those of the host, which a mount may bring along.
+const std::vector<Editor::KernelMount>& Editor::kernelsMounts() const {
+    if (!kernelMounts) {
+        kernelMounts.emplace();
+        for (auto& mount : readMountTable()) {
+            if (isKernelFilesystem(mount.type)) {
+                kernelMounts->push_back({mount.id, std::move(mount.mountPoint)});
+            }
+        }
+    }
+    return *kernelMounts;
+}
+
 void Editor::requireMayCover(int place) const {
     const auto path = pathInside(place);
-    const auto refuse = [&](std::string_view what, std::string_view whose) {
-        throw Error::fromErrno(
-            cat("nothing may be mounted on ", printable(path), ": ",
-                what == path ? "it" : cat(printable(what), " below it"), " belongs to ", whose),
-            EXDEV);
+    const auto refuse = [&](const std::string& why) { throw Error(why).setErrnum(EXDEV); };
+    const auto refuseBelow = [&](std::string_view what, std::string_view whose) {
+        refuse(cat("nothing may be mounted on ", printable(path), ": ", printable(what),
+                   " below it belongs to ", whose));
     };
-    if (isOfKernel(place)) {
-        refuse(path, "the kernel");
-    }
     for (const auto& name : namesOf(path)) {
         const auto& directories = oci::runtimeDirectories;
-        if (oci::isReserved(name) ||
-            std::find(directories.begin(), directories.end(), name) != directories.end()) {
-            refuse(path, "the OCI runtime");
+        if (const auto why = oci::whyReserved(name)) {
+            refuse(*why);
         }
+        if (!user.isBeforeRuntime &&
+            std::find(directories.begin(), directories.end(), name) != directories.end()) {
+            refuse(cat("the OCI runtime mounts on ", name));
+        }
+    }
+    // By the table: to ask the file system could mean to ask a file server.
+    const auto id = mountIdOf(place);
+    const auto& kernels = kernelsMounts();
+    if (std::any_of(kernels.begin(), kernels.end(), [&](const auto& mount) { return mount.id == id; })) {
+        refuse(cat(printable(path), " belongs to the kernel"));
     }
     if (!S_ISDIR(statusOf(place, "the destination").st_mode)) {
         return;
     }
     for (const auto& [name, other] : runtimePlaces) {
         if (isSameOrBelow(other, path)) {
-            refuse(other, "the OCI runtime");
+            refuseBelow(other, "the OCI runtime");
         }
     }
     const auto above = pathOfDescriptor(place);
-    for (const auto& mount : readMountTable()) {
-        if (isKernelFilesystem(mount.type) && isSameOrBelow(mount.mountPoint, above)) {
-            refuse(mount.mountPoint.substr(rootPath.size()), "the kernel");
+    for (const auto& mount : kernels) {
+        if (isSameOrBelow(mount.mountPoint, above)) {
+            refuseBelow(mount.mountPoint.substr(rootPath.size()), "the kernel");
         }
     }
 }
 
 bool Editor::isOnOwnMount(int directory) const {
     const auto mount = mountIdOf(directory);
-    return mount == rootMount || mount == devMount || isOwnTmpfs(mount, rootMount);
+    if (std::find(ownMounts.begin(), ownMounts.end(), mount) != ownMounts.end()) {
+        return true;
+    }
+    const bool isOwn = isOwnTmpfs(mount, rootMount);
+    if (isOwn) {
+        ownMounts.push_back(mount);
+    }
+    return isOwn;
 }
 
-void Editor::requireOwnMount(int directory) const {
+void Editor::requireOwnMount(int directory, Purpose purpose) const {
     if (!isOnOwnMount(directory)) {
-        throw Error::fromErrno(cat(printable(pathOfDescriptor(directory)),
-                                   " is mounted from elsewhere, nothing may be created there"),
-                               EXDEV);
+        const auto path = printable(pathOfDescriptor(directory));
+        throw Error(purpose == Purpose::mount
+                        ? cat("Mount destination (", path, ") is not on a device allowed for mounts")
+                        : cat(path, " is mounted from elsewhere, nothing may be created there"))
+            .setErrnum(EXDEV);
     }
 }
 
 /// Runtimes take what has the name of one of their devices for the device, and open it.
-void Editor::requireMayCreate(int directory, const std::string& name) const {
+void Editor::requireMayCreate(int directory, const std::string& name, Purpose purpose) const {
     for (const auto& path : namesOf(pathInside(directory))) {
         const auto entry = cat(path == "/" ? "" : path, '/', name);
         if (!oci::kernelDirectoryOf(path).empty() || oci::isRuntimeDevice(entry)) {
-            throw Error::fromErrno(cat(printable(entry), " belongs to the OCI runtime"), EXDEV);
+            throw Error(purpose == Purpose::mount
+                            ? *oci::whyReserved(entry)
+                            : cat(printable(entry), " belongs to ",
+                                  oci::isRuntimeDevice(entry) ? "the OCI runtime" : "the kernel"))
+                .setErrnum(EXDEV);
         }
     }
 }
 
-std::vector<UniqueFd> Editor::findAll(const std::vector<std::string>& paths) const {
-    const ContainerView view;
-    std::vector<UniqueFd> found;
-    for (const auto& path : paths) {
-        found.push_back(tryFindInRoot(root, path));
-    }
+UniqueFd Editor::find(std::string_view path) const {
+    UniqueFd found;
+    int error = 0;
+    user.asUser([&] {
+        found = tryOpenInRoot(root, path);
+        error = errno;
+    });
+    errno = error;
     return found;
 }
 
-UniqueFd Editor::openDestination(const std::string& destination, bool isDirectory, UniqueFd present) const {
-    if (!present) {
-        present = tryFindInRoot(root, destination);
+std::vector<UniqueFd> Editor::findAll(const std::vector<std::string>& paths) const {
+    std::vector<UniqueFd> found;
+    user.asUser([&] {
+        for (const auto& path : paths) {
+            found.push_back(tryOpenInRoot(root, path));
+        }
+    });
+    return found;
+}
+
+/// With root's rights, because root owns the directories; never on mounts from elsewhere.
+Creation Editor::creation(uid_t owner, gid_t group, Purpose purpose, mode_t directoryMode) const {
+    return {.directoryMode = directoryMode,
+            .owner = owner,
+            .group = group,
+            .permit = [this, purpose](int parent, const auto& name) {
+                requireOwnMount(parent, purpose);
+                requireMayCreate(parent, name, purpose);
+            }};
+}
+
+UniqueFd Editor::openPlace(const std::string& path, EntryKind kind, Purpose purpose, UniqueFd present) const {
+    int error = ENOENT;
+    if (!present && user.createsAsUser) {
+        try {
+            const Creation asUser{
+                .permit = [&](int parent, const auto& name) { requireMayCreate(parent, name, purpose); }};
+            user.asUser([&] { present = createInRoot(root, path, kind, asUser); });
+            return present;
+        } catch (const Error& failure) {
+            // A network file system says ESTALE where root, but not the user, has no rights.
+            error = failure.errnum();
+            if (error != EACCES && error != EPERM && error != ESTALE) {
+                throw;
+            }
+        }
+    } else if (!present) {
+        present = find(path);
     }
+    const auto isDirectory = kind == EntryKind::directory;
     if (present) {
         if (S_ISDIR(statusOf(present.get(), "the destination").st_mode) != isDirectory) {
             throw isDirectory
@@ -170,12 +235,45 @@ UniqueFd Editor::openDestination(const std::string& destination, bool isDirector
         }
         return present;
     }
-    // With root's rights, because root owns the directories; never in mounts from elsewhere.
-    const Creation creation{.permit = [this](int parent, const auto& name) {
-        requireOwnMount(parent);
-        requireMayCreate(parent, name);
-    }};
-    return createInRoot(root, destination, isDirectory ? EntryKind::directory : EntryKind::file, creation);
+    return createInRoot(root, path, kind, creation(user.uid, user.gid, purpose));
+}
+
+void Editor::bindOpen(int source, int destination, const BindAttributes& attributes) const {
+    requireMayCover(destination);
+    bindMount(source, destination, attributes);
+    const auto& kernels = kernelsMounts();
+    const auto from = pathOfDescriptor(source);
+    const auto id = mountIdOf(source);
+    if (std::any_of(kernels.begin(), kernels.end(), [&](const auto& mount) {
+            return mount.id == id || isSameOrBelow(mount.mountPoint, from);
+        })) {
+        kernelMounts.reset();
+    }
+}
+
+void Editor::mountOn(int destination, const std::string& type, unsigned long flags,
+                     const std::string& options) const {
+    requireMayCover(destination);
+    mountFilesystem(type, descriptorPath(destination), type, flags, options);
+}
+
+void Editor::bindNode(const Node& node, int destination) const {
+    constexpr const char* name = ".sarus-node";
+    const auto dev = find("/dev");
+    checkErrno(dev.get(), "Failed to open the container's /dev");
+    requireOwnMount(dev.get());
+    checkErrno(::mknodat(dev.get(), name, node.mode, node.number), "Failed to create the device node");
+    try {
+        checkErrno(::fchownat(dev.get(), name, node.uid, node.gid, AT_SYMLINK_NOFOLLOW),
+                   "Failed to set the owner of the device node");
+        checkErrno(::fchmodat(dev.get(), name, node.mode & ~static_cast<mode_t>(S_IFMT), 0),
+                   "Failed to set the mode of the device node");
+        bindOpen(openFileAt(dev.get(), name, O_PATH | O_NOFOLLOW).get(), destination, {});
+    } catch (...) {
+        ::unlinkat(dev.get(), name, 0);
+        throw;
+    }
+    checkErrno(::unlinkat(dev.get(), name, 0), "Failed to remove the device node's first name");
 }
 
 void Editor::bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
@@ -183,10 +281,10 @@ void Editor::bind(const std::string& source, const std::string& destination, con
     try {
         const auto from = openFile(source, O_PATH);
         const auto sourceStatus = statusOf(from.get(), "the source");
-        const auto to = openDestination(destination, S_ISDIR(sourceStatus.st_mode), std::move(present));
+        const auto kind = S_ISDIR(sourceStatus.st_mode) ? EntryKind::directory : EntryKind::file;
+        const auto to = openPlace(destination, kind, Purpose::mount, std::move(present));
         if (!isSameFile(sourceStatus, statusOf(to.get(), "the destination"))) {
-            requireMayCover(to.get());
-            bindMount(from.get(), to.get(), attributes);
+            bindOpen(from.get(), to.get(), attributes);
         }
     } catch (Error& error) {
         error.addContext(
@@ -197,23 +295,16 @@ void Editor::bind(const std::string& source, const std::string& destination, con
 
 void Editor::makeDirectory(const std::string& path) const {
     try {
-        openDestination(path, true);
+        openPlace(path, EntryKind::directory, Purpose::entry);
     } catch (Error& error) {
         error.addContext(cat("Failed to make the container's directory ", printable(path)));
         throw;
     }
 }
 
-void Editor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& path) const {
-    const Creation creation{.directoryMode = 0700,
-                            .owner = owner,
-                            .group = group,
-                            .permit = [this](int parent, const auto& name) {
-                                requireOwnMount(parent);
-                                requireMayCreate(parent, name);
-                            }};
+void Editor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& path, mode_t mode) const {
     try {
-        createInRoot(root, path, EntryKind::directory, creation);
+        createInRoot(root, path, EntryKind::directory, creation(owner, group, Purpose::entry, mode));
     } catch (Error& error) {
         error.addContext(cat("Failed to make the container's directory ", printable(path)));
         throw;
@@ -229,7 +320,8 @@ void Editor::copyFile(const std::string& source, const std::string& destination)
         }
         const auto slash = destination.rfind('/');
         const auto name = destination.substr(slash + 1);
-        const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
+        const auto parent =
+            openPlace(slash == 0 ? "/" : destination.substr(0, slash), EntryKind::directory, Purpose::entry);
         replaceEntry(parent.get(), name, status.st_mode & 0755U,
                      [&](int file) { copyContent(from.get(), file); });
     } catch (Error& error) {
@@ -242,7 +334,7 @@ void Editor::copyFile(const std::string& source, const std::string& destination)
 void Editor::replaceFile(std::string_view path, std::string_view content, mode_t mode) const {
     const auto slash = path.rfind('/');
     try {
-        const auto parent = tryFindInRoot(root, slash == 0 ? "/" : path.substr(0, slash));
+        const auto parent = find(slash == 0 ? "/" : path.substr(0, slash));
         if (!parent) {
             throwErrno("Failed to open its directory");
         }
@@ -262,6 +354,9 @@ void Editor::replaceEntry(int directory, const std::string& name, mode_t mode,
     try {
         const auto file = openFileAt(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
         fill(file.get());
+        if (user.uid != static_cast<uid_t>(-1)) {
+            checkErrno(::fchown(file.get(), user.uid, user.gid), "Failed to set the owner");
+        }
         checkErrno(::fchmod(file.get(), mode), "Failed to set the permissions");
         checkErrno(::renameat(directory, temporary.c_str(), directory, name.c_str()),
                    "Failed to replace the existing entry");
@@ -298,7 +393,8 @@ void Editor::putLink(int directory, const std::string& name, const std::string& 
 void Editor::replaceLink(const std::string& destination, const std::string& text) const {
     const auto slash = destination.rfind('/');
     try {
-        const auto parent = openDestination(slash == 0 ? "/" : destination.substr(0, slash), true);
+        const auto parent =
+            openPlace(slash == 0 ? "/" : destination.substr(0, slash), EntryKind::directory, Purpose::entry);
         requireOwnMount(parent.get());
         putLink(parent.get(), destination.substr(slash + 1), text);
     } catch (Error& error) {
@@ -308,7 +404,7 @@ void Editor::replaceLink(const std::string& destination, const std::string& text
 }
 
 UniqueFd Editor::findDirectory(const std::string& path) const {
-    auto place = tryFindInRoot(root, path);
+    auto place = find(path);
     struct stat status {};
     const bool isDirectory = place && ::fstat(place.get(), &status) == 0 && S_ISDIR(status.st_mode);
     return isDirectory ? std::move(place) : UniqueFd();
@@ -324,10 +420,12 @@ std::vector<std::string> Editor::link(const std::string& directory, int place,
         try {
             // Most names are new: no look-up is needed to learn that.
             const bool isMade = isOwn && putNewLink(place, name, target);
-            if (!isMade && leadToTheSame(root, path, target)) {
-                continue;
-            }
             if (!isMade) {
+                const auto found = findAll({path, target});
+                if (found[0] && found[1] &&
+                    isSameFile(statusOf(found[0].get(), path), statusOf(found[1].get(), target))) {
+                    continue;
+                }
                 requireOwnMount(place);
                 putLink(place, name, target);
             }
@@ -342,12 +440,13 @@ std::vector<std::string> Editor::link(const std::string& directory, int place,
 }
 
 void Editor::requireTargets(const std::vector<std::string>& targets) const {
-    const ContainerView view;
-    for (const auto& target : targets) {
-        if (!tryFindInRoot(root, target)) {
-            throwErrno(cat("Failed to link to the container's ", printable(target)));
+    user.asUser([&] {
+        for (const auto& target : targets) {
+            if (!tryOpenInRoot(root, target)) {
+                throwErrno(cat("Failed to link to the container's ", printable(target)));
+            }
         }
-    }
+    });
 }
 
 std::vector<std::string> Editor::link(const std::string& directory, const std::vector<std::string>& names,

@@ -5,36 +5,81 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/mounts.hpp"
+#include "base/path_in_root.hpp"
 #include "base/unique_fd.hpp"
 #include "container_root/writable_root.hpp"
 
 namespace sarus::container_root {
 
-/// Mounts files of the host into a container's root filesystem and creates links in it.
+/// For whom an Editor works.
+struct Beneficiary {
+    /// Runs `work` with the rights of the container's user alone. The default is a ContainerView.
+    std::function<void(const std::function<void()>& work)> asUser{};
+    /// Owner of new entries, as this user namespace shows it; -1: that of this process.
+    uid_t uid = static_cast<uid_t>(-1);
+    gid_t gid = static_cast<gid_t>(-1);
+    /// Destinations are first created with the user's own rights, and then also on mounts from elsewhere, as
+    /// far as these rights go.
+    bool createsAsUser = false;
+    /// The OCI runtime has mounted nothing yet: what covers /dev/shm and /dev/mqueue, it will hide.
+    bool isBeforeRuntime = false;
+};
+
+/// What a missing entry is created for: messages differ.
+enum class Purpose { mount, entry };
+
+/// A device node to make.
+struct Node {
+    mode_t mode = 0;  ///< as for mknod(2)
+    dev_t number = 0;
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
+/// Mounts files of the host into a container's root filesystem and creates entries in it: the only code that
+/// does, for the engine and for hooks.
 ///
-/// Accesses everything by descriptor inside the root. Existing entries may lie on any mount, because mounting
-/// over them changes nothing there. New entries are created only on the root filesystem itself (even if the
-/// runtime has already made it read-only), and on the container's own /dev and tmpfs mounts: other mounts
-/// belong to the host or the user. Never covers, replaces or creates what is the OCI runtime's or the
-/// kernel's (requireMayCover()), whoever named the place and whatever link leads there: the runtime still has
-/// to open some of it with root's rights, and privileged programs trust the rest.
+/// Accesses everything by descriptor inside the root, and looks everything up as the container's user.
+/// Existing entries may lie on any mount, because mounting over them changes nothing there. With root's
+/// rights, new entries are created only on the root filesystem itself (even if the runtime has already made
+/// it read-only), and on tmpfs mounts of the container alone, such as its /dev: other mounts belong to the
+/// host or the user. Never covers, replaces or creates what is the OCI runtime's or the kernel's
+/// (requireMayCover()), whoever named the place and whatever link leads there: the runtime still has to open
+/// some of it with root's rights, and privileged programs trust the rest.
 class Editor {
 public:
     /// `rootFd` (O_PATH, not owned) is the root directory in this process's mount namespace.
-    explicit Editor(int rootFd);
+    explicit Editor(int rootFd, Beneficiary whom = {});
 
     /// Mounts `source`, a path of the host whose symbolic links are followed, with everything mounted below
-    /// it on `destination`. Creates missing parts of the destination, owned by root. Does nothing if the
-    /// destination already is the source. `present`: what findAll() has found at the destination. Throws
-    /// Error, also where requireMayCover() does.
+    /// it on `destination`. Creates missing parts of the destination. Does nothing if the destination already
+    /// is the source. `present`: what findAll() has found at the destination. Throws Error, also where
+    /// requireMayCover() does.
     void bind(const std::string& source, const std::string& destination, const BindAttributes& attributes,
               UniqueFd present = {}) const;
+
+    /// Opens a place (O_PATH) and creates missing parts of it. `present`: as for bind(). Throws Error, with
+    /// ENOTDIR or EISDIR if something of another kind is there.
+    UniqueFd openPlace(const std::string& path, EntryKind kind, Purpose purpose, UniqueFd present = {}) const;
+
+    /// Mounts an open source with everything mounted below it on an open destination. Throws Error, also
+    /// where requireMayCover() does.
+    void bindOpen(int source, int destination, const BindAttributes& attributes) const;
+
+    /// The same with a new instance of a filesystem. Arguments as for mountFilesystem().
+    void mountOn(int destination, const std::string& type, unsigned long flags,
+                 const std::string& options) const;
+
+    /// The same with a new device node or FIFO, which is made in the container's own /dev, the only place
+    /// where nodes work, and loses that name.
+    void bindNode(const Node& node, int destination) const;
 
     /// Throws Error (errno EXDEV) if nothing may be mounted on this place (O_PATH) in the root: on the root
     /// itself, /dev, what the OCI runtime makes there (oci/runtime_devices.hpp), /proc, /sys, any filesystem
@@ -42,21 +87,27 @@ public:
     /// before the runtime has mounted anything, too.
     void requireMayCover(int place) const;
 
-    /// What lies at these paths, with the rights of the container's user; empty where nothing does. Spares
-    /// many calls of bind() a change of rights for each.
+    /// The path inside of what is open (O_PATH), without links. Throws Error if it is not in the root.
+    std::string pathInside(int place) const;
+
+    /// Whether what is open (O_PATH) lies in the root.
+    bool contains(int place) const;
+
+    /// What lies at this path, with the rights of the container's user; empty (and errno) where nothing does.
+    UniqueFd find(std::string_view path) const;
+    /// The same for many, with one change of rights.
     std::vector<UniqueFd> findAll(const std::vector<std::string>& paths) const;
 
-    /// Creates a directory and its parents unless it exists. New ones belong to root, mode 0755. Throws
-    /// Error.
+    /// Creates a directory and its parents unless it exists. New ones have the mode 0755. Throws Error.
     void makeDirectory(const std::string& path) const;
 
-    /// The same for a directory of the container's user, mode 0700. Throws Error.
-    void makeDirectoryOf(uid_t owner, gid_t group, const std::string& path) const;
+    /// The same for directories of this owner and mode. Creates none on mounts from elsewhere. Throws Error.
+    void makeDirectoryOf(uid_t owner, gid_t group, const std::string& path, mode_t mode) const;
 
     /// Puts a copy of the regular file `source`, a path of the host whose symbolic links are followed, at
-    /// `destination`: new, owned by root, with the permissions of the source but without special bits or
-    /// write access for others. Replaces an existing file or symbolic link atomically; throws Error for a
-    /// directory or mount point, and where new entries are not allowed (errno EXDEV).
+    /// `destination`: new, with the permissions of the source but without special bits or write access for
+    /// others. Replaces an existing file or symbolic link atomically; throws Error for a directory or mount
+    /// point, and where new entries are not allowed (errno EXDEV).
     void copyFile(const std::string& source, const std::string& destination) const;
 
     /// Makes `destination` a symbolic link with this text, which may lead nowhere. Replaces an existing file
@@ -85,22 +136,31 @@ public:
     UniqueFd findDirectory(const std::string& path) const;
 
 private:
+    struct KernelMount {
+        std::uint64_t id = 0;
+        std::string mountPoint;
+    };
+
     bool isOnOwnMount(int directory) const;
-    void requireOwnMount(int directory) const;
-    std::string pathInside(int place) const;
+    void requireOwnMount(int directory, Purpose purpose = Purpose::entry) const;
+    const std::vector<KernelMount>& kernelsMounts() const;
     std::vector<std::string> namesOf(const std::string& path) const;
-    void requireMayCreate(int directory, const std::string& name) const;
+    void requireMayCreate(int directory, const std::string& name, Purpose purpose = Purpose::entry) const;
+    Creation creation(uid_t owner, gid_t group, Purpose purpose, mode_t directoryMode = 0755) const;
     void replaceEntry(int directory, const std::string& name, mode_t mode,
                       const std::function<void(int)>& fill) const;
     bool putNewLink(int directory, const std::string& name, const std::string& text) const;
     void putLink(int directory, const std::string& name, const std::string& text) const;
-    UniqueFd openDestination(const std::string& destination, bool isDirectory, UniqueFd present = {}) const;
 
     int root;
+    Beneficiary user;
     WritableRoot writable;
     std::uint64_t rootMount;
-    std::uint64_t devMount;
     std::string rootPath;
+    /// Of the container alone; found when first met.
+    mutable std::vector<std::uint64_t> ownMounts;
+    /// Read once, and again when a mount brings others along.
+    mutable std::optional<std::vector<KernelMount>> kernelMounts;
     /// Where an image's links lead /dev, /proc and /sys: name and path.
     std::vector<std::pair<std::string_view, std::string>> runtimePlaces;
 };

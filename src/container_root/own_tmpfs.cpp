@@ -16,7 +16,7 @@ bool isOwnTmpfs(std::uint64_t mount, std::uint64_t rootMount) {
     const auto root = find(rootMount);
     // A bind mount of a directory of a tmpfs has another root.
     if (wanted == mounts.end() || root == mounts.end() || root->mountPoint == "/" ||
-        wanted->type != "tmpfs" || wanted->root != "/") {
+        (wanted->type != "tmpfs" && wanted->type != "ramfs") || wanted->root != "/") {
         return false;
     }
     const auto inside = root->mountPoint + '/';

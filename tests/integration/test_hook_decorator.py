@@ -210,7 +210,7 @@ def test_image_cannot_lead_files_into_filesystems_of_the_kernel(make_bundle, arg
 def test_file_is_not_mounted_over_one_of_the_kernel(make_bundle):
     bundle = make_bundle()
     (bundle.root / "usr/bin/nvidia-smi").symlink_to("/proc/version")
-    assert "belongs to the kernel" in refused(bundle, "OCI_NVIDIA=utility")
+    assert "cannot be a subdirectory of" in refused(bundle, "OCI_NVIDIA=utility")
 
 
 @pytest.mark.parametrize("arguments", [[], ["--mode=copy"]])
@@ -219,7 +219,8 @@ def test_nothing_is_created_in_directories_of_the_user(make_bundle, arguments):
     volume = bundle.directory / "volume"
     volume.mkdir()
     mounts = [{"destination": "/usr/libexec/onload/profiles", "type": "bind", "source": str(volume), "options": ["bind"]}]
-    assert "is mounted from elsewhere" in refused(bundle, "OCI_SOLARFLARE=all", arguments=arguments, mounts=mounts)
+    reason = "is mounted from elsewhere" if "--mode=copy" in arguments else "is not on a device allowed for mounts"
+    assert reason in refused(bundle, "OCI_SOLARFLARE=all", arguments=arguments, mounts=mounts)
     assert list(volume.iterdir()) == []
 
 

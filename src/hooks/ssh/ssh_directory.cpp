@@ -46,7 +46,7 @@ void makeSshDirectory(const container_root::Editor& editor, int root, const std:
         }
     }
     try {
-        editor.makeDirectoryOf(user.uid, user.gid, path);
+        editor.makeDirectoryOf(user.uid, user.gid, path, 0700);
     } catch (const Error& error) {
         throw Error(error.what(), cat("SSH needs a directory ", printable(path),
                                       " that exists or that you may create: mount a home directory in which "

@@ -49,16 +49,6 @@ bool isHostsOwnNode(int fd, const std::string& path) {
 
 }  // namespace
 
-ContainerTree::ContainerTree(const Credentials& theCredentials, const engine::SiteConfig& theConfig,
-                             int rootFd, int devFd)
-    : credentials(theCredentials),
-      config(theConfig),
-      root(rootFd),
-      dev(devFd),
-      rootPath(pathOfDescriptor(rootFd)),
-      rootMount(mountIdOf(rootFd)),
-      devMount(mountIdOf(devFd)) {}
-
 ContainerTree::Source ContainerTree::openSource(const std::string& path, engine::MountOrigin origin) const {
     // Inspect it with the credentials that opened it: on a network or FUSE filesystem root may be refused
     // access even to an open file.
@@ -79,52 +69,27 @@ ContainerTree::Source ContainerTree::openSource(const std::string& path, engine:
     }
     auto source = credentials.asUser(open);
     // Mounting it in itself repeatedly would give the container any number of mounts.
-    if (asUserAlone && source.fd && isSameOrBelow(pathOfDescriptor(source.fd.get()), rootPath)) {
+    if (asUserAlone && source.fd && editor.contains(source.fd.get())) {
         throw Error("the source is a part of the container itself");
     }
     return source;
 }
 
-void ContainerTree::requireOwnMount(int directory) const {
-    const auto mount = mountIdOf(directory);
-    if (mount != rootMount && mount != devMount) {
-        throw Error(cat("Mount destination (", printable(pathOfDescriptor(directory)),
-                        ") is not on a device allowed for mounts"));
+UniqueFd ContainerTree::openDestination(const std::string& destination, EntryKind kind,
+                                        engine::MountOrigin origin) const {
+    auto target = editor.openPlace(destination, kind, container_root::Purpose::mount);
+    if (const auto why = engine::whyNotMountedOn(editor.pathInside(target.get()), destination, origin,
+                                                 config.userMounts)) {
+        throw Error(*why);
     }
-}
-
-UniqueFd ContainerTree::openDestination(const std::string& path, EntryKind kind) const {
-    try {
-        return credentials.asUser([&] { return createInRoot(root, path, kind); });
-    } catch (const Error& error) {
-        if (!mayBeUsersAlone(error.errnum())) {
-            throw;
-        }
-    }
-    const Creation creation{.owner = credentials.ownerUid(),
-                            .group = credentials.ownerGid(),
-                            .permit = [this](int parent, const auto&) { requireOwnMount(parent); }};
-    UniqueFd fd = createInRoot(root, path, kind, creation);
-    requireOwnMount(fd.get());
-    return fd;
-}
-
-std::string ContainerTree::pathInside(int resolved) const {
-    auto path = pathOfDescriptor(resolved);
-    if (!isSameOrBelow(path, rootPath)) {
-        // Cannot happen, but the steps below rely on it.
-        throw Error(cat(printable(path), " is outside of the root filesystem"));
-    }
-    path.erase(0, rootPath.size());
-    return path.empty() ? "/" : path;
+    return target;
 }
 
 void ContainerTree::bindSource(const Source& source, const std::string& destination,
                                const BindAttributes& attributes, engine::MountOrigin origin) const {
     const auto kind = S_ISDIR(source.status.st_mode) ? EntryKind::directory : EntryKind::file;
-    UniqueFd target;
     try {
-        target = openDestination(destination, kind);
+        editor.bindOpen(source.fd.get(), openDestination(destination, kind, origin).get(), attributes);
     } catch (const Error& error) {
         if (error.errnum() == ENOTDIR || error.errnum() == EISDIR) {
             throw Error(
@@ -134,23 +99,14 @@ void ContainerTree::bindSource(const Source& source, const std::string& destinat
         }
         throw;
     }
-    if (const auto why =
-            engine::whyNotMountedOn(pathInside(target.get()), destination, origin, config.userMounts)) {
-        throw Error(*why);
-    }
-    bindMount(source.fd.get(), target.get(), attributes);
 }
 
 void ContainerTree::mountTmpfs(const engine::PlannedMount& mount) const {
-    const auto target = openDestination(mount.destination, EntryKind::directory);
-    if (const auto why = engine::whyNotMountedOn(pathInside(target.get()), mount.destination, mount.origin,
-                                                 config.userMounts)) {
-        throw Error(*why);
-    }
+    const auto target = openDestination(mount.destination, EntryKind::directory, mount.origin);
     const auto size = *mount.tmpfsSize == 0 ? std::string() : cat(",size=", *mount.tmpfsSize);
     const auto options = cat("mode=0755,uid=", credentials.ownerUid(), ",gid=", credentials.ownerGid(), size);
-    mountFilesystem("tmpfs", descriptorPath(target.get()), "tmpfs", MS_NOSUID | MS_NODEV,
-                    node::withMountLabel(options, config.selinuxMountLabel));
+    editor.mountOn(target.get(), "tmpfs", MS_NOSUID | MS_NODEV,
+                   node::withMountLabel(options, config.selinuxMountLabel));
 }
 
 void ContainerTree::bind(const engine::PlannedMount& mount) const {
@@ -186,27 +142,6 @@ void ContainerTree::bind(const engine::PlannedMount& mount) const {
     }
 }
 
-/// Created in /dev, the only place of the container where nodes work, and bound to its destination from
-/// there.
-void ContainerTree::makeNode(const engine::PlannedDevice& device, const engine::DeviceNode& node) const {
-    constexpr const char* name = ".sarus-node";
-    checkErrno(::mknodat(dev, name, node.mode, node.number), "Failed to create the device node");
-    try {
-        checkErrno(::fchownat(dev, name, node.uid, node.gid, AT_SYMLINK_NOFOLLOW),
-                   "Failed to set the owner of the device node");
-        checkErrno(::fchmodat(dev, name, node.mode & ~static_cast<mode_t>(S_IFMT), 0),
-                   "Failed to set the mode of the device node");
-        Source source{.fd = UniqueFd(::openat(dev, name, O_PATH | O_NOFOLLOW | O_CLOEXEC))};
-        checkErrno(::fstat(checkErrno(source.fd.get(), "Failed to open the device node"), &source.status),
-                   "Failed to examine the device node");
-        bindSource(source, device.destination, {}, device.origin);
-    } catch (...) {
-        ::unlinkat(dev, name, 0);
-        throw;
-    }
-    checkErrno(::unlinkat(dev, name, 0), "Failed to remove the device node's first name");
-}
-
 std::optional<oci::RuntimeDeviceRule> ContainerTree::bindDevice(const engine::PlannedDevice& device) const {
     try {
         const auto source = openSource(device.source, device.origin);
@@ -220,7 +155,8 @@ std::optional<oci::RuntimeDeviceRule> ContainerTree::bindDevice(const engine::Pl
                         "An owner or a mode of another node needs type, major and minor in the CDI file");
         }
         if (node.isNew) {
-            makeNode(device, node);
+            editor.bindNode({.mode = node.mode, .number = node.number, .uid = node.uid, .gid = node.gid},
+                            openDestination(device.destination, EntryKind::file, device.origin).get());
         } else {
             bindSource(source, device.destination, {}, device.origin);
         }
@@ -243,19 +179,18 @@ bool ContainerTree::createWorkdir(const std::string& path) const {
         return true;  // the runtime mounts it later
     }
     try {
-        bool mayEnter = false;
-        const auto look = [&] {
-            auto found = tryOpenInRoot(root, path);
-            mayEnter = (found && ::faccessat(found.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) ||
-                       errno != EACCES;
-            return found;
-        };
-        UniqueFd directory = credentials.asUser(look);
+        auto directory = editor.find(path);
+        UniqueFd made;
         if (!directory) {
-            directory = openDestination(path, EntryKind::directory);
-            credentials.asUser(look);
+            made = editor.openPlace(path, EntryKind::directory, container_root::Purpose::entry);
+            directory = editor.find(path);
         }
-        engine::checkResolvedWorkdir(pathInside(directory.get()));  // a link of the image may lead anywhere
+        const bool mayEnter = credentials.asUser([&] {
+            return (directory && ::faccessat(directory.get(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) ||
+                   errno != EACCES;
+        });
+        // A link of the image may lead anywhere.
+        engine::checkResolvedWorkdir(editor.pathInside(directory ? directory.get() : made.get()));
         return mayEnter;
     } catch (Error& error) {
         error.addContext(cat("Failed to create the working directory ", printable(path)));
@@ -265,23 +200,26 @@ bool ContainerTree::createWorkdir(const std::string& path) const {
 
 void ContainerTree::createHome(const std::string& path) const {
     try {
-        if (engine::isWorkdirOfRuntime(path) ||
-            credentials.asUser([&] { return tryOpenInRoot(root, path); })) {
-            return;
+        if (!engine::isWorkdirOfRuntime(path) && !editor.find(path)) {
+            editor.makeDirectoryOf(credentials.ownerUid(), credentials.ownerGid(), path, 0755);
         }
-        const Creation creation{.owner = credentials.ownerUid(),
-                                .group = credentials.ownerGid(),
-                                .permit = [this](int parent, const auto&) { requireOwnMount(parent); }};
-        createInRoot(root, path, EntryKind::directory, creation);
     } catch (const Error& error) {
         logInfo("Rootfs", cat("The home directory ", printable(path), " is not created: ", error.what()));
     }
 }
 
-void ContainerTree::requireDevForRuntime() const {
+container_root::Editor editorFor(int root, const Credentials& credentials) {
+    return container_root::Editor(root, {.asUser = [&](const auto& work) { credentials.asUser(work); },
+                                         .uid = credentials.ownerUid(),
+                                         .gid = credentials.ownerGid(),
+                                         .createsAsUser = true,
+                                         .isBeforeRuntime = true});
+}
+
+void requireDevForRuntime(int root, int dev) {
     const UniqueFd now(checkErrno(::openat(root, "dev", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                                   "Failed to open /dev"));
-    if (mountIdOf(now.get()) != devMount) {
+    if (mountIdOf(now.get()) != mountIdOf(dev)) {
         throw Error("Something is mounted on the container's /dev");
     }
     for (const auto name : oci::runtimeDevices) {

@@ -2,39 +2,32 @@
 
 #include <sys/stat.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/unique_fd.hpp"
+#include "container_root/editor.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/late_rules.hpp"
 #include "engine/site_config.hpp"
 #include "starter/entry/credentials.hpp"
-#include "starter/rootfs/rootfs.hpp"
 
 namespace sarus::starter {
 
-/// Performs mounts and creates entries inside a container's root filesystem, on behalf of its user.
+/// Carries out a plan's mounts and devices in a container's root filesystem, through an Editor that creates
+/// destinations with the user's rights first, and with root's for the user.
 ///
-/// Rules for destinations:
-/// - They are resolved inside the root, first as the user, and with root's rights only where the user may not
-///   search or create in a directory of the image.
-/// - With root's rights, lookups and creations happen only on the container's own mounts (the overlay and
-///   /dev). What the user or the site has mounted into the container belongs to the host: there, only the
-///   user's own rights apply.
-/// - Nobody can mount on the root, /dev, entries of /dev that the runtime creates, or its mounts on /proc and
-///   /sys: that could only mislead the runtime. This holds for the resolved path, so no link of an image can
-///   bypass it.
-/// - The site's `userMounts` rules hold for the resolved path too, so no symbolic link of an image can bypass
-///   them.
+/// - Opens sources with only the user's rights, unless the site has named them.
+/// - The site's `userMounts` rules hold for the resolved destination too, so no symbolic link of an image can
+///   bypass them.
 class ContainerTree {
 public:
-    /// `rootFd`: O_PATH of the root directory; `devFd`: of its /dev. Both must outlive the object.
-    ContainerTree(const Credentials& theCredentials, const engine::SiteConfig& theConfig, int rootFd,
-                  int devFd);
+    /// `theEditor`: from editorFor(). All must outlive the object.
+    ContainerTree(const Credentials& theCredentials, const engine::SiteConfig& theConfig,
+                  const container_root::Editor& theEditor)
+        : credentials(theCredentials), config(theConfig), editor(theEditor) {}
 
     /// Binds the source, or mounts a memory file system that belongs to the user. Throws Error "Failed to
     /// bind mount <source> on container's <destination>: ...".
@@ -57,10 +50,6 @@ public:
     /// nothing is created in a directory of the host. A failure is no error.
     void createHome(const std::string& path) const;
 
-    /// Throws Error unless /dev is still the container's own and lacks the entries that the runtime creates
-    /// there (oci/runtime_devices.hpp): a path such as "/dev/null/../x" creates more than it names.
-    void requireDevForRuntime() const;
-
 private:
     /// What to mount, or without a descriptor, the reason why not.
     struct Source {
@@ -70,22 +59,23 @@ private:
     };
 
     Source openSource(const std::string& path, engine::MountOrigin origin) const;
-    /// Opens the destination. Creates missing entries, owned by the user.
-    UniqueFd openDestination(const std::string& path, EntryKind kind) const;
-    void makeNode(const engine::PlannedDevice& device, const engine::DeviceNode& node) const;
+    UniqueFd openDestination(const std::string& destination, EntryKind kind,
+                             engine::MountOrigin origin) const;
     void bindSource(const Source& source, const std::string& destination, const BindAttributes& attributes,
                     engine::MountOrigin origin) const;
     void mountTmpfs(const engine::PlannedMount& mount) const;
-    std::string pathInside(int resolved) const;
-    void requireOwnMount(int directory) const;
 
     const Credentials& credentials;
     const engine::SiteConfig& config;
-    int root;
-    int dev;
-    std::string rootPath;
-    std::uint64_t rootMount;
-    std::uint64_t devMount;
+    const container_root::Editor& editor;
 };
+
+/// An editor for the user's root filesystem. `credentials` must outlive it.
+container_root::Editor editorFor(int root, const Credentials& credentials);
+
+/// Throws Error unless `dev`, the container's own /dev, still is its /dev and lacks the entries that the
+/// runtime creates there (oci/runtime_devices.hpp): a path such as "/dev/null/../x" creates more than it
+/// names.
+void requireDevForRuntime(int root, int dev);
 
 }  // namespace sarus::starter

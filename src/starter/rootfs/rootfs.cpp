@@ -182,7 +182,8 @@ Rootfs buildRootfs(const RootfsRequest& request) {
         bindInit(rootfs.dev.get(), *plan.initPath, request.config.selinuxMountLabel);
     }
 
-    const ContainerTree tree(credentials, request.config, rootfs.root.get(), rootfs.dev.get());
+    const auto editor = editorFor(rootfs.root.get(), credentials);
+    const ContainerTree tree(credentials, request.config, editor);
     for (const auto& mount : plan.mounts) {
         tree.bind(mount);
     }
@@ -195,7 +196,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     if (const auto home = engine::homeOf(plan)) {
         tree.createHome(*home);
     }
-    tree.requireDevForRuntime();
+    requireDevForRuntime(rootfs.root.get(), rootfs.dev.get());
     return rootfs;
 }
 

@@ -303,7 +303,7 @@ TEST(RootEditorBindAsRoot, PlacesOfTheRuntimeAreFreeBeforeItStarts) {
         EXPECT_EQ(errnoOf([&] { editor.link("/usr/lib", {"x"}, "/usr"); }), EXDEV);
         EXPECT_EQ(errnoOf([&] { editor.replaceLink("/dev/stdin", "/usr"); }), EXDEV);
         EXPECT_EQ(errnoOf([&] { editor.makeDirectory("/proc/sys"); }), EXDEV);
-        EXPECT_EQ(errnoOf([&] { editor.makeDirectoryOf(1, 1, "/dev/pts/x"); }), EXDEV);
+        EXPECT_EQ(errnoOf([&] { editor.makeDirectoryOf(1, 1, "/dev/pts/x", 0700); }), EXDEV);
         EXPECT_EQ(readFile("/proc/self/mountinfo"), before);
         for (const auto name : oci::runtimeDevices) {
             EXPECT_FALSE(pathExists(place / cat("dev/", name))) << name;

@@ -38,9 +38,9 @@ protected:
     template <typename Work>
     void inTree(Work work) const {
         const auto root = openFile(*directory / "root", O_PATH | O_DIRECTORY);
-        const auto dev = openFile(*directory / "root/dev", O_PATH | O_DIRECTORY);
         const auto credentials = Credentials::acquire(Mode::privileged);
-        work(ContainerTree(credentials, config, root.get(), dev.get()));
+        const auto editor = editorFor(root.get(), credentials);
+        work(ContainerTree(credentials, config, editor));
     }
 
     /// The calls for one mount or device.
@@ -109,11 +109,18 @@ TEST_F(BindMount, NothingIsMountedWhereARuleForbidsIt) {
     EXPECT_THAT(calls.mounted(), IsEmpty());
 }
 
+TEST_F(BindMount, WhatTheRuntimeWillHideIsNoMistake) {
+    test::SystemCalls calls(directory->path());
+    inTree([](const ContainerTree& tree) { tree.bind(mountOf("/data", "/dev/shm")); });
+    EXPECT_EQ(calls.mounted().size(), 1U);
+}
+
 TEST_F(BindMount, TheContainersOwnFilesAreNoSource) {
     test::SystemCalls calls(directory->path());
     const auto root = openFile(*directory / "host", O_PATH | O_DIRECTORY);
     const auto credentials = Credentials::acquire(Mode::privileged);
-    const ContainerTree tree(credentials, config, root.get(), root.get());
+    const auto editor = editorFor(root.get(), credentials);
+    const ContainerTree tree(credentials, config, editor);
     EXPECT_THROW(tree.bind(mountOf("/data", "/x")), Error);
     EXPECT_THAT(calls.mounted(), IsEmpty());
 }
@@ -136,9 +143,9 @@ TEST_F(BindMount, ADeviceOfTheHostIsBoundAndGivesItsRule) {
 TEST_F(BindMount, ANewNodeIsMadeInDevBoundAndLosesItsFirstName) {
     EXPECT_THAT(
         callsOf([](const ContainerTree& tree) { tree.bindDevice(newNode()); }),
-        ElementsAre("mknod root/dev/.sarus-node c 195:1", "chown root/dev/.sarus-node 0:44",
-                    "chmod root/dev/.sarus-node", "mkdir root/dev/dri", "open_tree root/dev/.sarus-node",
-                    "mount_setattr root/dev/.sarus-node (nosuid)",
+        ElementsAre("mkdir root/dev/dri", "mknod root/dev/.sarus-node c 195:1",
+                    "chown root/dev/.sarus-node 0:44", "chmod root/dev/.sarus-node",
+                    "open_tree root/dev/.sarus-node", "mount_setattr root/dev/.sarus-node (nosuid)",
                     "move_mount root/dev/.sarus-node on root/dev/dri/gpu", "unlink root/dev/.sarus-node"));
     EXPECT_FALSE(pathExists(*directory / "root/dev/.sarus-node"));
 }
