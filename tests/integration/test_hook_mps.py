@@ -194,6 +194,8 @@ def engine_mps(hooks):  # noqa: F811
     yield own
     subprocess.run([str(programs / "nvidia-cuda-mps-control")], input="quit\n", text=True, check=False, capture_output=True,
                    env={"PATH": "/usr/bin:/bin", "CUDA_MPS_PIPE_DIRECTORY": str(own / "pipe")})
+    # The daemon answers before it removes its socket.
+    assert system.eventually(lambda: not [pid for pid, _, command in system.processes() if str(programs) in command])
     shutil.rmtree(programs)
     shutil.rmtree(parent)
 
