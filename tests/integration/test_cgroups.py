@@ -297,14 +297,15 @@ def test_mounts_of_the_user_do_not_lead_to_another_jobs_cgroup(engines, image, p
         # Not escaped in the table, so that it looks like the fields of a mount of the hierarchy to whoever splits at any white space.
         named = pathlib.Path(f"{directory}/{poor.name}\v/sys/fs/cgroup/devices\v-\vcgroup\vx\vdevices")
         named.mkdir(parents=True)
-        attacks = [[], [f"--mount=type=bind,source={named},destination=/opt/x"],
-                   [f"--mount=type=bind,source={poor},destination=/opt/x", f"--mount=type=bind,source={rich},destination=/opt/x"]]
-        for options in attacks:
+        for options in [], [f"--mount=type=bind,source={named},destination=/opt/x"], [f"--mount=type=bind,source={poor},destination=/opt/x"]:
             result = run_in([poor], engine, "run", *options, "--device=/dev/kmsg:/dev/k:r", image("setuid"), "cat", "/proc/self/cgroup")
             assert (result.returncode, result.stdout) == (1, ""), options
             assert "Failed to allow the device c 1:11 r in the container's cgroup: Operation not permitted" in result.stderr
             usual = run_in([poor], engine, "run", *options, "--device=/dev/loop-control:/dev/lc:rw", image("setuid"), "grep", "devices", "/proc/self/cgroup")
             assert f"/{poor.name}/sarus-" in usual.stdout, options
+        both = [f"--mount=type=bind,source={group},destination=/opt/x" for group in (poor, rich)]
+        result = run_in([poor], engine, "run", *both, image("setuid"), "true")
+        assert (result.returncode, result.stderr.splitlines()[-1:]) == (1, [f"Failed to bind mount {rich} on container's /opt/x: /opt/x belongs to the kernel"])
 
 
 def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace):

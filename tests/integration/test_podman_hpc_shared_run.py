@@ -26,6 +26,7 @@ pids=
 started() {{ pids="$pids $!"; }}  # a job that has ended leaves the list of jobs
 statuses() {{ local all=; for pid in $pids; do wait $pid; all="$all $?"; done; pids=; echo $all; }}
 until_exists() {{ until [ -e "$1" ]; do sleep 0.02; done; }}
+until_stopped() {{ local pid; for pid; do until grep -q "^State:.T" /proc/$pid/status; do sleep 0.02; done; done; }}
 image=localhost/busybox
 """
 
@@ -292,7 +293,7 @@ gone""", tasks=2, **variables)
 
 def test_a_stopped_keeper_is_waited_for_no_longer_than_the_timeout(node):
     lines = node.lines("""task 0 -v $PUBLIC:/public $image sh -c ': >/public/0; exec sleep 1000' & until_exists $PUBLIC/0
-kill -STOP $(keepers); (task 1 $image true); echo $?; kill -CONT $(keepers); kill %1; wait; gone""", tasks=2, PODMANHPC_WAIT_TIMEOUT="1")
+kill -STOP $(keepers); until_stopped $(keepers); (task 1 $image true); echo $?; kill -CONT $(keepers); kill %1; wait; gone""", tasks=2, PODMANHPC_WAIT_TIMEOUT="1")
     assert lines[0] == "1"
 
 
