@@ -240,6 +240,7 @@ void mountWithSquash(OverlayRequest request, const SquashLayer& layer) {
     }
     checkErrno(::setns(home.get(), CLONE_NEWNS), "Failed to return to Podman's mount namespace");
     moveMount(tree.get(), target.get(), request.target);
+    tree.reset();  // a keeper that holds it would make the container's mount busy
     if (toKeep) {
         shared->keep(toKeep, mounted.server->pid());
     }

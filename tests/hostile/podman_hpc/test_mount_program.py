@@ -257,6 +257,19 @@ def test_a_shared_server_ends_in_time(node):
 
 
 @only_users
+def test_a_keeper_that_begins_late_holds_no_container(node):
+    """It stops when it opens /dev/null, as the server does first."""
+    log = node.directory / "log"
+    result = node.run(f"""strace -f --detach-on=execve -q --output={log} --trace-path=/dev/null --inject=openat:signal=SIGSTOP {node.call()} &
+stopped() {{ sed -n 's/ .*stopped by SIGSTOP.*//p' {log}; }}
+until [ "$(stopped | wc -l)" = 1 ]; do sleep 0.02; done
+kill -CONT $(stopped)
+until [ "$(stopped | wc -l)" = 2 ] && grep -q 'exited with 0' {log}; do sleep 0.02; done
+umount one/merged; echo $?; kill -CONT $(stopped | tail -n 1); wait""", SQUASHFUSE_BIN=None, PODMANHPC_MOUNT_KEEP="1")
+    assert (result.returncode, result.stdout) == (0, "0\n"), result
+
+
+@only_users
 def test_another_file_has_another_server(sharing):
     sharing.mounts("one")
     assert sharing.keepers()
