@@ -180,7 +180,7 @@ def test_a_killed_server_is_reported_to_all_and_used_by_nobody_else(shared_engin
 def test_a_stopped_server_is_not_used(shared_engine, start):
     first = start()
     server, = servers(shared_engine)
-    system.kill(server, signal.SIGSTOP)
+    system.stop(server)
     try:
         second, third = start(), start()
         assert second.reads(1) and third.reads(1) and second.lower()[0] == third.lower()[0] != first.lower()[0]
@@ -191,7 +191,7 @@ def test_a_stopped_server_is_not_used(shared_engine, start):
 
 def test_a_stopped_starter_keeps_nobody_waiting(shared_engine, start):
     first = start()
-    system.kill(first.process.pid, signal.SIGSTOP)
+    system.stop(first.process.pid)
     try:
         second = start()
         assert second.reads(1) and second.lower()[0] == first.lower()[0]

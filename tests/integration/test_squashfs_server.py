@@ -242,8 +242,7 @@ def test_a_mount_outlives_a_signal_that_the_caller_ignores(server, tree, tmp_pat
     place.mkdir()
     subprocess.run(["nohup", server, make_image(tree, tmp_path / "image"), place], check=True, timeout=300)
     pid = next(pid for pid, _, command in system.processes() if str(place) in command)
-    system.kill(pid, signal.SIGSTOP)  # the kernel keeps what it sends now, unless it drops that
-    assert system.eventually(lambda: "State:\tT" in pathlib.Path(f"/proc/{pid}/status").read_text())
+    system.stop(pid)  # the kernel keeps what it gets now, unless it drops that
     system.kill(pid, signal.SIGHUP)
     assert f"ShdPnd:\t{0:016x}" in pathlib.Path(f"/proc/{pid}/status").read_text()
     system.kill(pid, signal.SIGCONT)

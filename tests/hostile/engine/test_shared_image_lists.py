@@ -3,7 +3,6 @@
 import fcntl
 import os
 import pathlib
-import signal
 import subprocess
 
 import pytest
@@ -47,8 +46,7 @@ def running(fuse_engine, load_image, plain_busybox, temp_dir):
 
 
 def entry(pid, number=5, server=None):
-    started = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    return f"{pid} {started} {number} {server or pid}".ljust(63) + "\n"
+    return f"{pid} {system.started(pid)} {number} {server or pid}".ljust(63) + "\n"
 
 
 def test_a_list_that_names_other_processes_is_of_no_use(fuse_engine, running):
@@ -120,7 +118,7 @@ def test_a_server_in_the_users_hands_serves_only_this_user(setuid_engine, fuse_p
         server, = (pid for pid, uid, command in system.processes() if uid == engine.user.uid and command.startswith(f"{fuse_prefix}/bin/sarus-squashfs"))
         os.link(file, copy)
         file.chmod(0o644)
-        system.kill(server, signal.SIGSTOP)
+        system.stop(server)
         assert theirs.output(copy, "ls", "/bin/sh") == "/bin/sh"
         system.kill(server)
         assert theirs.output(copy, "ls", "/bin/sh") == "/bin/sh"

@@ -282,20 +282,13 @@ def test_another_file_has_another_server(sharing):
     sharing.unmounts("one", "two")
 
 
-def runs(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZ"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @only_users
 def test_a_shared_server_that_does_not_answer_gets_no_containers(sharing, number):
     sharing.mounts("one")
     [keeper], [server] = sharing.keepers(), sharing.running("sarus-squashfs")
     system.kill(server, number)
-    assert system.eventually(lambda: not runs(server))
+    assert system.eventually(lambda: system.state(server) in ("", "T", "Z"))
     sharing.mounts("two")
     sharing.unmounts("two")
     if number == signal.SIGKILL:
@@ -510,7 +503,7 @@ def test_killed_servers_take_nobody_along(node):
                          "cat two/merged/file; ls one/merged; umount one/merged two/merged; echo $?")
     assert process.stdout.readline() == "mounted\n"
     servers = node.servers()
-    system.kill(min(servers, key=lambda pid: pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]))
+    system.kill(min(servers, key=lambda pid: int(system.started(pid))))
     node.wait_for_servers(len(servers) - 1)
     out, _ = process.communicate("\n", timeout=300)
     assert out.startswith("of the image\n") and out.endswith("\n0\n"), out

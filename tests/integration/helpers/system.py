@@ -129,6 +129,11 @@ def processes():
     return found
 
 
+def stat(pid):
+    """The fields of /proc/PID/stat behind the name: state, parent, ... (proc(5)). Raises OSError if there is no such process."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def adopt_orphans():
     """Makes this process the parent of every descendant whose own parent ends."""
     PR_SET_CHILD_SUBREAPER = 36
@@ -142,8 +147,7 @@ def descendants(of=None):
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):  # it has ended
-                parent = pathlib.Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1]
-                children.setdefault(int(parent), set()).add(int(entry))
+                children.setdefault(int(stat(entry)[1]), set()).add(int(entry))
     found, new = set(), {of or os.getpid()}
     while new:
         new = set().union(*(children.get(pid, ()) for pid in new))
@@ -179,7 +183,7 @@ def alive(known):
 def started(pid):
     """The start time of a process, or None."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        return stat(pid)[19]
     except OSError:
         return None
 
@@ -188,6 +192,20 @@ def kill(pid, number=signal.SIGKILL):
     """Does nothing if the process has ended meanwhile."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def state(pid):
+    """Of the process: "T" when it has stopped, "Z" when nobody has waited for it yet; "" when there is none."""
+    try:
+        return stat(pid)[0]
+    except OSError:
+        return ""
+
+
+def stop(pid):
+    """Stops the process and waits for it: a signal reaches a busy process late."""
+    os.kill(pid, signal.SIGSTOP)
+    assert eventually(lambda: state(pid) == "T"), f"process {pid} does not stop"
 
 
 def kill_processes_of(uid):
