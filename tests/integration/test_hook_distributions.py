@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 from helpers import hook_bundle, installation, system
@@ -391,9 +392,11 @@ def podman(request, workspace, releases, installed, host, user):
     write_hooks(directory / "hooks", installed / "bin", host, rootless)
     options = ["--fuse", "--hide-unified", "--shared-root"]
     environment = {"PATH": system.PATH, "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory)}
+    state = pathlib.Path(tempfile.mkdtemp(prefix="sarus-", dir="/tmp"))  # Podman takes no --runroot of more than 50 characters
     if rootless:
         options += ["--user", user.name]
-        os.chown(directory, user.uid, user.gid)
+        user.own(directory)
+        user.own(state)
 
     def run_podman(release, *hooks):
         root = releases[release]
@@ -403,7 +406,7 @@ def podman(request, workspace, releases, installed, host, user):
                 subprocess.run(["cp", "-a", "--reflink=auto", str(root), str(copy)], check=True)
                 subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", str(copy)], check=True)
             root = copy
-        command = [str(installation.SANDBOX), *options, "--", "podman", "--root", f"{directory}/storage", "--runroot", f"{directory}/run",
+        command = [str(installation.SANDBOX), *options, "--", "podman", "--root", f"{directory}/storage", "--runroot", f"{state}/run",
                    "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--hooks-dir", f"{directory}/hooks", "--runtime", "crun",
                    "run", "--rm", "--network", "none", "--cgroups", "disabled", "--ulimit", "nofile=1024:1024",
                    "--ulimit", "nproc=1024:1024", *(f"--annotation=com.hooks.{hook}.enabled=true" for hook in hooks),
@@ -414,6 +417,7 @@ def podman(request, workspace, releases, installed, host, user):
     yield run_podman
     if rootless:
         system.kill_processes_of(user.uid)  # the process that keeps Podman's user namespace
+    shutil.rmtree(state, ignore_errors=True)
 
 
 def test_podman_runs_both_hooks(podman, host_version):
