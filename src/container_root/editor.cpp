@@ -108,15 +108,21 @@ void Editor::requireMayCover(int place) const {
         refuse(cat("nothing may be mounted on ", printable(path), ": ", printable(what),
                    " below it belongs to ", whose));
     };
+    bool isShared = false;
     for (const auto& name : namesOf(path)) {
-        const auto& directories = oci::runtimeDirectories;
+        const auto& shared = oci::sharedDirectories;
         if (const auto why = oci::whyReserved(name)) {
             refuse(*why);
         }
-        if (!user.isBeforeRuntime &&
-            std::find(directories.begin(), directories.end(), name) != directories.end()) {
-            refuse(cat("the OCI runtime mounts on ", name));
+        if (std::find(shared.begin(), shared.end(), name) != shared.end()) {
+            isShared = true;
+            if (!user.mayCoverShared) {
+                refuse(cat("the OCI runtime mounts on ", name));
+            }
         }
+    }
+    if (isShared) {
+        return;  // nobody relies on finding the kernel there
     }
     // By the table: to ask the file system could mean to ask a file server.
     const auto id = mountIdOf(place);

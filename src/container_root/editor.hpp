@@ -28,8 +28,8 @@ struct Beneficiary {
     /// Destinations are first created with the user's own rights, and then also on mounts from elsewhere, as
     /// far as these rights go.
     bool createsAsUser = false;
-    /// The OCI runtime has mounted nothing yet: what covers /dev/shm and /dev/mqueue, it will hide.
-    bool isBeforeRuntime = false;
+    /// May mount on the container's /dev/shm and /dev/mqueue (oci::sharedDirectories) themselves.
+    bool mayCoverShared = false;
 };
 
 /// What a missing entry is created for: messages differ.

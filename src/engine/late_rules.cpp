@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/mount_rules.hpp"
 #include "engine/run_options.hpp"
@@ -99,6 +100,24 @@ std::optional<std::string> whyNotMountedOn(std::string_view resolved, std::strin
         return whyEnginesOwn(resolved);
     }
     return whyNotMountable(origin == MountOrigin::cdi ? UserMountRules{} : rules, resolved);
+}
+
+std::vector<std::string> findHiddenMounts(const std::vector<PlannedMount>& mounts,
+                                          const std::vector<std::string>& places) {
+    std::vector<std::string> warnings;
+    for (std::size_t hidden = 0; hidden < mounts.size(); ++hidden) {
+        for (std::size_t later = hidden + 1;
+             mounts[hidden].origin == MountOrigin::user && later < mounts.size(); ++later) {
+            const auto& request = mounts[later].request;
+            if (!places[later].empty() && isSameOrBelow(places[hidden], places[later]) &&
+                request != mounts[hidden].request) {
+                warnings.push_back(cat("The mount request '", printable(request), "' hides '",
+                                       printable(mounts[hidden].request), "', which precedes it"));
+                break;
+            }
+        }
+    }
+    return warnings;
 }
 
 bool isWorkdirOfRuntime(std::string_view workdir) {

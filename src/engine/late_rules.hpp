@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/container_plan.hpp"
 #include "engine/site_config.hpp"
@@ -30,6 +31,11 @@ bool isNodev(const PlannedMount& mount, const struct stat& source);
 /// path inside the container, without links.
 std::optional<std::string> whyNotMountedOn(std::string_view resolved, std::string_view destination,
                                            MountOrigin origin, const UserMountRules& rules);
+
+/// For each mount of a user that a later one covers, a line that names both. `places`: where the mounts are
+/// inside, in the same order and without links; "" for one that was skipped.
+std::vector<std::string> findHiddenMounts(const std::vector<PlannedMount>& mounts,
+                                          const std::vector<std::string>& places);
 
 /// Whether the working directory is in one of the engine's own places, where the OCI runtime creates
 /// everything.

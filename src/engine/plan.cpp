@@ -128,7 +128,7 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
             checkUserMountDestination(config.userMounts, tmpfs.destination, text);
             if (isSameOrBelow(normalizePath(tmpfs.destination), "/dev/shm")) {
                 throw Error(cat("Invalid mount request '", printable(text),
-                                "': the runtime's own /dev/shm would hide it"),
+                                "': a memory file system cannot replace /dev/shm"),
                             "A container uses the node's /dev/shm, with its size: leave the option out");
             }
             plan.mounts.push_back({.source = "tmpfs",

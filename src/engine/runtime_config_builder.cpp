@@ -75,8 +75,8 @@ void addRootMount(const ContainerPlan& plan, OciRuntime runtime, std::vector<oci
     }
 }
 
-/// If the user namespace does not own the network, ipc or pid namespace, it may not mount these filesystems;
-/// they are bound from the host instead.
+/// If the user namespace does not own the network or pid namespace, it may not mount these filesystems; they
+/// are bound from the host instead. The starter has mounted the rest of /dev.
 void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                      std::vector<oci::RuntimeMount>& mounts) {
     const Options restricted{"nosuid", "noexec", "nodev"};
@@ -106,12 +106,6 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
         }
     }
     mounts.push_back({"/dev/pts", "devpts", "devpts", devpts});
-    mounts.push_back({"/dev/shm", "bind", "/dev/shm", with(restricted, {"rbind", "slave", "rw"})});
-    if (dialect.privileged) {
-        mounts.push_back({"/dev/mqueue", "mqueue", "mqueue", restricted});
-    } else if (inputs.hostHasMqueue) {  // the ipc namespace is the host's, so this is the same filesystem
-        mounts.push_back({"/dev/mqueue", "bind", "/dev/mqueue", with(restricted, {"rbind", "rslave"})});
-    }
     if (dialect.privileged) {
         mounts.push_back({"/sys", "sysfs", "sysfs", with(restricted, {"ro"})});
         mounts.push_back({"/sys/fs/cgroup", "cgroup", "cgroup", with(restricted, {"relatime", "ro"})});

@@ -33,7 +33,6 @@ struct RuntimeInputs {
     std::vector<std::string> hostProcOptions;
     /// The existing hiddenPaths() and readonlyPaths(); true: a directory.
     std::map<std::string, bool> kernelPaths{};
-    bool hostHasMqueue = false;  ///< /dev/mqueue is a directory on the host
     /// Rootless: an existing one for the container, mapped like a new one.
     std::optional<std::string> userNamespace{};
     std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of a container with a terminal

@@ -217,6 +217,51 @@ def test_shared_memory_is_the_nodes(engine, busybox):
         os.unlink("/dev/shm/" + engine.user.name)
 
 
+def mount_at(engine, busybox, place):
+    """Type and options of the topmost mount there."""
+    lines = [line.split() for line in engine.output(busybox, "cat", "/proc/self/mountinfo").splitlines() if f" {place} " in line]
+    return lines[-1][lines[-1].index("-") + 1], set(lines[-1][5].split(","))
+
+
+def test_shared_memory_and_message_queues_start_no_programs(engine, busybox):
+    assert {"nosuid", "nodev", "noexec", "rw"} <= mount_at(engine, busybox, "/dev/shm")[1]
+    if os.path.ismount("/dev/mqueue") or engine.mode != "rootless":
+        kind, options = mount_at(engine, busybox, "/dev/mqueue")
+        assert kind == "mqueue" and {"nosuid", "nodev", "noexec"} <= options
+
+
+@pytest.mark.parametrize("place", ["/dev/shm", "/dev/mqueue", "/dev/shm/own"])
+def test_a_mount_on_what_is_the_nodes_is_visible(engine, busybox, workspace, place):
+    (workspace / "mark").write_text("mine\n")
+    try:
+        assert engine.output(busybox, "cat", f"{place}/mark", options=[f"--mount=type=bind,source={workspace},destination={place}"]) == "mine"
+    finally:
+        if place == "/dev/shm/own" and os.path.isdir(place):  # the user has made it: it is the node's directory
+            os.rmdir(place)
+
+
+def test_shared_memory_may_be_named_as_a_mount(engine, busybox):
+    mark = pathlib.Path("/dev/shm") / f"named-{engine.user.name}"
+    mark.write_text("shared\n")
+    try:
+        for mount in ("/dev/shm:/dev/shm", "/dev/shm:/dev//shm/:ro"):
+            assert engine.output(busybox, "cat", mark, options=["-v", mount]) == "shared"
+    finally:
+        mark.unlink()
+
+
+def test_a_mount_that_hides_another_is_named(engine, busybox, workspace):
+    for name in ("one", "two"):
+        (workspace / name / "inner").mkdir(parents=True, exist_ok=True)
+        (workspace / name / "mark").write_text(name)
+        engine.user.own(workspace / name)
+    inner, outer = (f"type=bind,source={workspace}/{name},destination={place}" for name, place in (("one", "/mnt/inner"), ("two", "/mnt")))
+    hidden = engine.run(busybox, "ls", "/mnt/inner", options=[f"--mount={inner}", f"--mount={outer}"])
+    assert hidden.stdout == "" and f"The mount request '{outer}' hides '{inner}', which precedes it" in hidden.stderr
+    both = engine.run(busybox, "cat", "/mnt/inner/mark", "/mnt/mark", options=[f"--mount={outer}", f"--mount={inner}"])
+    assert (both.stdout, both.stderr) == ("onetwo", "")
+
+
 def test_host_files_are_not_visible(engine, busybox):
     assert engine.run(busybox, "test", "-e", engine.prefix, check=False).returncode == 1
 

@@ -23,9 +23,9 @@ inline constexpr std::array<std::string_view, 14> runtimeDevices{
 inline constexpr std::array<std::pair<unsigned, unsigned>, 6> usualDeviceNumbers{
     {{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}}};
 
-/// Directories in /dev on which the runtime mounts. That hides their earlier content, which cannot be taken
-/// for a device.
-inline constexpr std::array<std::string_view, 2> runtimeDirectories{"/dev/shm", "/dev/mqueue"};
+/// Mount points in /dev whose content cannot be taken for a device: OCI runtimes mount there what config.json
+/// says, and this engine mounts the node's.
+inline constexpr std::array<std::string_view, 2> sharedDirectories{"/dev/shm", "/dev/mqueue"};
 
 /// Whether a path without `.`, `..` and empty components is one of `runtimeDevices` or lies below one.
 bool isRuntimeDevice(std::string_view path);

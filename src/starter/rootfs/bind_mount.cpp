@@ -85,11 +85,13 @@ UniqueFd ContainerTree::openDestination(const std::string& destination, EntryKin
     return target;
 }
 
-void ContainerTree::bindSource(const Source& source, const std::string& destination,
-                               const BindAttributes& attributes, engine::MountOrigin origin) const {
+std::string ContainerTree::bindSource(const Source& source, const std::string& destination,
+                                      const BindAttributes& attributes, engine::MountOrigin origin) const {
     const auto kind = S_ISDIR(source.status.st_mode) ? EntryKind::directory : EntryKind::file;
     try {
-        editor.bindOpen(source.fd.get(), openDestination(destination, kind, origin).get(), attributes);
+        const auto target = openDestination(destination, kind, origin);
+        editor.bindOpen(source.fd.get(), target.get(), attributes);
+        return editor.pathInside(target.get());
     } catch (const Error& error) {
         if (error.errnum() == ENOTDIR || error.errnum() == EISDIR) {
             throw Error(
@@ -101,25 +103,25 @@ void ContainerTree::bindSource(const Source& source, const std::string& destinat
     }
 }
 
-void ContainerTree::mountTmpfs(const engine::PlannedMount& mount) const {
+std::string ContainerTree::mountTmpfs(const engine::PlannedMount& mount) const {
     const auto target = openDestination(mount.destination, EntryKind::directory, mount.origin);
     const auto size = *mount.tmpfsSize == 0 ? std::string() : cat(",size=", *mount.tmpfsSize);
     const auto options = cat("mode=0755,uid=", credentials.ownerUid(), ",gid=", credentials.ownerGid(), size);
     editor.mountOn(target.get(), "tmpfs", MS_NOSUID | MS_NODEV,
                    node::withMountLabel(options, config.selinuxMountLabel));
+    return editor.pathInside(target.get());
 }
 
-void ContainerTree::bind(const engine::PlannedMount& mount) const {
+std::string ContainerTree::bind(const engine::PlannedMount& mount) const {
     try {
         if (mount.tmpfsSize) {
-            mountTmpfs(mount);
-            return;
+            return mountTmpfs(mount);
         }
         const auto source = openSource(mount.source, mount.origin);
         if (!source.fd && source.error == ENOENT && engine::mayBeMissing(mount.origin)) {
             logInfo("Rootfs", cat("There is no ", printable(mount.source), ", so it is not mounted (",
                                   printable(mount.request), ")"));
-            return;
+            return {};
         }
         if (!source.fd) {
             throw Error::fromErrno(
@@ -128,11 +130,11 @@ void ContainerTree::bind(const engine::PlannedMount& mount) const {
                     ? "Links such as /proc/self/fd/0 cannot be followed: name the file itself"
                     : "");
         }
-        bindSource(source, mount.destination,
-                   {.readonly = mount.readonly,
-                    .nodev = engine::isNodev(mount, source.status),
-                    .noexec = mount.noexec},
-                   mount.origin);
+        return bindSource(source, mount.destination,
+                          {.readonly = mount.readonly,
+                           .nodev = engine::isNodev(mount, source.status),
+                           .noexec = mount.noexec},
+                          mount.origin);
     } catch (Error& error) {
         error.addContext(
             cat("Failed to ", mount.tmpfsSize ? "" : "bind ", "mount ", printable(mount.source),
@@ -213,7 +215,7 @@ container_root::Editor editorFor(int root, const Credentials& credentials) {
                                          .uid = credentials.ownerUid(),
                                          .gid = credentials.ownerGid(),
                                          .createsAsUser = true,
-                                         .isBeforeRuntime = true});
+                                         .mayCoverShared = true});
 }
 
 void requireDevForRuntime(int root, int dev) {

@@ -29,9 +29,10 @@ public:
                   const container_root::Editor& theEditor)
         : credentials(theCredentials), config(theConfig), editor(theEditor) {}
 
-    /// Binds the source, or mounts a memory file system that belongs to the user. Throws Error "Failed to
+    /// Binds the source, or mounts a memory file system that belongs to the user. Returns the path inside,
+    /// without links, on which it is mounted; "" if the source may be missing and is. Throws Error "Failed to
     /// bind mount <source> on container's <destination>: ...".
-    void bind(const engine::PlannedMount& mount) const;
+    std::string bind(const engine::PlannedMount& mount) const;
 
     /// Binds a device node and returns the rule for it. Throws Error "Invalid device request '<request>':
     /// ...".
@@ -61,9 +62,9 @@ private:
     Source openSource(const std::string& path, engine::MountOrigin origin) const;
     UniqueFd openDestination(const std::string& destination, EntryKind kind,
                              engine::MountOrigin origin) const;
-    void bindSource(const Source& source, const std::string& destination, const BindAttributes& attributes,
-                    engine::MountOrigin origin) const;
-    void mountTmpfs(const engine::PlannedMount& mount) const;
+    std::string bindSource(const Source& source, const std::string& destination,
+                           const BindAttributes& attributes, engine::MountOrigin origin) const;
+    std::string mountTmpfs(const engine::PlannedMount& mount) const;
 
     const Credentials& credentials;
     const engine::SiteConfig& config;

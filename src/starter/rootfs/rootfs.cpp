@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <optional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -85,6 +86,27 @@ UniqueFd mountDev(int root, const std::string& type, const std::optional<std::st
     mountFilesystem(type, descriptorPath(mountPoint.get()), type, MS_NOSUID | MS_STRICTATIME,
                     node::withMountLabel("mode=755,size=65536k", label));
     return ensureTopDirectory(root, "dev");
+}
+
+/// The node's shared memory and message queues. Not by the OCI runtime, which would hide what a user or a
+/// hook mounts there.
+void mountShared(int dev, bool privileged) {
+    const auto place = [dev](const char* name) {
+        makeDirectory(dev, name);
+        return openFileAt(dev, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    };
+    constexpr BindAttributes restricted{.nodev = true, .noexec = true};
+    bindMount(openFile("/dev/shm", O_PATH | O_DIRECTORY).get(), place("shm").get(), restricted);
+    if (privileged) {
+        mountFilesystem("mqueue", descriptorPath(place("mqueue").get()), "mqueue",
+                        MS_NOSUID | MS_NODEV | MS_NOEXEC);
+        return;
+    }
+    // A user namespace that does not own the ipc namespace, which is the host's, may not mount it.
+    const UniqueFd queues(::open("/dev/mqueue", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (queues) {
+        bindMount(queues.get(), place("mqueue").get(), restricted);
+    }
 }
 
 void bindInit(int dev, const std::string& initPath, const std::optional<std::string>& label) {
@@ -175,6 +197,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
 
     rootfs.root = openFile(cat(request.bundleDir, '/', rootfs.folder), O_PATH | O_DIRECTORY | O_NOFOLLOW);
     rootfs.dev = mountDev(rootfs.root.get(), ramFilesystem(request), request.config.selinuxMountLabel);
+    mountShared(rootfs.dev.get(), credentials.privileged());
     ensureTopDirectory(rootfs.root.get(), "proc");
     ensureTopDirectory(rootfs.root.get(), "sys");
     writeEtcFiles(rootfs.root.get(), request.config, credentials, request.account);
@@ -184,8 +207,12 @@ Rootfs buildRootfs(const RootfsRequest& request) {
 
     const auto editor = editorFor(rootfs.root.get(), credentials);
     const ContainerTree tree(credentials, request.config, editor);
+    std::vector<std::string> places;
     for (const auto& mount : plan.mounts) {
-        tree.bind(mount);
+        places.push_back(tree.bind(mount));
+    }
+    for (const auto& warning : engine::findHiddenMounts(plan.mounts, places)) {
+        logWarn("Rootfs", warning);
     }
     for (const auto& device : plan.devices) {
         if (auto rule = tree.bindDevice(device)) {

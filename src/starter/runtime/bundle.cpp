@@ -93,7 +93,6 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
             }
         }
     }
-    inputs.hostHasMqueue = isDirectory("/dev/mqueue");
     if (request.userNamespaces.container) {
         inputs.userNamespace = linkUserNamespace(request);
     }
@@ -114,7 +113,7 @@ void bringHelper(const std::string& helper, const char* inside, const BundleRequ
 
 /// The runtime mounts these later, so they cannot be examined yet.
 bool liesInRuntimeMount(std::string_view path) {
-    constexpr std::array<std::string_view, 5> mounts{"/proc", "/sys", "/dev/pts", "/dev/shm", "/dev/mqueue"};
+    constexpr std::array<std::string_view, 3> mounts{"/proc", "/sys", "/dev/pts"};
     return std::any_of(mounts.begin(), mounts.end(), [&](std::string_view mount) {
         return path == mount ||
                (path.starts_with(mount) && path.size() > mount.size() && path[mount.size()] == '/');

@@ -212,6 +212,32 @@ TEST(RootEditorBindAsRoot, WhatTheRuntimeMadeInDevIsNeitherCoveredNorReplaced) {
     });
 }
 
+TEST(RootEditorBindAsRoot, OnlyWhoMayReplacesSharedMemoryAndMessageQueues) {
+    inMountNamespace([] {
+        const Place place;
+        place.host.write("directory/mark", "text");
+        mountTmpfs(place / "dev");
+        ASSERT_EQ(::symlink("/dev", (place / "lib").c_str()), 0);
+        createDirectories(place / "dev/shm");
+        createDirectories(place / "dev/mqueue");
+        ASSERT_EQ(::mount("mqueue", (place / "dev/mqueue").c_str(), "mqueue", 0, nullptr), 0);
+        const Editor hook(place.root.get());
+        const Editor engine(place.root.get(), {.mayCoverShared = true});
+        for (const auto* destination : {"/dev/shm", "/dev/mqueue", "/lib/shm", "/lib/mqueue"}) {
+            EXPECT_EQ(errnoOf([&] { hook.bind(place.host / "directory", destination, {}); }), EXDEV)
+                << destination;
+        }
+        engine.bind(place.host / "directory", "/dev/shm", {});
+        engine.bind(place.host / "directory", "/lib/mqueue", {});
+        EXPECT_TRUE(pathExists(place / "dev/shm/mark"));
+        EXPECT_TRUE(pathExists(place / "dev/mqueue/mark"));
+        for (const auto* destination : {"/dev", "/lib", "/dev/pts", "/"}) {
+            EXPECT_EQ(errnoOf([&] { engine.bind(place.host / "directory", destination, {}); }), EXDEV)
+                << destination;
+        }
+    });
+}
+
 TEST(RootEditorBindAsRoot, KindsMustAgreeAndTheRootItselfIsNoDestination) {
     inMountNamespace([] {
         const Place place;

@@ -1,5 +1,6 @@
 #include "engine/late_rules.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
@@ -9,6 +10,9 @@
 
 namespace sarus::engine::late_rules_test {
 namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 struct stat statusOf(mode_t mode, dev_t number = 0) {
     struct stat status {};
@@ -83,6 +87,21 @@ TEST(LateMountRules, NobodyMountsOnWhatIsTheEngines) {
         }
         EXPECT_FALSE(whyNotMountedOn("/dev/shm", "/dev/shm", origin, {}));
     }
+}
+
+TEST(LateMountRules, WhoeverHidesAUsersMountIsNamed) {
+    const auto mount = [](const char* request, MountOrigin origin) {
+        return PlannedMount{"", "", false, origin, request};
+    };
+    const std::vector<PlannedMount> mounts{
+        mount("site", MountOrigin::site),  mount("inner", MountOrigin::user),
+        mount("outer", MountOrigin::user), mount("beside", MountOrigin::user),
+        mount("outer", MountOrigin::user), mount("none", MountOrigin::workloadManager)};
+    EXPECT_THAT(findHiddenMounts(mounts, {"/a/b", "/a/b", "/a", "/ab", "/a", ""}),
+                ElementsAre("The mount request 'outer' hides 'inner', which precedes it"));
+    EXPECT_THAT(findHiddenMounts(mounts, {"/a", "/a", "/a/b", "/a/c", "/a/b", ""}), IsEmpty());
+    EXPECT_THAT(findHiddenMounts(mounts, {"/a", "/a", "/b", "/a", "/c", ""}),
+                ElementsAre("The mount request 'beside' hides 'inner', which precedes it"));
 }
 
 TEST(LateWorkdirRules, WhatTheRuntimeMakesIsLeftToIt) {

@@ -232,11 +232,11 @@ TEST_F(PlanTest, UserMountRulesBindUsersAndNotTheSite) {
         "Invalid mount request 'type=bind,src=/x,dst=/opt': '/opt' is not allowed as mount destination");
 }
 
-TEST_F(PlanTest, NoTmpfsIsHiddenByTheRuntimesOwnMount) {
+TEST_F(PlanTest, NoMemoryFileSystemReplacesSharedMemory) {
     for (const auto* path : {"/dev/shm", "/dev//shm/", "/dev/shm/x"}) {
         request.mounts = {std::string("type=tmpfs,dst=") + path};
         EXPECT_EQ(error(), "Invalid mount request '" + request.mounts.front() +
-                               "': the runtime's own /dev/shm would hide it");
+                               "': a memory file system cannot replace /dev/shm");
     }
     request.mounts = {"type=tmpfs,dst=/dev/shmx"};
     EXPECT_EQ(error(), "no error");

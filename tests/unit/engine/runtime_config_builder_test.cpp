@@ -106,16 +106,12 @@ TEST_F(RuntimeConfigBuilderTest, PrivilegedMountsAreTheDocumentedOnesInOrder) {
     for (const auto& entry : make(runcAsRoot).mounts) {
         destinations.push_back(entry.destination);
     }
-    EXPECT_THAT(destinations,
-                ElementsAre("/proc", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys", "/sys/fs/cgroup"));
+    EXPECT_THAT(destinations, ElementsAre("/proc", "/dev/pts", "/sys", "/sys/fs/cgroup"));
     EXPECT_EQ(mount(runcAsRoot, "/proc").type, "proc");
     EXPECT_THAT(optionsOf(runcAsRoot, "/proc"), ElementsAre("nosuid", "noexec", "nodev"));
     EXPECT_THAT(
         optionsOf(runcAsRoot, "/dev/pts"),
         ElementsAre("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "uid=1000", "gid=5"));
-    EXPECT_EQ(mount(runcAsRoot, "/dev/shm").source, "/dev/shm");
-    EXPECT_THAT(optionsOf(runcAsRoot, "/dev/shm"),
-                ElementsAre("nosuid", "noexec", "nodev", "rbind", "slave", "rw"));
     EXPECT_THAT(optionsOf(runcAsRoot, "/sys"), ElementsAre("nosuid", "noexec", "nodev", "ro"));
     EXPECT_THAT(optionsOf(runcAsRoot, "/sys/fs/cgroup"),
                 ElementsAre("nosuid", "noexec", "nodev", "relatime", "ro"));
@@ -301,19 +297,12 @@ TEST_F(RuntimeConfigBuilderTest, RootlessBindsTheHostsProcAndSys) {
         EXPECT_THAT(optionsOf(dialect, "/sys"), Contains("rbind"));
         EXPECT_THAT(optionsOf(dialect, "/sys"), Contains("ro"));
         EXPECT_EQ(mount(dialect, "/sys/fs/cgroup").destination, "");
-        EXPECT_EQ(mount(dialect, "/dev/mqueue").destination, "");
     }
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessPrivatePidNamespaceHasItsOwnProc) {
     plan.privatePid = true;
     EXPECT_EQ(mount(crunRootless, "/proc").type, "proc");
-}
-
-TEST_F(RuntimeConfigBuilderTest, RootlessMessageQueuesAreTheHostsIfItHasThem) {
-    inputs.hostHasMqueue = true;
-    EXPECT_EQ(mount(crunRootless, "/dev/mqueue").type, "bind");
-    EXPECT_EQ(mount(crunAsRoot, "/dev/mqueue").type, "mqueue");
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessHasNeitherGroupsNorATtyGroup) {

@@ -85,7 +85,10 @@ TEST_F(RootfsCalls, ComeInTheOrderOfThePlan) {
         "mount - on bundle (unbindable)",
         // the engine's own places
         "unlink bundle/rootfs/dev", "mkdir bundle/rootfs/dev",
-        "mount tmpfs on bundle/rootfs/dev (nosuid;mode=755,size=65536k)", "unlink bundle/rootfs/proc",
+        "mount tmpfs on bundle/rootfs/dev (nosuid;mode=755,size=65536k)", "mkdir bundle/rootfs/dev/shm",
+        "open_tree /dev/shm", "mount_setattr /dev/shm (nosuid,nodev,noexec)",
+        "move_mount /dev/shm on bundle/rootfs/dev/shm", "mkdir bundle/rootfs/dev/mqueue",
+        "mount mqueue on bundle/rootfs/dev/mqueue (nosuid,nodev,noexec)", "unlink bundle/rootfs/proc",
         "mkdir bundle/rootfs/proc", "unlink bundle/rootfs/sys", "mkdir bundle/rootfs/sys",
         // files
         "mkdir bundle/rootfs/etc", "chown bundle/rootfs/etc 1000:100", "unlink bundle/rootfs/etc/hosts",
