@@ -35,11 +35,11 @@ def test_every_annotation_of_a_hook_is_known_here():
 
 # Where a hook reads a variable which an image may set, because its effect ends in the container.
 VARIABLES = {
-    ("hooks/amdgpu/main.cpp", '"ROCR_VISIBLE_DEVICES"'): "which GPUs of those that the site gives",
-    ("hooks/decorator/main.cpp", "inventory.activationFlag"): "which files of the site's inventories",
-    ("hooks/decorator/main.cpp", "name"): "the same, for the files' features",
+    ("hooks/amdgpu/program.cpp", '"ROCR_VISIBLE_DEVICES"'): "which GPUs of those that the site gives",
+    ("hooks/decorator/program.cpp", "inventory.activationFlag"): "which files of the site's inventories",
+    ("hooks/decorator/program.cpp", "name"): "the same, for the files' features",
     ("hooks/mpi/program.cpp", "name"): "which task warns",
-    ("hooks/mount/main.cpp", "name"): "where in the container the site's files go",
+    ("hooks/mount/program.cpp", "name"): "where in the container the site's files go",
     ("hooks/mps/main.cpp", "variable"): "where in the container the user's directories go",
     ("hooks/timestamp/main.cpp", '"TIMESTAMP_HOOK_LOGFILE"'): "whether to say that it is not used",
     ("podman_hpc/hook_tool/main.cpp", "name"): "which of the site's modules",

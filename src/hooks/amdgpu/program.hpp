@@ -1,0 +1,10 @@
+#pragma once
+
+#include "hooks/kit/run_hook.hpp"
+
+namespace sarus::hooks::amdgpu {
+
+/// amdgpu_hook, as the program of this name and sarus-hook run it.
+HookProgram program();
+
+}  // namespace sarus::hooks::amdgpu

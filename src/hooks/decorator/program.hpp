@@ -1,0 +1,10 @@
+#pragma once
+
+#include "hooks/kit/run_hook.hpp"
+
+namespace sarus::hooks::decorator {
+
+/// decorator_hook, as the program of this name and sarus-hook run it.
+HookProgram program();
+
+}  // namespace sarus::hooks::decorator
