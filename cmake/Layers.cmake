@@ -18,7 +18,6 @@ set(SARUS_MAY_USE_image_build image squashfs/reader squashfs oci base)
 set(SARUS_MAY_USE_starter starter/linked engine served_image container_root hook_contracts squashfs node oci base)
 set(SARUS_MAY_USE_starter_linked base)
 set(SARUS_MAY_USE_starter_enter "")
-set(SARUS_MAY_USE_starter_hook starter/linked hooks/mpi hooks/glibc hooks/kit container_root hook_contracts base)
 set(SARUS_MAY_USE_cli doctor engine image hook_contracts squashfs node oci base)
 set(SARUS_MAY_USE_spank base)
 set(SARUS_MAY_USE_podman_hpc doctor image squashfs hook_contracts node oci base)
@@ -31,6 +30,9 @@ set(SARUS_HOOKS mpi glibc mount amdgpu decorator timestamp ldcache mps pce slurm
 foreach(hook IN LISTS SARUS_HOOKS)
     set(SARUS_MAY_USE_hooks_${hook} hooks/kit hooks/kit/linker_cache container_root hook_contracts oci base)
 endforeach()
+set(SARUS_LINKED_HOOKS amdgpu decorator glibc ldcache mount mpi)  # those that sarus-hook contains: they prepare the root alone
+list(TRANSFORM SARUS_LINKED_HOOKS PREPEND hooks/ OUTPUT_VARIABLE SARUS_MAY_USE_starter_hook)
+list(APPEND SARUS_MAY_USE_starter_hook starter/linked hooks/kit container_root hook_contracts base)
 
 # Fails the configuration if a source file of the room `folder` includes a header of a room that it may not use.
 function(sarus_check_includes folder allowed)

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 from helpers import hook_bundle, installation, system
@@ -357,6 +358,49 @@ def test_contained_hook_in_front_of_others_is_not_blamed_for_their_failure(hooks
     hooks.add("10-inside", "/bin/false", ["startContainer"], args=["false"])
     result = hooks.engine.run(image, "true", check=False)
     assert result.returncode == 1 and "'05-nothing-to-do'" not in result.stderr and "'10-inside' (/bin/false, startContainer)" in result.stderr
+
+
+def test_hooks_that_prepare_the_root_run_before_the_oci_runtime(hooks, image):
+    """All of the package that only do so: the hooks of the runtime's config.json begin with that of the site."""
+    programs = hooks.engine.prefix / "bin"
+    own = hooks.directory / "own"
+    own.write_text("mounted\n")
+    own.chmod(0o644)
+    for name in ("amdgpu", "decorator", "ldcache"):
+        hooks.add(f"10-{name}", programs / f"{name}_hook", ["createRuntime"])
+    hooks.add("10-mount", programs / "mount_hook", ["createContainer"], args=["mount_hook", f"--mount=type=bind,src={own},dst=/mnt/own"])
+    script = 'bundle=$(sed -n "s/.*\\"bundle\\" *: *\\"\\([^\\"]*\\)\\".*/\\1/p"); tr "," "\\n" < "$bundle/config.json" | sed -n "s/.*\\(_hook\\|site\\)\\".*/\\1/p"'
+    hooks.add("20-site", hooks.program("site", f"#!/bin/sh\n({script}) > $RECORD\n"), ["createContainer"],
+              env=[f"RECORD={hooks.record}", "PATH=/usr/bin:/bin"])
+    hooks.add("30-mount", programs / "mount_hook", ["createContainer"], args=["mount_hook", f"--mount=type=bind,src={own},dst=/mnt/other"])
+    assert hooks.engine.output(image, "cat", "/mnt/own", "/mnt/other") == "mounted\nmounted"
+    lines = hooks.record.read_text().splitlines()
+    assert lines[0] == "site" and set(lines[1:]) == {"_hook"}, lines
+
+
+@pytest.mark.parametrize("destination, works", [("/mnt/own", True), ("/dev/own", True), ("/dev/shm/DIRECTORY/own", True), ("/dev/shm/missing", False),
+                                                ("/dev/shm", False), ("/dev/mqueue", False), ("/dev/pts/own", False), ("/dev/null", False),
+                                                ("/proc/version", False), ("/sys/own", False), ("/to-shm/DIRECTORY/own", True), ("/to-dev/own", True)])
+def test_mount_hook_does_the_same_before_the_oci_runtime_and_behind_a_hook_of_the_site(hooks, load_image, images, destination, works):
+    """At places, too, where the runtime mounts or makes something."""
+    image = load_image(hooks.engine, "dev-links", images.busybox(extra=lambda layer: [layer.symlink("to-shm", "/dev/shm"), layer.symlink("to-dev", "/dev")]))
+    own = hooks.directory / "own"
+    own.write_text("mounted\n")
+    own.chmod(0o644)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as shared:
+        os.chmod(shared, 0o755)
+        (pathlib.Path(shared) / "own").write_text("the node's\n")
+        place = destination.replace("DIRECTORY", os.path.basename(shared))
+        hooks.add("20-mount", hooks.engine.prefix / "bin/mount_hook", ["createContainer"], args=["mount_hook", f"--mount=type=bind,src={own},dst={place}"])
+        found = []
+        for first in (False, True):
+            if first:
+                hooks.add_recorder("10-site", "createContainer")
+            result = hooks.engine.run(image, "cat", place, check=False)
+            found.append((result.returncode, result.stdout, [line for line in result.stderr.splitlines() if "[Mount hook]" in line and "[ERROR]" in line][:1]))
+        assert (pathlib.Path(shared) / "own").read_text() == "the node's\n" and not os.path.exists("/dev/shm/missing")
+    assert [one[:2] for one in found] == [(0, "mounted\n") if works else (1, "")] * 2
+    assert [bool(one[2]) for one in found] == [not works] * 2
 
 
 def test_long_output_of_a_contained_hook_arrives(hooks, image):

@@ -19,8 +19,10 @@ struct LinkedHook {
     std::string_view buildId;
 };
 
-constexpr std::array linkedHooks{LinkedHook{"glibc_hook", GLIBC_HOOK_BUILD_ID},
-                                 LinkedHook{"mpi_hook", MPI_HOOK_BUILD_ID}};
+constexpr std::array linkedHooks{
+    LinkedHook{"amdgpu_hook", AMDGPU_HOOK_BUILD_ID}, LinkedHook{"decorator_hook", DECORATOR_HOOK_BUILD_ID},
+    LinkedHook{"glibc_hook", GLIBC_HOOK_BUILD_ID},   LinkedHook{"ldcache_hook", LDCACHE_HOOK_BUILD_ID},
+    LinkedHook{"mount_hook", MOUNT_HOOK_BUILD_ID},   LinkedHook{"mpi_hook", MPI_HOOK_BUILD_ID}};
 
 /// Linkers put the note with the build id (ELF gABI "Note Section", NT_GNU_BUILD_ID) near the beginning.
 bool beginsWithBuildId(const char* path, std::string_view buildId) {
