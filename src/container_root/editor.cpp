@@ -19,6 +19,7 @@
 #include "base/text.hpp"
 #include "container_root/container_view.hpp"
 #include "container_root/own_tmpfs.hpp"
+#include "container_root/root_files.hpp"
 #include "oci/runtime/runtime_devices.hpp"
 
 namespace sarus::container_root {
@@ -34,6 +35,20 @@ void copyContent(int from, int to) {
             throwErrno("Failed to copy the content");
         }
     } while (copied != 0);
+}
+
+/// Replaces an entry atomically.
+void putFile(int directory, const std::string& name, const std::function<void(int)>& fill) {
+    const auto temporary = cat('.', name, '-', randomLetters());
+    try {
+        const auto file = openFileAt(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        fill(file.get());
+        checkErrno(::renameat(directory, temporary.c_str(), directory, name.c_str()),
+                   "Failed to replace the existing entry");
+    } catch (...) {
+        ::unlinkat(directory, temporary.c_str(), 0);
+        throw;
+    }
 }
 
 }  // namespace
@@ -317,6 +332,52 @@ void Editor::makeDirectoryOf(uid_t owner, gid_t group, const std::string& path, 
     }
 }
 
+void Editor::makeUsersDirectory(uid_t owner, gid_t group, const std::string& path, mode_t mode) const {
+    try {
+        user.asUser([&] {
+            createInRoot(root, path, EntryKind::directory,
+                         {.directoryMode = mode,
+                          .permit = [&](int parent, const auto& name) { requireMayCreate(parent, name); }});
+        });
+        return;
+    } catch (const Error& error) {
+        if (error.errnum() != EACCES && error.errnum() != EPERM && error.errnum() != EROFS) {
+            throw;
+        }
+    }
+    makeDirectoryOf(owner, group, path, mode);
+}
+
+UniqueFd Editor::openUsersFile(const std::string& path) const {
+    UniqueFd file;
+    user.asUser([&] {
+        const auto place =
+            createInRoot(root, path, EntryKind::file,
+                         {.permit = [&](int parent, const auto& name) { requireMayCreate(parent, name); }});
+        if (!S_ISREG(statusOf(place.get(), printable(path)).st_mode)) {
+            throw Error(cat("The container's ", printable(path), " is not a regular file"));
+        }
+        file = openFile(descriptorPath(place.get()), O_RDWR | O_NONBLOCK | O_NOCTTY);
+    });
+    return file;
+}
+
+void Editor::replaceUsersFile(int directory, const std::string& name, std::string_view content,
+                              mode_t mode) const {
+    try {
+        requireMayCreate(directory, name);
+        user.asUser([&] {
+            putFile(directory, name, [&](int file) {
+                writeAll(file, content, printable(name));
+                checkErrno(::fchmod(file, mode), "Failed to set the permissions");
+            });
+        });
+    } catch (Error& error) {
+        error.addContext(cat("Failed to write ", printable(pathOfDescriptor(directory)), '/', name));
+        throw;
+    }
+}
+
 void Editor::copyFile(const std::string& source, const std::string& destination) const {
     try {
         const auto from = openFile(source, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -356,20 +417,13 @@ void Editor::replaceEntry(int directory, const std::string& name, mode_t mode,
                           const std::function<void(int)>& fill) const {
     requireOwnMount(directory);
     requireMayCreate(directory, name);
-    const auto temporary = cat('.', name, '-', randomLetters());
-    try {
-        const auto file = openFileAt(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-        fill(file.get());
+    putFile(directory, name, [&](int file) {
+        fill(file);
         if (user.uid != static_cast<uid_t>(-1)) {
-            checkErrno(::fchown(file.get(), user.uid, user.gid), "Failed to set the owner");
+            checkErrno(::fchown(file, user.uid, user.gid), "Failed to set the owner");
         }
-        checkErrno(::fchmod(file.get(), mode), "Failed to set the permissions");
-        checkErrno(::renameat(directory, temporary.c_str(), directory, name.c_str()),
-                   "Failed to replace the existing entry");
-    } catch (...) {
-        ::unlinkat(directory, temporary.c_str(), 0);
-        throw;
-    }
+        checkErrno(::fchmod(file, mode), "Failed to set the permissions");
+    });
 }
 
 bool Editor::putNewLink(int directory, const std::string& name, const std::string& text) const {
@@ -414,6 +468,15 @@ UniqueFd Editor::findDirectory(const std::string& path) const {
     struct stat status {};
     const bool isDirectory = place && ::fstat(place.get(), &status) == 0 && S_ISDIR(status.st_mode);
     return isDirectory ? std::move(place) : UniqueFd();
+}
+
+UniqueFd Editor::findUsersDirectory(const std::string& path) const {
+    auto place = find(path);
+    checkErrno(place.get(), cat("Failed to open the container's ", printable(path)));
+    if (!S_ISDIR(statusOf(place.get(), path).st_mode) || isOfKernel(place.get())) {
+        throw Error(cat("The container's ", printable(path), " is not a directory of the user"));
+    }
+    return place;
 }
 
 std::vector<std::string> Editor::link(const std::string& directory, int place,

@@ -43,6 +43,16 @@ struct Node {
     gid_t gid = 0;
 };
 
+/// The memory of an overlay.
+struct MemoryOverlay {
+    uid_t owner = 0;  ///< as this user namespace shows it
+    gid_t group = 0;
+    std::string_view size;           ///< as for a tmpfs: "64m"
+    std::string workshop;            ///< a directory inside, made and covered for a moment
+    bool isInUserNamespace = false;  ///< not the initial one
+    std::string hint{};              ///< for the Error of a kernel that mounts no overlay there
+};
+
 /// Mounts files of the host into a container's root filesystem and creates entries in it: the only code that
 /// does, for the engine and for hooks.
 ///
@@ -104,6 +114,23 @@ public:
     /// The same for directories of this owner and mode. Creates none on mounts from elsewhere. Throws Error.
     void makeDirectoryOf(uid_t owner, gid_t group, const std::string& path, mode_t mode) const;
 
+    /// The same for a directory of the container's user: made with the user's own rights, on any mount; or,
+    /// where only root may, as makeDirectoryOf() does.
+    void makeUsersDirectory(uid_t owner, gid_t group, const std::string& path, mode_t mode) const;
+
+    /// Opens a file for reading and writing with the rights of the container's user, after creating it and
+    /// its missing parents. Throws Error, also for anything but a regular file.
+    UniqueFd openUsersFile(const std::string& path) const;
+
+    /// Creates the entry `name` of an open directory, or replaces it atomically, whatever it is, with the
+    /// rights of the container's user: on any mount. Throws Error.
+    void replaceUsersFile(int directory, const std::string& name, std::string_view content,
+                          mode_t mode) const;
+
+    /// Mounts on a directory of the container's user an overlay that shows it and takes all changes, in
+    /// memory. Throws Error, also where requireMayCover() does.
+    void coverByOverlay(const std::string& path, const MemoryOverlay& overlay) const;
+
     /// Puts a copy of the regular file `source`, a path of the host whose symbolic links are followed, at
     /// `destination`: new, with the permissions of the source but without special bits or write access for
     /// others. Replaces an existing file or symbolic link atomically; throws Error for a directory or mount
@@ -135,6 +162,9 @@ public:
     /// Empty if there is no such directory.
     UniqueFd findDirectory(const std::string& path) const;
 
+    /// Throws Error if this is no directory, or one of the kernel.
+    UniqueFd findUsersDirectory(const std::string& path) const;
+
 private:
     struct KernelMount {
         std::uint64_t id = 0;
@@ -149,6 +179,7 @@ private:
     Creation creation(uid_t owner, gid_t group, Purpose purpose, mode_t directoryMode = 0755) const;
     void replaceEntry(int directory, const std::string& name, mode_t mode,
                       const std::function<void(int)>& fill) const;
+    UniqueFd findMountPoint(const std::string& path) const;
     bool putNewLink(int directory, const std::string& name, const std::string& text) const;
     void putLink(int directory, const std::string& name, const std::string& text) const;
 

@@ -152,7 +152,7 @@ std::string defaultPidFile(const HookContext& context, std::uint16_t port) {
 }
 
 void writePidFiles(const HookContext& context, const container_root::Editor& editor,
-                   const ContainerUser& user, int root, const Wishes& wishes, std::uint16_t port,
+                   const ContainerUser& user, const Wishes& wishes, std::uint16_t port,
                    const StartedDaemon& daemon, const HookLogger& log) {
     const auto attempt = [&](auto write) {
         try {
@@ -172,7 +172,7 @@ void writePidFiles(const HookContext& context, const container_root::Editor& edi
     const auto inside = cat(daemon.pidInside, '\n');
     const auto outside = cat(daemon.pid, '\n');
     if (wishes.pidFileInside) {
-        attemptAsUser([&] { writePidFileInside(root, *wishes.pidFileInside, inside); });
+        attemptAsUser([&] { writePidFileInside(editor, *wishes.pidFileInside, inside); });
     } else {
         attempt([&] { editor.replaceFile(pidFileInside, inside, 0644); });
         attempt([&] {
@@ -231,7 +231,7 @@ void startInContainer(const Settings& settings, const Wishes& wishes, HookContex
     }
     log.info(
         cat("SSH daemon ", daemon->pid, " listens on port ", port, " for the user ", printable(login.name)));
-    writePidFiles(context, editor, user, root, wishes, port, *daemon, log);
+    writePidFiles(context, editor, user, wishes, port, *daemon, log);
 }
 
 /// The keeper ends the daemon. What remains is the file; and the daemon, if its keeper was killed.

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "base/path_in_root.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "container_root/root_files.hpp"
@@ -48,12 +47,9 @@ void writePidFile(const std::string& path, std::string_view text) {
     overwrite(openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0644), path, text);
 }
 
-void writePidFileInside(int root, const std::string& path, std::string_view text) {
-    const auto place = createInRoot(root, path, EntryKind::file);
-    if (!S_ISREG(statusOf(place.get(), printable(path)).st_mode)) {
-        throw Error(cat("The container's ", printable(path), " is not a regular file"));
-    }
-    overwrite(openFile(descriptorPath(place.get()), O_RDWR | O_NONBLOCK | O_NOCTTY), path, text);
+void writePidFileInside(const container_root::Editor& editor, const std::string& path,
+                        std::string_view text) {
+    overwrite(editor.openUsersFile(path), path, text);
 }
 
 std::optional<pid_t> takePidFile(const std::string& path) {

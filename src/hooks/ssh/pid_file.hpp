@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "container_root/editor.hpp"
 #include "hooks/kit/hook_context.hpp"
 
 namespace sarus::hooks::ssh {
@@ -17,7 +18,7 @@ namespace sarus::hooks::ssh {
 void writePidFile(const std::string& path, std::string_view text);
 
 /// The same in the container; missing directories are made.
-void writePidFileInside(int root, const std::string& path, std::string_view text);
+void writePidFileInside(const container_root::Editor& editor, const std::string& path, std::string_view text);
 
 /// The process id in the file, which is removed; nullopt, and nothing happens, if it holds none.
 std::optional<pid_t> takePidFile(const std::string& path);

@@ -10,6 +10,7 @@
 #include "base/directory.hpp"
 #include "base/isolated_process.hpp"
 #include "base/text.hpp"
+#include "container_root/container_view.hpp"
 #include "container_root/editor.hpp"
 #include "hooks/kit/root_fixture.hpp"
 #include "oci/runtime/runtime_devices.hpp"
@@ -342,6 +343,71 @@ TEST(RootEditorBindAsRoot, PlacesOfTheRuntimeAreFreeBeforeItStarts) {
         editor.bind(place.host / "file", "/dev/kgni0", {});
         editor.bind(place.host / "file", "/lib/infiniband/uverbs0", {});
         EXPECT_EQ(readFile(place / "dev/infiniband/uverbs0"), "text");
+    });
+}
+
+struct stat statusAt(const std::string& path) {
+    struct stat status {};
+    checkErrno(::lstat(path.c_str(), &status), path);
+    return status;
+}
+
+TEST(RootEditorUsersEntriesAsRoot, TheUsersOwnRightsDecideOnAnyMount) {
+    inMountNamespace([] {
+        const Place place;
+        mountHostsTmpfs(place, "home");
+        checkErrno(::chown((place / "home").c_str(), 1000, 1000), "chown");
+        createDirectories(place / "closed", 0700);
+        createDirectories(place / "proc");
+        checkErrno(::chmod((place / "").c_str(), 0755), "chmod");
+        const ContainerViewer viewer({.uid = 1000, .gid = 1000, .groups = {}});
+        const Editor editor(place.root.get());
+        editor.makeUsersDirectory(1000, 1000, "/home/.ssh", 0700);
+        EXPECT_EQ(statusAt(place / "home/.ssh").st_uid, 1000U);
+        EXPECT_EQ(statusAt(place / "home/.ssh").st_mode & 07777U, 0700U);
+        editor.makeUsersDirectory(1000, 1000, "/new/.ssh", 0700);
+        EXPECT_EQ(statusAt(place / "new/.ssh").st_uid, 1000U) << "where only root may, for the user";
+
+        const auto directory = editor.findUsersDirectory("/home/.ssh");
+        ASSERT_EQ(::symlink("/foreign", (place / "home/.ssh/keys").c_str()), 0);
+        editor.replaceUsersFile(directory.get(), "keys", "text", 0600);
+        EXPECT_EQ(readFile(place / "home/.ssh/keys"), "text");
+        EXPECT_EQ(statusAt(place / "home/.ssh/keys").st_uid, 1000U);
+        EXPECT_EQ(statusAt(place / "home/.ssh/keys").st_mode & 07777U, 0600U);
+        const auto root = editor.find("/");
+        EXPECT_EQ(errnoOf([&] { editor.replaceUsersFile(root.get(), "keys", "text", 0600); }), EACCES);
+
+        EXPECT_TRUE(editor.openUsersFile("/home/deep/pid"));
+        EXPECT_EQ(statusAt(place / "home/deep/pid").st_uid, 1000U);
+        EXPECT_EQ(errnoOf([&] { editor.openUsersFile("/closed/pid"); }), EACCES);
+        EXPECT_EQ(errnoOf([&] { editor.openUsersFile("/proc/pid"); }), EXDEV);
+        ASSERT_EQ(::mkfifo((place / "home/fifo").c_str(), 0666), 0);
+        EXPECT_THROW(editor.openUsersFile("/home/fifo"), Error);
+    });
+}
+
+TEST(RootEditorOverlayAsRoot, ChangesStayInMemoryAndNothingIsCoveredThatMustNotBe) {
+    inMountNamespace([] {
+        const Place place;
+        mountHostsTmpfs(place, "home");
+        createDirectories(place / "home/.ssh");
+        place.host.write("shared/.ssh/old", "the user's");
+        checkErrno(::chown((place / "home/.ssh").c_str(), 1000, 1000), "chown");
+        ASSERT_EQ(::symlink("/dev", (place / "home/dev").c_str()), 0);
+        mountTmpfs(place / "dev");
+        const ContainerViewer viewer({.uid = 1000, .gid = 1000, .groups = {}});
+        const Editor editor(place.root.get());
+        const MemoryOverlay overlay{.owner = 1000, .group = 1000, .size = "1m", .workshop = "/opt/workshop"};
+        editor.coverByOverlay("/home/.ssh", overlay);
+        EXPECT_EQ(readFile(place / "home/.ssh/old"), "the user's");
+        editor.replaceUsersFile(editor.findUsersDirectory("/home/.ssh").get(), "new", "text", 0600);
+        EXPECT_EQ(readFile(place / "home/.ssh/new"), "text");
+        EXPECT_FALSE(pathExists(place.host / "shared/.ssh/new"));
+        EXPECT_FALSE(pathExists(place / "opt/workshop/upper"))
+            << "nobody reaches the overlay's own directories";
+        for (const auto* path : {"/home/dev", "/dev", "/"}) {
+            EXPECT_EQ(errnoOf([&] { editor.coverByOverlay(path, overlay); }), EXDEV) << path;
+        }
     });
 }
 
