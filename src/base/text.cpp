@@ -58,6 +58,16 @@ std::string_view trim(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(whiteSpace) - begin + 1);
 }
 
+std::string directoryOf(std::string_view path) {
+    const auto slash = path.rfind('/');
+    return slash == std::string_view::npos ? "."
+                                           : std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
+}
+
+std::string fileNameOf(std::string_view path) {
+    return std::string(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
+}
+
 std::optional<std::uint64_t> parseNumber(std::string_view text) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -49,6 +49,11 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 
 std::string_view trim(std::string_view text);
 
+/// The path without its last part: "/a/b" -> "/a", "/a" -> "/", "a" -> ".".
+std::string directoryOf(std::string_view path);
+/// The last part of a path: "/a/b" -> "b", "a" -> "a", "/a/" -> "".
+std::string fileNameOf(std::string_view path);
+
 /// Parses a complete decimal number without sign; nullopt for anything else, including overflow.
 std::optional<std::uint64_t> parseNumber(std::string_view text);
 

@@ -10,19 +10,15 @@ namespace sarus::engine {
 
 namespace {
 
-std::string parentOf(std::string_view path) {
-    return std::string(path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)));
-}
-
 /// "" if the variable does not name a directory of the server.
-std::string directoryOf(std::string_view name, std::string_view value) {
+std::string serverDirectory(std::string_view name, std::string_view value) {
     if (!name.starts_with("PMIX_") || !value.starts_with('/')) {
         return {};
     }
     if (name == "PMIX_SERVER_TMPDIR" || (name.starts_with("PMIX_DSTORE_") && name.ends_with("_BASE_PATH"))) {
         return normalizePath(value);
     }
-    return name.ends_with("_SEG_PATH") ? normalizePath(parentOf(value)) : std::string();
+    return name.ends_with("_SEG_PATH") ? normalizePath(directoryOf(value)) : std::string();
 }
 
 void addUnlessCovered(std::vector<std::string>& directories, std::string directory) {
@@ -56,7 +52,7 @@ std::string replaceNodeName(std::string_view pattern, std::string_view nodeName)
 std::vector<std::string> pmixDirectories(const Environment& host) {
     std::vector<std::string> directories;
     for (const auto& [name, value] : host) {
-        addUnlessCovered(directories, directoryOf(name, value));
+        addUnlessCovered(directories, serverDirectory(name, value));
     }
     return directories;
 }

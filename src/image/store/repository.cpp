@@ -23,10 +23,6 @@ namespace sarus::image {
 
 namespace {
 
-std::string directoryOf(const std::string& path) {
-    return path.substr(0, path.find_last_of('/'));
-}
-
 void renameFile(const std::string& from, const std::string& to) {
     checkErrno(::rename(from.c_str(), to.c_str()), cat("Failed to store ", printable(to)));
 }

@@ -35,10 +35,6 @@ std::optional<std::string> userNameOfSystem(uid_t uid) {
     return error == 0 && found != nullptr ? std::optional<std::string>(found->pw_name) : std::nullopt;
 }
 
-std::string directoryAbove(const std::string& path) {
-    return path.substr(0, std::max<std::size_t>(path.find_last_of('/'), 1));
-}
-
 void refuseOtherOwner(const std::string& path, uid_t owner, std::string_view cure) {
     if (owner != ::geteuid() && owner != 0) {
         throw Error(
@@ -134,7 +130,7 @@ std::string usualRepositoryDirectory(const RepositorySettings& settings) {
 
 std::string localRepositoryDirectory(const RepositorySettings& settings) {
     auto repository = usualRepositoryDirectory(settings);
-    checkOwner(directoryAbove(repository));
+    checkOwner(directoryOf(repository));
     checkOwner(repository);
     return repository;
 }
@@ -145,7 +141,7 @@ std::string chosenRepositoryDirectory(std::string directory, const std::string& 
                         "' is not an absolute path below '/' without '.', '..' and control characters"));
     }
     directory.resize(directory.find_last_not_of('/') + 1);
-    const auto above = directoryAbove(directory).size();
+    const auto above = directoryOf(directory).size();
     bool isAboveOpen = false;
     for (auto end = directory.find('/', 1);; end = directory.find('/', end + 1)) {
         const auto size = std::min(end, directory.size());
@@ -158,7 +154,7 @@ std::string chosenRepositoryDirectory(std::string directory, const std::string& 
 
 bool createUserDirectory(const std::string& repository) {
     try {
-        createDirectories(directoryAbove(repository));
+        createDirectories(directoryOf(repository));
         return true;
     } catch (const Error& error) {
         if (error.errnum() != EACCES && error.errnum() != EPERM) {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr off_t largestLog = 1 << 20;
 
-std::string parentOf(const std::string& path) {
-    return path.substr(0, path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
-}
-
 std::string now() {
     const auto seconds = ::time(nullptr);
     tm parts{};
@@ -32,9 +28,9 @@ std::string now() {
 
 std::string graphRootOf(const std::string& rootfs) {
     // <graph root>/overlay/<layer>/merged, or <graph root>/vfs/dir/<layer>
-    auto root = parentOf(parentOf(parentOf(rootfs)));
-    const bool isStore = !root.empty() && (isDirectory(cat(root, "/overlay-containers")) ||
-                                           isDirectory(cat(root, "/vfs-containers")));
+    auto root = directoryOf(directoryOf(directoryOf(rootfs)));
+    const bool isStore =
+        isDirectory(cat(root, "/overlay-containers")) || isDirectory(cat(root, "/vfs-containers"));
     return isStore ? root : "";
 }
 

@@ -64,10 +64,6 @@ std::string normalized(const std::string& path) {
     return cat('/', join(kept, "/"));
 }
 
-std::string_view nameOf(std::string_view path) {
-    return path.substr(path.rfind('/') + 1);
-}
-
 std::string below(const std::string& directory, std::string_view name) {
     return cat(directory, directory.ends_with('/') ? "" : "/", name);
 }
@@ -96,7 +92,7 @@ std::vector<Placement> replaceStar(const Rule& rule, const std::vector<std::stri
         for (const char c : rule.target) {
             target += c == '*' ? matched : std::string(1, c);
         }
-        placements.push_back({source, target.ends_with('/') ? below(target, nameOf(source)) : target});
+        placements.push_back({source, target.ends_with('/') ? below(target, fileNameOf(source)) : target});
     }
     return placements;
 }
@@ -141,7 +137,7 @@ std::vector<Placement> placementsOf(const Rule& rule, const std::vector<std::str
     } else if (!sources.empty()) {
         const auto& source = sources.front();
         placements.push_back(
-            {source, rule.target.ends_with('/') ? below(rule.target, nameOf(source)) : rule.target});
+            {source, rule.target.ends_with('/') ? below(rule.target, fileNameOf(source)) : rule.target});
     }
     return placements;
 }

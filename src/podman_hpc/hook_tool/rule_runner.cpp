@@ -21,10 +21,6 @@ namespace sarus::podman_hpc {
 
 namespace {
 
-std::string nameOf(const std::string& path) {
-    return path.substr(path.rfind('/') + 1);
-}
-
 bool isDirectoryIn(int root, const std::string& path) {
     const auto found = container_root::tryFindInRoot(root, path);
     struct stat status {};
@@ -105,7 +101,7 @@ void RuleRunner::place(const Placement& placement, bool isBind) {
     const bool isDirectory = S_ISDIR(status.st_mode);
     if (!isDirectory && isDirectoryIn(root, target)) {
         // A pattern that matches one file on this node, and several on others.
-        target = cat(target, target.ends_with('/') ? "" : "/", nameOf(source));
+        target = cat(target, target.ends_with('/') ? "" : "/", fileNameOf(source));
     }
     log.line(cat("\t\t", isBind ? "bind: " : "copy: ", source, " to ", target));
     if (isBind) {
@@ -115,7 +111,7 @@ void RuleRunner::place(const Placement& placement, bool isBind) {
     }
     if (isDirectory) {
         placedDirectories.push_back(target);
-    } else if (hooks::isLibraryName(nameOf(target)) || target.starts_with("/etc/ld.so.conf")) {
+    } else if (hooks::isLibraryName(fileNameOf(target)) || target.starts_with("/etc/ld.so.conf")) {
         placedLibrary = true;
     }
 }

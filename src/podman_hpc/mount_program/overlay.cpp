@@ -71,18 +71,14 @@ void moveMount(int tree, int target, const std::string& name) {
         cat("Failed to mount on ", printable(name)));
 }
 
-std::string parent(const std::string& path) {
-    return path.substr(0, std::min(path.rfind('/'), path.size()));
-}
-
 /// The stores with the mounts of all containers (STORE/overlay/ID/merged and others beside `overlay`): that
 /// of the target, and the one in whose directory Podman starts this program.
 std::vector<std::string> storeDirectories(const OverlayRequest& request) {
     constexpr std::string_view driver = "/overlay";
     std::vector<std::string> stores;
-    for (const auto& directory : {workingDirectory(), parent(parent(request.target))}) {
+    for (const auto& directory : {workingDirectory(), directoryOf(directoryOf(request.target))}) {
         if (directory.ends_with(driver) && directory.size() > driver.size()) {
-            stores.push_back(parent(directory));
+            stores.push_back(directoryOf(directory));
         }
     }
     return stores;
@@ -202,7 +198,7 @@ void mountWithSquash(OverlayRequest request, const SquashLayer& layer) {
     const auto target = openFile(request.target, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     const auto hidden = storeDirectories(request);
     const auto shared =
-        isRealRoot() ? std::nullopt : SharedServer::find(layer, parent(parent(request.target)));
+        isRealRoot() ? std::nullopt : SharedServer::find(layer, directoryOf(directoryOf(request.target)));
     const auto kept = shared ? shared->join() : UniqueFd();
 
     checkErrno(::unshare(CLONE_NEWNS), "Failed to create a mount namespace");
