@@ -43,29 +43,55 @@ int requestLock(const std::string& path, const std::function<int()>& request) {
     }
 }
 
-LockResult lockWithin(int fd, const std::string& path, int milliseconds) {
-    constexpr int attemptsInMillisecond = 4;
-    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000 / attemptsInMillisecond};
-    for (int attempt = 0; attempt < milliseconds * attemptsInMillisecond; ++attempt) {
-        if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            return LockResult::held;
-        }
-        if (isLockUnsupported(errno)) {
-            return LockResult::unsupported;
-        }
-        if (errno != EWOULDBLOCK && errno != EINTR) {
-            throwErrno(cat("Failed to lock ", printable(path)));
-        }
-        ::nanosleep(&pause, nullptr);
-    }
-    return LockResult::busy;
+namespace {
+
+int operationOf(LockMode mode) {
+    return (mode == LockMode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
 }
 
-bool hasName(int fd, const std::string& path) {
+}  // namespace
+
+LockResult requestLock(int fd, LockMode mode, const std::string& path) {
+    while (const int errnum = requestLock(path, [&] { return ::flock(fd, operationOf(mode)); })) {
+        if (errnum == EWOULDBLOCK) {
+            return LockResult::busy;
+        }
+        if (isLockUnsupported(errnum)) {
+            return LockResult::unsupported;
+        }
+        if (errnum != EINTR) {
+            throw Error::fromErrno(cat("Failed to lock ", printable(path)), errnum);
+        }
+        throwIfInterrupted();
+    }
+    return LockResult::held;
+}
+
+LockResult tryLock(int fd, LockMode mode) noexcept {
+    return ::flock(fd, operationOf(mode)) == 0 ? LockResult::held
+           : isLockUnsupported(errno)          ? LockResult::unsupported
+                                               : LockResult::busy;
+}
+
+LockResult lockWithin(int fd, int milliseconds) noexcept {
+    constexpr int attemptsInMillisecond = 4;
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000 / attemptsInMillisecond};
+    auto result = LockResult::busy;
+    for (int attempt = 0; result == LockResult::busy && attempt < milliseconds * attemptsInMillisecond;
+         ++attempt) {
+        if (attempt > 0) {
+            ::nanosleep(&pause, nullptr);
+        }
+        result = tryLock(fd, LockMode::exclusive);
+    }
+    return result;
+}
+
+bool hasName(int fd, const std::string& path, int flags) {
     struct stat byName {};
     struct stat byFd {};
-    return ::lstat(path.c_str(), &byName) == 0 && ::fstat(fd, &byFd) == 0 && byName.st_ino == byFd.st_ino &&
-           byName.st_dev == byFd.st_dev;
+    return ::fstatat(AT_FDCWD, path.c_str(), &byName, flags) == 0 && ::fstat(fd, &byFd) == 0 &&
+           byName.st_ino == byFd.st_ino && byName.st_dev == byFd.st_dev;
 }
 
 }  // namespace sarus

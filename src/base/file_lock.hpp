@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fcntl.h>
+
 #include <functional>
 #include <string>
 
@@ -11,9 +13,17 @@ enum class LockResult {
     unsupported,  ///< the filesystem does not support locks
 };
 
-/// Tries to get the exclusive flock(2) of an open file for about `milliseconds`. Polls, because a stopped
-/// process can keep a lock forever. Throws Error with `path` on other failures.
-LockResult lockWithin(int fd, const std::string& path, int milliseconds);
+enum class LockMode { shared, exclusive };
+
+/// Tries once to get the flock(2) of an open file.
+LockResult tryLock(int fd, LockMode mode) noexcept;
+
+/// Tries to get the exclusive one for about `milliseconds`. Polls, because a stopped process can keep a lock
+/// forever.
+LockResult lockWithin(int fd, int milliseconds) noexcept;
+
+/// tryLock() through requestLock(). Throws Error as that does, and with `path` on other failures.
+LockResult requestLock(int fd, LockMode mode, const std::string& path);
 
 /// What `request`, a call of flock(2) or fcntl(2) for an open file of this process, answers: 0 or an errno. A
 /// child makes it, because what waits for a file server ends with its process alone; the lock belongs to the
@@ -24,7 +34,8 @@ int requestLock(const std::string& path, const std::function<int()>& request);
 /// Whether the errno of a failed flock(2) means that the filesystem does not support locks.
 bool isLockUnsupported(int errnum) noexcept;
 
-/// Whether `path` (no link) is the open file: the previous holder of the lock may have removed it.
-bool hasName(int fd, const std::string& path);
+/// Whether `path` is the open file: the previous holder of the lock may have removed or replaced it.
+/// `flags`: as for fstatat(2).
+bool hasName(int fd, const std::string& path, int flags = AT_SYMLINK_NOFOLLOW);
 
 }  // namespace sarus

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/quota.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,7 +45,7 @@ Finding checkLocks(const std::string& repository, const std::string& cure) {
     if (!file) {
         return {"locks", Grade::note, "not checked before the repository has an index"};
     }
-    if (::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && isLockUnsupported(errno)) {
+    if (tryLock(file.get(), LockMode::shared) == LockResult::unsupported) {
         return {
             "locks", Grade::warning,
             cat("the filesystem of ", printable(repository),

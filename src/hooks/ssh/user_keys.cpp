@@ -135,7 +135,7 @@ bool generateKeys(const std::string& directory, const std::string& dropbearDirec
     createDirectories(directory.substr(0, directory.rfind('/')), 0700);
     const auto lockPath = cat(directory, ".lock");
     const auto lock = openFile(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (lockWithin(lock.get(), lockPath, patience) == LockResult::busy) {
+    if (lockWithin(lock.get(), patience) == LockResult::busy) {
         throw Error(cat("Another process is making SSH keys: ", printable(lockPath), " is locked"));
     }
     if (!overwrite && loadKeys(directory, ::getuid())) {

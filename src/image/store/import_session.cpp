@@ -54,9 +54,12 @@ ImportState stateOf(const RepositoryPaths& paths, const std::string& suffix) {
         return ImportState::unknown;
     }
     try {
-        return tryLock(fd.get(), LockMode::exclusive, lock) ? ImportState::dead : ImportState::alive;
+        const auto result = requestLock(fd.get(), LockMode::exclusive, lock);
+        return result == LockResult::held   ? ImportState::dead
+               : result == LockResult::busy ? ImportState::alive
+                                            : ImportState::unknown;  // no locks here: age decides
     } catch (const Error&) {
-        return ImportState::unknown;  // no locks here: age decides
+        return ImportState::unknown;
     }
 }
 
@@ -118,13 +121,8 @@ void ImportSession::create(const RepositoryPaths& paths, const std::string& temp
     const auto lock = cat(marker, "/lock");
     const auto lockDraft = cat(lock, "-new");
     markerLock = openFile(lockDraft, O_RDWR | O_CREAT | O_EXCL, 0600);
-    try {
-        tryLock(markerLock.get(), LockMode::exclusive, lockDraft);
+    if (requestLock(markerLock.get(), LockMode::exclusive, lockDraft) == LockResult::held) {
         checkErrno(::rename(lockDraft.c_str(), lock.c_str()), cat("Failed to create ", printable(lock)));
-    } catch (const Error& error) {
-        if (!isLockUnsupported(error.errnum())) {
-            throw;
-        }
     }
     checkErrno(::symlink("../../blobs", cat(marker, "/blobs").c_str()),
                cat("Failed to create a link in ", printable(marker)));

@@ -1,7 +1,6 @@
 #include "image/store/index_lock.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -20,6 +19,7 @@ namespace sarus::image {
 namespace {
 
 constexpr std::uint64_t attemptIntervalMs = 100;
+constexpr int followLinks = 0;
 
 UniqueFd openReadableOrWritable(const std::string& path) {
     try {
@@ -61,42 +61,18 @@ void sleepMs(std::uint64_t milliseconds) {
 
 }  // namespace
 
-bool isStillNamed(const std::string& path, int fd) {
-    struct stat named {};
-    struct stat opened {};
-    return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
-           named.st_ino == opened.st_ino;
-}
-
-bool tryLock(int fd, LockMode mode, const std::string& path) {
-    const int operation = (mode == LockMode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
-    while (const int errnum = requestLock(path, [&] { return ::flock(fd, operation); })) {
-        if (errnum == EWOULDBLOCK) {
-            return false;
-        }
-        if (errnum != EINTR) {
-            throw Error::fromErrno(cat("Failed to lock ", printable(path)), errnum);
-        }
-        throwIfInterrupted();
-    }
-    return true;
-}
-
 bool tryLockOrWarn(int fd, LockMode mode, const std::string& path, std::string_view consequence) {
-    try {
-        return tryLock(fd, mode, path);
-    } catch (const Error& error) {
-        if (!isLockUnsupported(error.errnum())) {
-            throw;
-        }
+    const auto result = requestLock(fd, mode, path);
+    if (result == LockResult::unsupported) {
         warnOfMissingLocks(path, consequence);
-        return true;
     }
+    return result != LockResult::busy;
 }
 
 std::optional<UniqueFd> tryLockFile(const std::string& path, LockMode mode) {
     auto fd = openToLock(path);
-    const bool locked = tryLockOrWarn(fd.get(), mode, path, indexConsequence) && isStillNamed(path, fd.get());
+    const bool locked =
+        tryLockOrWarn(fd.get(), mode, path, indexConsequence) && hasName(fd.get(), path, followLinks);
     return locked ? std::optional(std::move(fd))
                   : std::nullopt;  // a file that was just replaced belongs to a concurrent writer
 }
@@ -106,7 +82,7 @@ UniqueFd lockFile(const std::string& path, LockMode mode, const LockTimings& tim
     auto nextWarning = timings.warningMs;
     for (std::uint64_t elapsed = 0;;) {
         if (tryLockOrWarn(fd.get(), mode, path, indexConsequence)) {
-            if (isStillNamed(path, fd.get())) {
+            if (hasName(fd.get(), path, followLinks)) {
                 return fd;
             }
             fd = openToLock(path);  // replaced while we waited for its predecessor

@@ -124,18 +124,14 @@ std::uint64_t pruneUnpackedImages(const std::string& tempDir, bool dryRun) {
         const auto lockPath = cat(cache, '/', name);
         const auto copy = lockPath.substr(0, lockPath.size() - ending.size());
         const auto lock = openFile(lockPath, O_RDWR | O_NOFOLLOW);
-        try {
-            if (!tryLock(lock.get(), LockMode::exclusive, lockPath)) {
-                continue;
-            }
-        } catch (const Error& error) {
-            if (!isLockUnsupported(error.errnum())) {
-                throw;
-            }
+        const auto result = requestLock(lock.get(), LockMode::exclusive, lockPath);
+        if (result == LockResult::unsupported) {
             logWarn(
                 "Flock",
                 cat("The filesystem of \"", printable(lockPath),
                     "\" has no file locks: the unpacked image stays, because a container may be using it"));
+        }
+        if (result != LockResult::held) {
             continue;
         }
         count += pathExists(copy) ? 1 : 0;

@@ -5,30 +5,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
 #include "base/interrupt.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "image/store/index_lock.hpp"
 
 namespace sarus::image {
-
-namespace {
-
-bool lockUnlessUnsupported(int fd, const std::string& path) {
-    try {
-        return tryLock(fd, LockMode::exclusive, path);
-    } catch (const Error& error) {
-        if (!isLockUnsupported(error.errnum())) {
-            throw;
-        }
-        return true;
-    }
-}
-
-}  // namespace
 
 PullLock::PullLock(const RepositoryPaths& paths, const std::string& content,
                    const std::function<void()>& onWait)
@@ -37,8 +20,8 @@ PullLock::PullLock(const RepositoryPaths& paths, const std::string& content,
     createDirectories(paths.pullLocks());
     for (bool waits = false;;) {
         fd = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
-        if (lockUnlessUnsupported(fd.get(), path)) {
-            if (isStillNamed(path, fd.get())) {
+        if (requestLock(fd.get(), LockMode::exclusive, path) != LockResult::busy) {
+            if (hasName(fd.get(), path)) {
                 return;
             }
             continue;  // its holder has removed it

@@ -186,22 +186,11 @@ void Repository::reportDamage() const {
     }
 }
 
-/// The index is locked through its file: processes that wait for the old file look again.
-void Repository::lockNewIndex(int fd, const std::string& draft) {
-    try {
-        tryLock(fd, LockMode::exclusive, draft);
-    } catch (const Error& error) {
-        if (!isLockUnsupported(error.errnum())) {
-            throw;
-        }
-    }
-}
-
 void Repository::writeIndex(const std::vector<ImageRecord>& images, UniqueFd& lock) const {
     const auto draft = cat(names.index(), '-', randomLetters());
     const Drafts drafts({draft});
     auto newLock = writeDraft(draft, serializeIndex(images, names.images()));
-    lockNewIndex(newLock.get(), draft);
+    requestLock(newLock.get(), LockMode::exclusive, draft);  // who waits for the old file looks again
     renameFile(draft, names.index());
     flushDirectory(names.root);
     lock = std::move(newLock);
@@ -427,7 +416,7 @@ void Repository::publish(const NewImage& image) {
     const auto metadata = serializeStoredMetadata(image.metadata, info);
     writeDraft(metadataDraft, metadata);
     const auto newLock = writeDraft(indexDraft, serializeIndex(images, names.images()));
-    lockNewIndex(newLock.get(), indexDraft);
+    requestLock(newLock.get(), LockMode::exclusive, indexDraft);
     renameFile(squashfsDraft, names.squashfs(image.reference));
     // From here on readers find the new image, if necessary with the draft of its metadata.
     try {

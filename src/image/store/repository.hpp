@@ -84,7 +84,6 @@ private:
     bool completesImage(const TemporaryFile& draft) const;
     void removeIncomplete(const ImageReference& reference) const;
     bool isInForce(const ImageReference& reference, const std::string& metadata) const;
-    static void lockNewIndex(int fd, const std::string& draft);
     void writeIndex(const std::vector<ImageRecord>& images, UniqueFd& lock) const;
 
     RepositoryPaths names;

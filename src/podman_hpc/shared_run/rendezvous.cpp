@@ -132,8 +132,7 @@ std::string MeetingPlace::reachable(const std::string& name) const {
 
 UniqueFd MeetingPlace::lock(Clock::time_point deadline) const {
     auto file = openFileAt(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    if (lockWithin(file.get(), cat(directoryPath, "/lock"), millisecondsUntil(deadline)) ==
-        LockResult::busy) {
+    if (lockWithin(file.get(), millisecondsUntil(deadline)) == LockResult::busy) {
         throw Error("Timeout waiting for the other tasks of this step",
                     cat("Another process keeps ", printable(directoryPath), "/lock"));
     }

@@ -1,7 +1,6 @@
 #include "podman_hpc/store/work_directory.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 
 #include <cerrno>
 #include <string_view>
@@ -34,7 +33,7 @@ void removeAbandoned(const std::string& parent) {
     }
     for (const auto& name : names) {
         const auto fd = openDirectory(name);
-        if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+        if (fd && tryLock(fd.get(), LockMode::exclusive) == LockResult::held) {
             removeTree(name);
         }
     }
@@ -57,9 +56,9 @@ bool WorkDirectory::take() {
     if (!directory && errno != ENOENT) {
         throwErrno(cat("Failed to open ", printable(name)));
     }
-    const bool isTaken = directory && ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 &&
-                         errno == EWOULDBLOCK;  // without locks, a killed program's files stay
-    return directory && !isTaken && hasName(directory.get(), name);
+    // Without locks, a killed program's files stay.
+    return directory && tryLock(directory.get(), LockMode::exclusive) != LockResult::busy &&
+           hasName(directory.get(), name);
 }
 
 WorkDirectory::~WorkDirectory() {

@@ -12,6 +12,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/file_lock.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "node/cgroups.hpp"
@@ -132,7 +133,7 @@ void removeEmptyCgroup(int parent, const std::string& name, int attempts) noexce
 
 void removeUnusedCgroup(int parent, const std::string& name, int attempts) noexcept {
     const UniqueFd leaf(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (leaf && ::flock(leaf.get(), LOCK_EX | LOCK_NB) == 0) {
+    if (leaf && tryLock(leaf.get(), LockMode::exclusive) == LockResult::held) {
         removeEmptyCgroup(parent, name, attempts);
     }
 }

@@ -105,7 +105,7 @@ std::string cachedDigest(int fd, const struct stat& image, const std::string& im
     };
     const auto isBusy = [&] {
         constexpr int second = 1000;
-        return lockWithin(entry.get(), cat(cacheDirectory, '/', name), second) == LockResult::busy;
+        return lockWithin(entry.get(), second) == LockResult::busy;
     };
     for (int waited = 0; waited < patienceSeconds && !isKnown() && isBusy(); ++waited) {
         throwIfInterrupted();

@@ -1,7 +1,6 @@
 #include "starter/image/loop_hints.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -82,8 +81,7 @@ void LoopHints::lock(std::chrono::milliseconds timeout) {
             const auto hintName = cat(name, slot);
             UniqueFd hint(
                 ::openat(registry.get(), hintName.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-            if (!hint ||
-                lockWithin(hint.get(), hintName, static_cast<int>(timeout.count())) != LockResult::held) {
+            if (!hint || lockWithin(hint.get(), static_cast<int>(timeout.count())) != LockResult::held) {
                 break;
             }
             struct stat status {};
@@ -128,7 +126,7 @@ void LoopHints::sweepOthers(unsigned own) const try {
             ::openat(registry.get(), entry.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
         const auto device = other ? readBinding(other.get()) : std::nullopt;
         const bool isGone = other && (!device || device->number == own || !isBound(*device));
-        if (isGone && ::flock(other.get(), LOCK_EX | LOCK_NB) == 0) {  // our own is locked
+        if (isGone && tryLock(other.get(), LockMode::exclusive) == LockResult::held) {  // our own is locked
             ::unlinkat(registry.get(), entry.c_str(), 0);
         }
     }

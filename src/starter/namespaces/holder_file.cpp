@@ -65,7 +65,7 @@ std::vector<Holder> readHolders(int file) {
 /// Removes a file unless somebody has locked it or the condition is false.
 void removeIf(const std::string& path, const std::function<bool(int)>& condition) {
     const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && hasName(file.get(), path) &&
+    if (file && tryLock(file.get(), LockMode::exclusive) == LockResult::held && hasName(file.get(), path) &&
         condition(file.get())) {
         ::unlink(path.c_str());
     }
@@ -119,7 +119,7 @@ HolderFile HolderFile::open(const std::string& directory, const std::string& nam
         if (!S_ISREG(status.st_mode) || status.st_uid != owner || (status.st_mode & 077) != 0) {
             throw Error(cat(printable(path), " is not a private file"));
         }
-        const auto lock = lockWithin(file.get(), path, static_cast<int>(patience.count()));
+        const auto lock = lockWithin(file.get(), static_cast<int>(patience.count()));
         if (lock == LockResult::unsupported) {
             throw Error::fromErrno(cat("Failed to lock ", printable(path)), ENOLCK);
         }
@@ -149,11 +149,7 @@ void HolderFile::unlock() const noexcept {
 }
 
 bool HolderFile::lockAgain(std::chrono::milliseconds patience) const noexcept {
-    try {
-        return lockWithin(fd.get(), path, static_cast<int>(patience.count())) == LockResult::held;
-    } catch (const Error&) {
-        return false;
-    }
+    return lockWithin(fd.get(), static_cast<int>(patience.count())) == LockResult::held;
 }
 
 void HolderFile::giveUpWriting() {

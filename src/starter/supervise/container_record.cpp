@@ -1,7 +1,6 @@
 #include "starter/supervise/container_record.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -208,7 +207,7 @@ void sweep(const std::string& runtimeRoot, const std::string& containerName) {
     const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
     struct stat status {};
     if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !hasName(file.get(), path)) {
+        tryLock(file.get(), LockMode::exclusive) != LockResult::held || !hasName(file.get(), path)) {
         return;
     }
     const auto state = readRuntimeState(runtimeRoot, containerName);
@@ -231,7 +230,7 @@ RecordFile RecordFile::create(const std::string& runtimeRoot, const std::string&
     UniqueFd file;
     do {  // until the name refers to the locked file: its former owner removes it
         file = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-        const auto lock = lockWithin(file.get(), path, patienceMilliseconds);
+        const auto lock = lockWithin(file.get(), patienceMilliseconds);
         if (lock == LockResult::busy) {
             throw inUse();
         }
@@ -289,7 +288,7 @@ std::size_t countContainers(const std::string& runtimeRoot) {
     return static_cast<std::size_t>(std::count_if(names.begin(), names.end(), [&](const std::string& name) {
         const UniqueFd record(
             ::open(recordPath(runtimeRoot, name).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-        const bool isHeld = record && ::flock(record.get(), LOCK_SH | LOCK_NB) != 0;
+        const bool isHeld = record && tryLock(record.get(), LockMode::shared) != LockResult::held;
         return isHeld || !isDead(readRuntimeState(runtimeRoot, name));
     }));
 }
@@ -304,7 +303,7 @@ std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const 
     if (!file) {
         return std::nullopt;
     }
-    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
+    if (tryLock(file.get(), LockMode::shared) == LockResult::held) {
         return std::nullopt;  // the lock is free: its starter and janitor were killed
     }
     return parse(std::string(jsonOf(readAll(file.get(), largestRecord, printable(path)))), path);

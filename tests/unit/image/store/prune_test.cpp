@@ -57,7 +57,7 @@ TEST(PruneUnpackedImages, removesCopiesThatNobodyUses) {
     }
     scratch.write(cat(cache, "unused.partial/file"), "x");
     const auto user = openFile(scratch.path(cat(cache, "used.lock")), O_RDWR);
-    ASSERT_TRUE(tryLock(user.get(), LockMode::shared, "the lock"));
+    ASSERT_EQ(tryLock(user.get(), LockMode::shared), LockResult::held);
     EXPECT_EQ(pruneUnpackedImages(scratch.path(), true), 1U);
     EXPECT_TRUE(pathExists(scratch.path(cat(cache, "unused/bin/sh"))));
     EXPECT_EQ(pruneUnpackedImages(scratch.path(), false), 1U);
