@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/directory.hpp"
+#include "base/draft.hpp"
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
 #include "base/text.hpp"
@@ -69,28 +70,30 @@ void writeAll(int fd, std::string_view data, std::string_view nameForMessages) {
     }
 }
 
-namespace {
-
-std::string parentOf(const std::string& path) {
-    const auto slash = path.find_last_of('/');
-    return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+void replaceFile(const std::string& path, std::string_view data, mode_t mode) {
+    Draft draft(path, mode);
+    writeAll(draft.fd(), data, printable(path));
+    draft.replace();
 }
 
-}  // namespace
-
-void replaceFile(const std::string& path, std::string_view data, mode_t mode) {
-    const std::string temporary = cat(path, '-', randomLetters());
-    try {
-        const auto fd = openFile(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
-        writeAll(fd.get(), data, printable(temporary));
-        checkErrno(::fsync(fd.get()), cat("Failed to flush ", printable(temporary)));
-        checkErrno(::rename(temporary.c_str(), path.c_str()), cat("Failed to replace ", printable(path)));
-    } catch (...) {
-        ::unlink(temporary.c_str());
-        throw;
-    }
-    const auto directory = openFile(parentOf(path), O_RDONLY | O_DIRECTORY);
-    checkErrno(::fsync(directory.get()), cat("Failed to flush the directory of ", printable(path)));
+void copyContent(int from, int to, std::string_view nameForMessages) {
+    // Not by the kernel: sendfile(2) and copy_file_range(2) do not know every parallel file system.
+    constexpr std::size_t atOnce = 1U << 20U;
+    std::string buffer(atOnce, '\0');
+    off_t done = 0;
+    ssize_t count = 0;
+    do {
+        throwIfInterrupted();
+        count = ::pread(from, buffer.data(), buffer.size(), done);
+        if (count < 0 && errno != EINTR) {
+            throwErrno(cat("Failed to read the content of ", nameForMessages));
+        }
+        if (count > 0) {
+            writeAll(to, std::string_view(buffer).substr(0, static_cast<std::size_t>(count)),
+                     nameForMessages);
+            done += count;
+        }
+    } while (count != 0);
 }
 
 UniqueFd makeFifo(const std::string& path) {
@@ -108,7 +111,7 @@ void createDirectories(const std::string& path, mode_t mode) {
     if (path.empty() || isDirectory(path)) {
         return;
     }
-    const auto parent = parentOf(path);
+    const auto parent = directoryOf(path);
     if (parent != path) {
         createDirectories(parent, mode);
     }

@@ -22,9 +22,12 @@ std::string readFile(const std::string& path, std::size_t limit = 16U << 20U);
 /// Writes everything, despite short writes and EINTR.
 void writeAll(int fd, std::string_view data, std::string_view nameForMessages);
 
-/// Replaces `path` atomically: temporary file in the same directory, fsync, rename, fsync of the directory. A
-/// reader sees the old content or the new one. On failure, removes the temporary file.
+/// Replaces `path` with a new file (base/draft.hpp). Throws Error.
 void replaceFile(const std::string& path, std::string_view data, mode_t mode);
+
+/// Appends the whole regular file `from` to the file `to`. Throws Error, also if a signal has arrived
+/// (base/interrupt.hpp).
+void copyContent(int from, int to, std::string_view nameForMessages);
 
 /// Makes a FIFO with mode 0600 and opens it for reading and writing. No writer waits for a reader, and no end
 /// of file occurs. Reading does not block. Throws Error, also if something exists already.

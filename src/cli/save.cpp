@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -31,6 +32,7 @@ int run(Context& context, const Arguments& arguments) {
         throw Error(cat("Cannot find image '", reference.full(), "'"),
                     "'sarus images' lists the stored images");
     }
+    const InterruptScope interruptible;
     image::writeImageFile(stored->file.get(), stored->metadata, path);
     const auto shown = image::isImageFile(path) ? path : cat("./", path);
     printLine(cat("saved image ", reference.full(), " (", formatSize(stored->size),

@@ -1,7 +1,6 @@
 #include "container_root/editor.hpp"
 
 #include <fcntl.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,17 +24,6 @@
 namespace sarus::container_root {
 
 namespace {
-
-void copyContent(int from, int to) {
-    constexpr std::size_t atOnce = 1U << 30U;
-    ssize_t copied = 0;
-    do {
-        copied = ::sendfile(to, from, nullptr, atOnce);
-        if (copied < 0 && errno != EINTR) {
-            throwErrno("Failed to copy the content");
-        }
-    } while (copied != 0);
-}
 
 /// Replaces an entry atomically.
 void putFile(int directory, const std::string& name, const std::function<void(int)>& fill) {
@@ -390,7 +378,7 @@ void Editor::copyFile(const std::string& source, const std::string& destination)
         const auto parent =
             openPlace(slash == 0 ? "/" : destination.substr(0, slash), EntryKind::directory, Purpose::entry);
         replaceEntry(parent.get(), name, status.st_mode & 0755U,
-                     [&](int file) { copyContent(from.get(), file); });
+                     [&](int file) { copyContent(from.get(), file, printable(name)); });
     } catch (Error& error) {
         error.addContext(
             cat("Failed to copy ", printable(source), " to the container's ", printable(destination)));

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/draft.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -50,48 +51,21 @@ std::optional<std::string> embeddedMetadata(int file) {
     return text;
 }
 
-namespace {
-
-/// Never replaces a file.
-void publish(const std::string& temporary, const std::string& path) {
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
-        return;
-    }
-    // NFS and others know only link(2).
-    if (errno != EINVAL || ::link(temporary.c_str(), path.c_str()) != 0) {
-        throwErrno(cat("Failed to create ", printable(path)));
-    }
-    ::unlink(temporary.c_str());
-}
-
-}  // namespace
-
 void writeImageFile(int squashfs, std::string_view metadata, const std::string& path) {
     if (metadata.size() > largestMetadata) {
         throw Error(cat("The metadata of the image are larger than ", formatSize(largestMetadata)));
     }
+    const Error exists(cat("Failed to create ", printable(path), ": File exists"));
     if (pathExists(path)) {
-        throw Error(cat("Failed to create ", printable(path), ": File exists"));
+        throw exists;
     }
-    const auto temporary = cat(path, '-', randomLetters());
-    const auto output = openFile(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-    try {
-        std::string buffer(1U << 20U, '\0');
-        off_t offset = 0;
-        while (const auto count = checkErrno(::pread(squashfs, buffer.data(), buffer.size(), offset),
-                                             "Failed to read the stored image")) {
-            writeAll(output.get(), std::string_view(buffer).substr(0, static_cast<std::size_t>(count)),
-                     printable(path));
-            offset += count;
-        }
-        std::array<char, lengthDigits + 1> length{};
-        std::snprintf(length.data(), length.size(), "%016zx", metadata.size());
-        writeAll(output.get(), cat(metadata, length.data(), metadataMark), printable(path));
-        checkErrno(::fsync(output.get()), cat("Failed to flush ", printable(path)));
-        publish(temporary, path);
-    } catch (...) {
-        ::unlink(temporary.c_str());
-        throw;
+    Draft draft(path, 0666);
+    copyContent(squashfs, draft.fd(), printable(path));
+    std::array<char, lengthDigits + 1> length{};
+    std::snprintf(length.data(), length.size(), "%016zx", metadata.size());
+    writeAll(draft.fd(), cat(metadata, length.data(), metadataMark), printable(path));
+    if (!draft.create()) {
+        throw exists;
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/draft.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
@@ -57,17 +58,9 @@ void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode
     if (pathExists(path)) {
         return;
     }
-    const auto temporary = cat(path, '.', randomLetters());
-    try {
-        writeAll(openFile(temporary, O_WRONLY | O_CREAT | O_EXCL, mode).get(), text, temporary);
-        if (::link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-            throwErrno(cat("Failed to create ", printable(path)));
-        }
-    } catch (...) {
-        ::unlink(temporary.c_str());
-        throw;
-    }
-    ::unlink(temporary.c_str());
+    Draft draft(path, mode);
+    writeAll(draft.fd(), text, printable(path));
+    draft.create(Flush::no);  // it would be made again
 }
 
 std::string storageConfiguration(const Settings& settings, const std::string& squashDir) {
