@@ -350,7 +350,14 @@ int runProgram(std::span<char* const> words, const HookProgram& program, bool is
         openLog(setup.environment, log);
         if (program.filter != nullptr) {
             const auto input = readAll(STDIN_FILENO, largestInput, "standard input");
-            if (program.run == nullptr || !oci::isContainerState(input)) {
+            const bool isState = oci::isContainerState(input);
+            if (isState && program.run == nullptr) {
+                throw Error(cat(program.program,
+                                " supports the stage precreate only: standard input is a "
+                                "container's state"),
+                            "Change \"stages\" in the hook's JSON file");
+            }
+            if (!isState) {
                 std::string suspect;
                 if (reachesOutside(program) && !isTrusted(setup.environment)) {
                     suspect = hook_contracts::firstCallersAnnotation(
@@ -388,6 +395,13 @@ int hookMain(int argc, char** argv, const HookProgram& program) noexcept {
 
 int runHook(std::span<char* const> words, const HookProgram& program) noexcept {
     return runProgram(words, program, true);
+}
+
+void answerWith(const oci::BundleConfig& config) {
+    // Only now: a failure leaves no output that an engine could take for a configuration.
+    writeAll(STDOUT_FILENO, cat(config.serialize(), '\n'), "standard output");
+    // Destroying the tree value by value would cost as much as writing it; the kernel frees it at once.
+    ::_exit(0);
 }
 
 int runInChild(std::chrono::seconds longest, const std::function<int()>& work) noexcept {

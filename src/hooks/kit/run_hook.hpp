@@ -74,8 +74,8 @@ struct HookProgram {
     void (*suggest)(const HookSetup& setup) = nullptr;
     /// The work of a hook that is started with a container's state on standard input...
     void (*run)(const HookSetup& setup, HookContext& context, const HookLogger& log) = nullptr;
-    /// ...and of one that is started with config.json there (precreate), which it gets as text. A hook
-    /// without `run` gets here whatever stands there.
+    /// ...and of one that is started with config.json there (precreate), which it gets as text. It ends with
+    /// answerWith(), unless nothing is to be said. Without `run`, a container's state is refused.
     void (*filter)(const HookSetup& setup, const std::string& input, const HookLogger& log) = nullptr;
 };
 
@@ -90,6 +90,10 @@ struct HookProgram {
 /// error that says what failed (and a second one with a hint, if there is one); of `--check` 1 if there is a
 /// problem.
 int hookMain(int argc, char** argv, const HookProgram& program) noexcept;
+
+/// Writes the configuration to standard output as a precreate hook's answer, in one piece, and ends the
+/// process successfully. Throws Error.
+[[noreturn]] void answerWith(const oci::BundleConfig& config);
 
 /// Runs `work` in a child process for a limited time, for a program that goes on after it: changes neither
 /// its state nor its signals. SIGCHLD must have its default action (beginProcess()). Returns the result of

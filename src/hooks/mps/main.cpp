@@ -129,7 +129,7 @@ void runBeforeCreation(const HookSetup& setup, const std::string& input, const H
         }
     }
     ensureServer(settings, uid, localUid, log);
-    writeAll(STDOUT_FILENO, cat(config.serialize(), '\n'), "standard output");
+    answerWith(config);
 }
 
 /// Mounts the user's directories where the container's programs look for them.

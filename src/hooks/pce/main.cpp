@@ -1,14 +1,10 @@
-#include <unistd.h>
-
 #include "base/error.hpp"
-#include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "base/trusted_file.hpp"
 #include "hooks/kit/container_namespaces.hpp"
 #include "hooks/kit/run_hook.hpp"
 #include "hooks/pce/precreate_edits.hpp"
 #include "oci/runtime/bundle_config.hpp"
-#include "oci/runtime/container_state.hpp"
 
 namespace {
 
@@ -95,19 +91,10 @@ void explain(const HookSetup& setup, const ExplainRequest&) {
 
 void filter(const HookSetup& setup, const std::string& input, const HookLogger&) {
     auto config = oci::BundleConfig::parse(input, "standard input");
-    if (oci::isContainerState(input)) {
-        throw Error("pce_hook supports the stage precreate only: standard input is a container's state",
-                    "Change \"stages\" in the hook's JSON file");
-    }
     if (const auto edits = readEdits(setup.environment); !edits.empty()) {
         pce::applyPrecreateEdits(edits, !isInitialUserNamespace(), config);
     }
-    // In one piece and only now: a failure leaves no output that an engine could take for a configuration.
-    auto text = config.serialize();
-    text += '\n';
-    writeAll(STDOUT_FILENO, text, "standard output");
-    // Destroying the tree value by value would cost as much as writing it; the kernel frees it at once.
-    ::_exit(0);
+    answerWith(config);
 }
 
 }  // namespace

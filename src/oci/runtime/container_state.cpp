@@ -78,7 +78,7 @@ ContainerState parseContainerState(std::string_view json) {
     const auto root = find(object, "root");
     if (root && root->value().is_object()) {
         throw Error(cat(name, " is a container's configuration"),
-                    "Only pce_hook and mps_hook are for the stage precreate");
+                    "This hook does not support the stage precreate");
     }
     state.tellsRoot = root.has_value();
     state.root = text(object, "root");
