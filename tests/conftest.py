@@ -100,6 +100,15 @@ def workspace(common):
     yield from lent(pathlib.Path(tempfile.mkdtemp(dir=common, prefix="")))
 
 
+@pytest.fixture
+def open_directory(workspace):
+    """A folder of one test on the way to which other users may look up names."""
+    directory = pathlib.Path(tempfile.mkdtemp(dir=workspace, prefix=""))
+    for made in (workspace, directory):
+        made.chmod(0o755)
+    return directory
+
+
 @pytest.fixture(scope="module", autouse=True)
 def homes_without_what_others_left(home_base, opt):
     """Each file begins with empty image repositories, and without keys and files in homes; what `registry` wrote stays, and installations, which

@@ -11,7 +11,7 @@ import pytest
 from helpers import hook_bundle
 from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 
-HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mount", "mpi", "pce", "stdout_stderr_test", "timestamp"]
+HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mount", "mpi", "pce", "sethomevar", "stdout_stderr_test", "timestamp"]
 
 
 def call(program, *arguments, **environment):
@@ -51,6 +51,7 @@ def test_every_hook_checks_its_configuration(build_dir, tmp_path, name):
     ("mount", ["--device=/dev/no-such"], {}, "--device: /dev/no-such: No such file"),
     ("pce", [], {}, "PCE_INPUT is not set"),
     ("pce", [], {"PCE_INPUT": "/no/such"}, "PCE_INPUT: Failed to open /no"),
+    ("sethomevar", [], {"PASSWD_FILE": "/no/such"}, "PASSWD_FILE: /no/such: No such file"),
     ("ldcache", ["--rebuild"], {}, "ldcache_hook ignores --rebuild"),
     ("timestamp", [], {"TIMESTAMP_HOOK_LOGFILE": "/x"}, "counts in the container's environment"),
     ("ldcache", [], {"HOOK_LOG": "journal"}, "HOOK_LOG is 'journal'"),

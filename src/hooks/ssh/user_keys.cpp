@@ -15,7 +15,7 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "container_root/root_files.hpp"
-#include "hooks/ssh/passwd.hpp"
+#include "hooks/kit/passwd.hpp"
 
 namespace sarus::hooks::ssh {
 

@@ -5,7 +5,6 @@
 #include "base/failing_listing.hpp"
 #include "base/text.hpp"
 #include "hooks/ssh/login_environment.hpp"
-#include "hooks/ssh/passwd.hpp"
 #include "hooks/ssh/port_owner.hpp"
 #include "hooks/ssh/public_keys.hpp"
 #include "hooks/ssh/settings.hpp"
@@ -48,22 +47,6 @@ TEST(SshSettings, DirectoriesAreAbsolute) {
     auto relative = std::map<std::string, std::string, std::less<>>{
         {"SERVER_PORT", "2000"}, {"HOOK_BASE_DIR", "home"}, {"PASSWD_FILE", "/p"}, {"DROPBEAR_DIR", "/d"}};
     EXPECT_THROW(ssh::readSettings(HookEnvironment(std::move(relative))), Error);
-}
-
-TEST(Passwd, TheFirstCompleteEntryOfTheUserCounts) {
-    const auto* const text = "a:x:10:10::/a\nb:x:10:10::/b:/bin/b\nc:x:10:10::/c:/bin/c\n";
-    const auto entry = ssh::findPasswdEntry(text, 10);
-    ASSERT_TRUE(entry);
-    EXPECT_EQ(entry->name + entry->home + entry->shell, "b/b/bin/b");
-    EXPECT_FALSE(ssh::findPasswdEntry(text, 11));
-}
-
-TEST(Passwd, ShellsThatDoNotExistBecomeSh) {
-    const auto exists = [](const std::string& path) { return path == "/bin/bash"; };
-    EXPECT_EQ(ssh::replaceMissingShells("a:x:1:1::/:/bin/bash\nb:x:2:2::/:\nno entry\n", exists),
-              std::nullopt);
-    EXPECT_EQ(ssh::replaceMissingShells("a:x:1:1::/:/bin/zsh\n+::::::\nb:x:2:2::/:/bin/bash", exists),
-              "a:x:1:1::/:/bin/sh\n+::::::\nb:x:2:2::/:/bin/bash");
 }
 
 TEST(LoginEnvironment, ExportsCannotBreak) {

@@ -1,22 +1,26 @@
-#include "hooks/ssh/passwd.hpp"
+#include "hooks/kit/passwd.hpp"
 
 #include <map>
 #include <vector>
 
 #include "base/text.hpp"
 
-namespace sarus::hooks::ssh {
+namespace sarus::hooks {
 
 namespace {
 
 constexpr std::size_t fieldsOfEntry = 7;
+
+bool isEntryOf(const std::vector<std::string>& fields, uid_t uid) {
+    return fields.size() == fieldsOfEntry && !fields[0].empty() && parseNumber(fields[2]) == uid;
+}
 
 }  // namespace
 
 std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid) {
     for (const auto& line : split(text, '\n')) {
         const auto fields = split(line, ':');
-        if (fields.size() == fieldsOfEntry && !fields[0].empty() && parseNumber(fields[2]) == uid) {
+        if (isEntryOf(fields, uid)) {
             return PasswdEntry{fields[0], fields[5], fields[6]};
         }
     }
@@ -44,4 +48,4 @@ std::optional<std::string> replaceMissingShells(std::string_view text,
     return isChanged ? std::optional(join(lines, "\n")) : std::nullopt;
 }
 
-}  // namespace sarus::hooks::ssh
+}  // namespace sarus::hooks

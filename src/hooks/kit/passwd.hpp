@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace sarus::hooks::ssh {
+namespace sarus::hooks {
 
 /// An entry of a password file (passwd(5)).
 struct PasswdEntry {
@@ -24,4 +24,4 @@ std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid);
 std::optional<std::string> replaceMissingShells(std::string_view text,
                                                 const std::function<bool(const std::string& path)>& exists);
 
-}  // namespace sarus::hooks::ssh
+}  // namespace sarus::hooks

@@ -1,0 +1,24 @@
+#include "hooks/kit/passwd.hpp"
+
+#include <gmock/gmock.h>
+
+namespace sarus::hooks::passwd_test {
+namespace {
+
+TEST(Passwd, TheFirstCompleteEntryOfTheUserCounts) {
+    const auto* const text = "a:x:10:10::/a\nb:x:10:10::/b:/bin/b\nc:x:10:10::/c:/bin/c\n";
+    const auto entry = findPasswdEntry(text, 10);
+    ASSERT_TRUE(entry);
+    EXPECT_EQ(entry->name + entry->home + entry->shell, "b/b/bin/b");
+    EXPECT_FALSE(findPasswdEntry(text, 11));
+}
+
+TEST(Passwd, ShellsThatDoNotExistBecomeSh) {
+    const auto exists = [](const std::string& path) { return path == "/bin/bash"; };
+    EXPECT_EQ(replaceMissingShells("a:x:1:1::/:/bin/bash\nb:x:2:2::/:\nno entry\n", exists), std::nullopt);
+    EXPECT_EQ(replaceMissingShells("a:x:1:1::/:/bin/zsh\n+::::::\nb:x:2:2::/:/bin/bash", exists),
+              "a:x:1:1::/:/bin/sh\n+::::::\nb:x:2:2::/:/bin/bash");
+}
+
+}  // namespace
+}  // namespace sarus::hooks::passwd_test
