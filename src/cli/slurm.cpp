@@ -1,7 +1,6 @@
 #include "cli/slurm.hpp"
 
 #include <fcntl.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "base/text.hpp"
 #include "cli/edf_access.hpp"
 #include "engine/pmix.hpp"
+#include "hook_contracts/slurm_pmix.hpp"
 
 namespace sarus::cli {
 
@@ -32,10 +32,7 @@ std::string nodeName(const engine::Environment& environment) {
     if (const auto found = environment.find("SLURMD_NODENAME"); found != environment.end()) {
         return found->second;
     }
-    utsname host{};
-    ::uname(&host);
-    const std::string_view name(static_cast<const char*>(host.nodename));
-    return std::string(name.substr(0, name.find('.')));
+    return hook_contracts::shortNodeName();
 }
 
 /// The output of the program within the time limit. A controller that is down must not stop a container from
@@ -58,27 +55,13 @@ std::string outputInTime(const std::string& program) {
     return output;
 }
 
-engine::SlurmDirectories askController(const engine::Environment& environment) {
+hook_contracts::SlurmDirectories askController(const engine::Environment& environment) {
     const auto program = findProgram("scontrol");
     if (!program) {
         logInfo("CLI", "scontrol is not in PATH: assuming Slurm's default directories");
         return {};
     }
-    return engine::parseSlurmConfiguration(outputInTime(*program), nodeName(environment));
-}
-
-/// Of the file that Slurm's programs on this node read.
-engine::SlurmDirectories readConfiguration(const engine::Environment& environment) {
-    for (const auto& file : engine::slurmConfigurationPlaces(engine::valueOf(environment, "SLURM_CONF"))) {
-        try {
-            if (file.starts_with('/') && pathExists(file)) {
-                return engine::parseSlurmConfiguration(readFile(file), nodeName(environment));
-            }
-        } catch (const Error& error) {
-            logInfo("CLI", error.what());
-        }
-    }
-    return {};
+    return hook_contracts::parseSlurmConfiguration(outputInTime(*program), nodeName(environment));
 }
 
 /// Whether a name, such as that of a variable or directory, speaks of Open MPI.
@@ -132,7 +115,9 @@ std::vector<std::string> findSlurmPmixDirectories(bool mayAskController) {
     constexpr std::size_t serverAndClients = 2;
     auto found = existing(engine::slurmPmixDirectories(environment, {}));
     if (found.size() < serverAndClients) {
-        found = existing(engine::slurmPmixDirectories(environment, readConfiguration(environment)));
+        const auto slurm = hook_contracts::readSlurmConfiguration(engine::valueOf(environment, "SLURM_CONF"),
+                                                                  nodeName(environment));
+        found = existing(engine::slurmPmixDirectories(environment, slurm));
     }
     if (found.size() < serverAndClients && mayAskController) {
         found = existing(engine::slurmPmixDirectories(environment, askController(environment)));

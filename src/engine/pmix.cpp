@@ -32,21 +32,6 @@ void addUnlessCovered(std::vector<std::string>& directories, std::string directo
     directories.push_back(std::move(directory));
 }
 
-std::string replaceNodeName(std::string_view pattern, std::string_view nodeName) {
-    std::string path;
-    for (std::size_t i = 0; i < pattern.size(); ++i) {
-        const bool placeholder =
-            pattern[i] == '%' && i + 1 < pattern.size() && (pattern[i + 1] == 'h' || pattern[i + 1] == 'n');
-        if (placeholder) {
-            path += nodeName;
-            ++i;
-        } else {
-            path += pattern[i];
-        }
-    }
-    return path;
-}
-
 }  // namespace
 
 std::vector<std::string> pmixDirectories(const Environment& host) {
@@ -57,44 +42,17 @@ std::vector<std::string> pmixDirectories(const Environment& host) {
     return directories;
 }
 
-std::vector<std::string> slurmConfigurationPlaces(std::string_view variable) {
-    return {std::string(variable), "/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"};
-}
-
-SlurmDirectories parseSlurmConfiguration(std::string_view scontrolOutput, std::string_view nodeName) {
-    SlurmDirectories directories;
-    for (const auto& line : split(scontrolOutput, '\n')) {
-        const auto separator = line.find('=');
-        if (separator == std::string::npos) {
-            continue;
-        }
-        const auto key = trim(std::string_view(line).substr(0, separator));
-        const auto value = trim(std::string_view(line).substr(separator + 1));
-        if (!value.starts_with('/')) {
-            continue;
-        }
-        if (key == "SlurmdSpoolDir") {
-            directories.spool = replaceNodeName(value, nodeName);
-        } else if (key == "TmpFS") {
-            directories.tmp = replaceNodeName(value, nodeName);
-        }
-    }
-    return directories;
-}
-
 bool isSlurmPmixStep(const Environment& host) {
-    return valueOf(host, "SLURM_MPI_TYPE").starts_with("pmix") &&
-           parseNumber(valueOf(host, "SLURM_JOB_ID")) && parseNumber(valueOf(host, "SLURM_STEP_ID"));
+    return hook_contracts::isSlurmPmixStep(valueOf(host, "SLURM_MPI_TYPE"), valueOf(host, "SLURM_JOB_ID"),
+                                           valueOf(host, "SLURM_STEP_ID"));
 }
 
-std::vector<std::string> slurmPmixDirectories(const Environment& host, const SlurmDirectories& slurm) {
-    const auto step = cat(valueOf(host, "SLURM_JOB_ID"), '.', valueOf(host, "SLURM_STEP_ID"));
-    std::vector<std::string> directories{cat(slurm.spool, "/pmix.", step),
-                                         cat(slurm.tmp, "/spmix_appdir_", step)};
-    if (const auto uid = parseNumber(valueOf(host, "SLURM_JOB_UID"))) {
-        directories.push_back(cat(slurm.tmp, "/spmix_appdir_", *uid, '_', step));
-    }
-    return directories;
+std::vector<std::string> slurmPmixDirectories(const Environment& host,
+                                              const hook_contracts::SlurmDirectories& slurm) {
+    return hook_contracts::slurmPmixDirectories({.job = std::string(valueOf(host, "SLURM_JOB_ID")),
+                                                 .step = std::string(valueOf(host, "SLURM_STEP_ID")),
+                                                 .uid = std::string(valueOf(host, "SLURM_JOB_UID"))},
+                                                slurm);
 }
 
 std::vector<std::string> directoriesOfSlurmStep(const std::vector<std::string>& directories,

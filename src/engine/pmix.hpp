@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/environment.hpp"
+#include "hook_contracts/slurm_pmix.hpp"
 
 namespace sarus::engine {
 
@@ -17,17 +18,6 @@ namespace sarus::engine {
 /// Normalised, each once, none below another.
 std::vector<std::string> pmixDirectories(const Environment& host);
 
-/// Settings of `scontrol show config` for a node, with the patterns %h and %n (the node's name) replaced.
-struct SlurmDirectories {
-    std::string spool = "/var/spool/slurmd";  ///< SlurmdSpoolDir
-    std::string tmp = "/tmp";                 ///< TmpFS
-};
-SlurmDirectories parseSlurmConfiguration(std::string_view scontrolOutput, std::string_view nodeName);
-
-/// Where Slurm's programs on this node look for slurm.conf, in their order. `variable`: the value of
-/// SLURM_CONF, "" if it is not set.
-std::vector<std::string> slurmConfigurationPlaces(std::string_view variable);
-
 /// Whether Slurm started this step with one of its PMIx plugins (pmix, pmix_v3, pmix_v4...).
 bool isSlurmPmixStep(const Environment& host);
 
@@ -37,6 +27,7 @@ std::vector<std::string> directoriesOfSlurmStep(const std::vector<std::string>& 
 
 /// Where Slurm's PMIx plugins of all versions keep their files for the job step of isSlurmPmixStep(). Some
 /// may not exist.
-std::vector<std::string> slurmPmixDirectories(const Environment& host, const SlurmDirectories& slurm);
+std::vector<std::string> slurmPmixDirectories(const Environment& host,
+                                              const hook_contracts::SlurmDirectories& slurm);
 
 }  // namespace sarus::engine

@@ -13,7 +13,7 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "cli/doctor/checks.hpp"
-#include "engine/pmix.hpp"
+#include "hook_contracts/slurm_pmix.hpp"
 
 namespace sarus::cli {
 
@@ -66,7 +66,7 @@ std::string slurmConfiguration() {
     if (const char* variable = std::getenv("SLURM_CONF"); variable != nullptr) {
         return variable;
     }
-    const auto places = engine::slurmConfigurationPlaces("");
+    const auto places = hook_contracts::slurmConfigurationPlaces("");
     const auto found = std::find_if(places.begin(), places.end(), pathExists);
     return found == places.end() ? "" : *found;
 }

@@ -63,19 +63,5 @@ TEST(SlurmPmix, DirectoriesOfTheStepAreKnownByTheirNames) {
                 ElementsAre("/spool/pmix.12.3", "/tmp/spmix_appdir_1000_12.3"));
 }
 
-TEST(SlurmPmix, ConfigurationIsReadFromTheOutputOfScontrol) {
-    const auto slurm = parseSlurmConfiguration(
-        "Configuration data as of 2023-01-01T00:00:00\n"
-        "SlurmdSpoolDir          = /var/spool/%n/d-%h\n"
-        "SlurmdSyslogDebug       = (null)\n"
-        "TmpFS                   = /local/tmp\n",
-        "nid001");
-    EXPECT_EQ(slurm.spool, "/var/spool/nid001/d-nid001");
-    EXPECT_EQ(slurm.tmp, "/local/tmp");
-    const auto defaults = parseSlurmConfiguration("TmpFS = (null)\n", "nid001");
-    EXPECT_EQ(defaults.spool, "/var/spool/slurmd");
-    EXPECT_EQ(defaults.tmp, "/tmp");
-}
-
 }  // namespace
 }  // namespace sarus::engine::pmix_test
