@@ -15,9 +15,9 @@ constexpr std::array<std::string_view, 7> harmless{"com.hooks.glibc.enabled", "c
                                                    "com.hooks.mpi.enabled",   "com.hooks.mpi.type",
                                                    "com.hooks.pce.enabled"};
 
-constexpr std::array<std::string_view, 8> variables{
-    "TIMESTAMP_HOOK_LOGFILE", "SLURM_JOB_ID", "SLURM_STEPID", "SLURM_STEP_ID",
-    "SLURM_NTASKS",           "SLURM_PROCID", "SLURM_NODEID", "SLURM_RESTART_COUNT"};
+constexpr std::array<std::string_view, 10> variables{
+    "TIMESTAMP_HOOK_LOGFILE", "SLURM_JOB_ID", "SLURM_STEPID", "SLURM_STEP_ID", "SLURM_JOB_UID",
+    "SLURM_MPI_TYPE",         "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NODEID",  "SLURM_RESTART_COUNT"};
 
 }  // namespace
 

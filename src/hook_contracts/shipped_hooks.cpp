@@ -34,6 +34,7 @@ constexpr std::array hooks{
     ShippedHook{"mpi_hook", whilePreparing, devicesOfMpiHook},
     ShippedHook{"mps_hook", beforeStart, nullptr, true},
     ShippedHook{"pce_hook", beforeCreation},
+    ShippedHook{"pmix_hook", whilePreparing},
     ShippedHook{"sethomevar_hook", beforeCreation},
     ShippedHook{"slurm_global_sync_hook", whilePreparing, nullptr, true},
     ShippedHook{"ssh_hook", aroundTheLife, nullptr, true},

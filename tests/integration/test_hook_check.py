@@ -11,7 +11,7 @@ import pytest
 from helpers import hook_bundle
 from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 
-HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mount", "mpi", "pce", "sethomevar", "stdout_stderr_test", "timestamp"]
+HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mount", "mpi", "pce", "pmix", "sethomevar", "stdout_stderr_test", "timestamp"]
 
 
 def call(program, *arguments, **environment):
@@ -32,7 +32,8 @@ def test_every_hook_checks_its_configuration(build_dir, tmp_path, name):
     arguments = {"mount": ["--mount=type=bind,src=/etc,dst=/opt/etc"], "decorator": [f"--config-dir={tmp_path}"]}.get(name, [])
     edits.rename(tmp_path / "edits")
     library = hook_bundle.LIBC
-    environment = {"mpi": {"MPI_LIBS": str(library)}, "glibc": {"GLIBC_LIBS": str(library)}, "pce": {"PCE_INPUT": str(tmp_path / "edits")}}.get(name, {})
+    environment = {"mpi": {"MPI_LIBS": str(library)}, "glibc": {"GLIBC_LIBS": str(library)}, "pce": {"PCE_INPUT": str(tmp_path / "edits")},
+                   "pmix": {"SLURM_SPOOL_DIR": str(tmp_path), "SLURM_TMPFS": "/tmp"}}.get(name, {})
     result = call(build_dir / f"{name}_hook", *arguments, "--check", **environment)
     assert (result.returncode, result.stdout, result.stderr) == (0, "no problem found\n", "")
 
@@ -51,6 +52,7 @@ def test_every_hook_checks_its_configuration(build_dir, tmp_path, name):
     ("mount", ["--device=/dev/no-such"], {}, "--device: /dev/no-such: No such file"),
     ("pce", [], {}, "PCE_INPUT is not set"),
     ("pce", [], {"PCE_INPUT": "/no/such"}, "PCE_INPUT: Failed to open /no"),
+    ("pmix", [], {"SLURM_SPOOL_DIR": "/no/such", "SLURM_TMPFS": "/tmp"}, "SlurmdSpoolDir: /no/such: No such file"),
     ("sethomevar", [], {"PASSWD_FILE": "/no/such"}, "PASSWD_FILE: /no/such: No such file"),
     ("ldcache", ["--rebuild"], {}, "ldcache_hook ignores --rebuild"),
     ("timestamp", [], {"TIMESTAMP_HOOK_LOGFILE": "/x"}, "counts in the container's environment"),
@@ -86,6 +88,7 @@ def test_explain_shows_what_would_be_done_and_changes_nothing(build_dir, tmp_pat
             ("decorator", [f"--config-dir={inventories}"], {}, "nothing: the container asks for no inventory\n"),
             ("ldcache", [], {}, "write the linker cache /etc/ld.so.cache\n"),
             ("pce", [], {"PCE_INPUT": str(tmp_path / "edits")}, "mount /etc on /opt/etc (rbind,ro)\nvariable A=1\n"),
+            ("pmix", ["--env=SLURM_JOB_ID=7"], {"SLURM_SPOOL_DIR": "/no/such", "SLURM_TMPFS": "/tmp"}, "nothing: "),
             ("timestamp", ["--env=TIMESTAMP_HOOK_LOGFILE=/tmp/log"], {"TIMESTAMP_HOOK_MESSAGE": "now"},
              "append a line to /tmp/log, as the container's user: now\n"),
             ("glibc", [], {"GLIBC_LIBS": str(hook_bundle.LIBC)}, "nothing: ")]:
