@@ -30,6 +30,7 @@ constexpr std::array hooks{
     ShippedHook{"decorator_hook", whilePreparing, devicesOfDecoratorHook},
     ShippedHook{"glibc_hook", whilePreparing},
     ShippedHook{"ldcache_hook", whilePreparing},
+    ShippedHook{"mkhomedir_hook", whilePreparing},
     ShippedHook{"mount_hook", whilePreparing, devicesOfMountHook},
     ShippedHook{"mpi_hook", whilePreparing, devicesOfMpiHook},
     ShippedHook{"mps_hook", beforeStart, nullptr, true},

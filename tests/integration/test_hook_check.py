@@ -11,7 +11,7 @@ import pytest
 from helpers import hook_bundle
 from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 
-HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mount", "mpi", "pce", "pmix", "sethomevar", "stdout_stderr_test", "timestamp"]
+HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mkhomedir", "mount", "mpi", "pce", "pmix", "sethomevar", "stdout_stderr_test", "timestamp"]
 
 
 def call(program, *arguments, **environment):
@@ -88,6 +88,7 @@ def test_explain_shows_what_would_be_done_and_changes_nothing(build_dir, tmp_pat
             ("decorator", [f"--config-dir={inventories}"], {}, "nothing: the container asks for no inventory\n"),
             ("ldcache", [], {}, "write the linker cache /etc/ld.so.cache\n"),
             ("pce", [], {"PCE_INPUT": str(tmp_path / "edits")}, "mount /etc on /opt/etc (rbind,ro)\nvariable A=1\n"),
+            ("mkhomedir", ["--env=HOME=/new/home"], {}, "make /new/home from /etc/skel\n"),
             ("pmix", ["--env=SLURM_JOB_ID=7"], {"SLURM_SPOOL_DIR": "/no/such", "SLURM_TMPFS": "/tmp"}, "nothing: "),
             ("timestamp", ["--env=TIMESTAMP_HOOK_LOGFILE=/tmp/log"], {"TIMESTAMP_HOOK_MESSAGE": "now"},
              "append a line to /tmp/log, as the container's user: now\n"),

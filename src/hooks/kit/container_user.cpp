@@ -145,6 +145,20 @@ uid_t callersUid() {
     return idOutside(ownUidMap(), ::getuid()).value_or(::getuid());
 }
 
+ContainerUser ownerOfNewFiles(const HookContext& context) {
+    const auto& config = context.config();
+    const bool isInside = !isInitialUserNamespace() && isMapOf(ownUidMap(), config.uidMappings());
+    auto user = isInside ? ContainerUser{config.user().uid, config.user().gid, {}}
+                         : mapContainerUser(config.user(), config.uidMappings(), config.gidMappings());
+    if (!idOutside(ownUidMap(), user.uid)) {
+        user.uid = ::geteuid();
+    }
+    if (!idOutside(readFile("/proc/self/gid_map", 64U << 10U), user.gid)) {
+        user.gid = ::getegid();
+    }
+    return user;
+}
+
 void becomeContainerUser(const HookContext& context) {
     if (hasMoreRights()) {  // else there may be no config.json, which is not needed then
         becomeContainerUser(context.config());

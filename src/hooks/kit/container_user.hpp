@@ -37,6 +37,11 @@ uid_t callersUid(const oci::BundleConfig& config, std::string_view map,
 /// Of this process, where there is no container.
 uid_t callersUid();
 
+/// The container's user as this process's user namespace knows it, for the owner of new files: on the node
+/// itself and in the runtime's namespace it is that of mapContainerUser(), in the container's own that of
+/// config.json. An id that the namespace lacks is this process's own. Throws Error.
+ContainerUser ownerOfNewFiles(const HookContext& context);
+
 /// Gives up, for good, every right of this process but those of the container's user: what the user or the
 /// image named may then be opened. Does nothing for a hook that is not root's on the node itself, because it
 /// has no more than the rights of its user. Throws Error.

@@ -48,4 +48,18 @@ std::optional<std::string> replaceMissingShells(std::string_view text,
     return isChanged ? std::optional(join(lines, "\n")) : std::nullopt;
 }
 
+std::optional<std::string> replaceHome(std::string_view text, uid_t uid, std::string_view home) {
+    auto lines = split(text, '\n');
+    for (auto& line : lines) {
+        auto fields = split(line, ':');
+        if (isEntryOf(fields, uid)) {
+            const bool isChanged = fields[5] != home;
+            fields[5] = home;
+            line = join(fields, ":");
+            return isChanged ? std::optional(join(lines, "\n")) : std::nullopt;
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace sarus::hooks

@@ -24,4 +24,8 @@ std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid);
 std::optional<std::string> replaceMissingShells(std::string_view text,
                                                 const std::function<bool(const std::string& path)>& exists);
 
+/// The file with this home directory in the first entry of the uid; nullopt if nothing changes, or there is
+/// no such entry. Whatever else is there stays as it is. `home` has neither a colon nor a line feed.
+std::optional<std::string> replaceHome(std::string_view text, uid_t uid, std::string_view home);
+
 }  // namespace sarus::hooks

@@ -38,6 +38,7 @@ VARIABLES = {
     ("hooks/amdgpu/program.cpp", '"ROCR_VISIBLE_DEVICES"'): "which GPUs of those that the site gives",
     ("hooks/decorator/program.cpp", "inventory.activationFlag"): "which files of the site's inventories",
     ("hooks/decorator/program.cpp", "name"): "the same, for the files' features",
+    ("hooks/mkhomedir/main.cpp", '"HOME"'): "where in the container its user has a home directory",
     ("hooks/mpi/program.cpp", "name"): "which task warns",
     ("hooks/mount/program.cpp", "name"): "where in the container the site's files go",
     ("hooks/mps/main.cpp", "variable"): "where in the container the user's directories go",

@@ -14,7 +14,7 @@ from helpers.installation import SANDBOX
 
 pytestmark = pytest.mark.asroot
 
-PREPARING = ["mpi_hook", "glibc_hook", "ldcache_hook", "mount_hook", "decorator_hook", "amdgpu_hook", "pmix_hook"]
+PREPARING = ["mpi_hook", "glibc_hook", "ldcache_hook", "mkhomedir_hook", "mount_hook", "decorator_hook", "amdgpu_hook", "pmix_hook"]
 
 
 class Bundle:

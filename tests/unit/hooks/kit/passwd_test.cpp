@@ -20,5 +20,12 @@ TEST(Passwd, ShellsThatDoNotExistBecomeSh) {
               "a:x:1:1::/:/bin/sh\n+::::::\nb:x:2:2::/:/bin/bash");
 }
 
+TEST(Passwd, HomeOfTheFirstEntryIsReplaced) {
+    EXPECT_EQ(replaceHome("\na:x:10:10::/a:/sh\n+::::::\nb:x:11:11::/b:/sh\nc:x:11:11::/c:/sh", 11, "/new"),
+              "\na:x:10:10::/a:/sh\n+::::::\nb:x:11:11::/new:/sh\nc:x:11:11::/c:/sh");
+    EXPECT_EQ(replaceHome("a:x:10:10::/a:/sh\n", 10, "/a"), std::nullopt);
+    EXPECT_EQ(replaceHome("a:x:10:10::/a:/sh\n", 12, "/a"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace sarus::hooks::passwd_test
