@@ -26,9 +26,10 @@ set(SARUS_MAY_USE_podman_hpc_mount_program served_image squashfs node base)
 set(SARUS_MAY_USE_podman_hpc_pause "")
 set(SARUS_MAY_USE_hooks_kit container_root hook_contracts oci base)
 set(SARUS_MAY_USE_hooks_kit_linker_cache hooks/kit container_root oci base)
+set(SARUS_MAY_USE_hooks_kit_injection hooks/kit/linker_cache hooks/kit container_root oci base)
 set(SARUS_HOOKS mpi glibc mount amdgpu decorator timestamp ldcache mps mkhomedir pce pmix sethomevar slurm_global_sync ssh stdout_stderr_test)  # "Add a hook" in CONTRIBUTING.md
 foreach(hook IN LISTS SARUS_HOOKS)
-    set(SARUS_MAY_USE_hooks_${hook} hooks/kit hooks/kit/linker_cache container_root hook_contracts oci base)
+    set(SARUS_MAY_USE_hooks_${hook} hooks/kit hooks/kit/injection hooks/kit/linker_cache container_root hook_contracts oci base)
 endforeach()
 set(SARUS_LINKED_HOOKS amdgpu decorator glibc ldcache mount mpi)  # those that sarus-hook contains: they prepare the root alone
 list(TRANSFORM SARUS_LINKED_HOOKS PREPEND hooks/ OUTPUT_VARIABLE SARUS_MAY_USE_starter_hook)

@@ -68,7 +68,7 @@ bool isFirstOnNode(const HookContext& context) {
 /// One line for the verbose output.
 void logMpiInUse(const mpi::InjectionPlan& plan, const HookLogger& log) {
     for (const auto& injection : plan.injections) {
-        if (injection.role == mpi::Role::mpi && injection.method == mpi::Method::replace) {
+        if (injection.role == Role::mpi && injection.method == Method::replace) {
             const auto name = mpi::describeMpi(injection.library);
             log.info(cat("MPI in use: the host's ", name.empty() ? "" : cat(name, ", "),
                          printable(injection.library.path), ", in place of the container's ",

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hooks/kit/injection/need_lookup.hpp"
 #include "hooks/kit/linker_cache/library_search.hpp"
 #include "oci/runtime/bundle_config.hpp"
 
@@ -27,7 +28,7 @@ struct StartedProgram {
     std::vector<FoundLibrary> libraries{};   ///< those that it loads and whose names are wanted
     std::vector<std::string> directories{};  ///< its DT_RPATH, which also applies to its libraries' needs
     /// The symbol versions defined by each other library that it loads, by requested name.
-    std::map<std::string, std::vector<std::string>, std::less<>> otherLibraries{};
+    VersionsByName otherLibraries{};
 };
 
 /// Reads the command's program, or the interpreter if that is a script, and resolves what it needs as the

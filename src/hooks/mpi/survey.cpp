@@ -1,16 +1,12 @@
 #include "hooks/mpi/survey.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <map>
-#include <tuple>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "container_root/container_view.hpp"
-#include "container_root/root_files.hpp"
+#include "hooks/kit/injection/counterparts.hpp"
+#include "hooks/kit/injection/need_lookup.hpp"
 #include "hooks/kit/linker_cache/library_search.hpp"
 #include "hooks/mpi/library_family.hpp"
 
@@ -30,122 +26,6 @@ bool isCounterpartName(const InjectionRequest& request, std::string_view fileNam
            std::any_of(request.dependencies.begin(), request.dependencies.end(),
                        [&](const auto& library) { return library.name.linkerName == name->linkerName; });
 }
-
-/// The container's counterparts: one entry for each file and linker name, under the path with the most
-/// complete version.
-class Counterparts {
-public:
-    explicit Counterparts(int rootFd) : root(rootFd) {}
-
-    void add(const FoundLibrary& found, bool isUsed) {
-        auto name = resolveLibraryName(root, found.path);
-        if (!name) {
-            return;
-        }
-        completeVersion(*name, found.elf);
-        const auto [position, isNew] =
-            known.emplace(std::tuple(found.device, found.inode, name->linkerName), list.size());
-        if (isNew) {
-            list.push_back(
-                {.path = found.path, .name = *name, .versionDefinitions = found.elf.versionDefinitions});
-        }
-        auto& library = list[position->second];
-        library.isUsed = library.isUsed || isUsed;
-        library.names.insert(found.path.substr(found.path.rfind('/') + 1));
-        if (name->version.size() > library.name.version.size() ||
-            found.path.ends_with(cat('/', name->text()))) {
-            library.path = found.path;
-            library.name = std::move(*name);
-        }
-    }
-
-    std::vector<ContainerLibrary> list;
-
-private:
-    int root;
-    std::map<std::tuple<dev_t, ino_t, std::string>, std::size_t> known;
-};
-
-bool isBelowAny(const std::string& path, const std::vector<std::string>& directories) {
-    return std::any_of(directories.begin(), directories.end(), [&](const auto& directory) {
-        return path == directory || path.starts_with(cat(directory, '/'));
-    });
-}
-
-std::optional<std::vector<std::string>> definitionsOfHostFile(const ElfFile& like, const std::string& path) {
-    // The container's LD_LIBRARY_PATH influences the path, so use only the user's rights.
-    const UniqueFd host(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    const auto file = container_root::tryOpenFileInRoot(host.get(), path);
-    try {
-        auto elf = file ? readElf(file.get()) : std::nullopt;
-        return elf && isSameMachine(*elf, like) ? std::optional(std::move(elf->versionDefinitions))
-                                                : std::nullopt;
-    } catch (const Error&) {
-        return std::nullopt;
-    }
-}
-
-/// Searches as the dynamic linker will for what a host library needs, with the host's BIND_MOUNTS in place.
-class Lookup {
-public:
-    Lookup(const LibrarySearch& theSearch, const std::vector<std::string>& theBindMounts,
-           const StartedProgram& theProgram, std::string_view libraryPath)
-        : search(theSearch),
-          bindMounts(theBindMounts),
-          program(theProgram),
-          libraryDirectories(split(libraryPath, ':')) {}
-
-    std::optional<std::vector<std::string>> operator()(const HostLibrary& requester,
-                                                       const std::string& name) {
-        // A name that the program has already loaded is not searched again.
-        if (const auto loaded = program.otherLibraries.find(name); loaded != program.otherLibraries.end()) {
-            return loaded->second;
-        }
-        if (auto found = inDirectories(requester.elf, split(requester.elf.rpath.value_or(""), ':'), name)) {
-            return found;
-        }
-        if (auto found = inDirectories(requester.elf, split(requester.elf.runpath.value_or(""), ':'), name)) {
-            return found;
-        }
-        if (auto found = inDirectories(requester.elf, libraryDirectories, name)) {
-            return found;
-        }
-        auto [position, isNew] = known.emplace(name, std::nullopt);
-        if (isNew) {
-            if (auto found = search.find(requester.elf, name)) {
-                position->second = std::move(found->elf.versionDefinitions);
-            }
-        }
-        return position->second;
-    }
-
-private:
-    std::optional<std::vector<std::string>> inDirectories(const ElfFile& like,
-                                                          const std::vector<std::string>& directories,
-                                                          const std::string& name) const {
-        for (const auto& directory : directories) {
-            if (!directory.starts_with('/') || directory.find('$') != std::string::npos) {
-                continue;
-            }
-            const auto path = cat(directory, '/', name);
-            if (isBelowAny(path, bindMounts)) {
-                if (auto found = definitionsOfHostFile(like, path)) {
-                    return found;
-                }
-            }
-            if (auto found = search.open(like, path, ElfDetail::everything)) {
-                return std::move(found->elf.versionDefinitions);
-            }
-        }
-        return std::nullopt;
-    }
-
-    const LibrarySearch& search;
-    const std::vector<std::string>& bindMounts;
-    const StartedProgram& program;
-    std::vector<std::string> libraryDirectories;
-    std::map<std::string, std::optional<std::vector<std::string>>> known;
-};
 
 std::string describeAll(const std::vector<MissingNeed>& needs) {
     std::string text;
@@ -250,7 +130,7 @@ Survey makeSurvey(const Configuration& configuration, int root, const StartedCom
         explainAbsence(search, host, program, survey.plan);
     }
     if (survey.plan.problems.empty()) {
-        Lookup lookup(search, configuration.bindMounts, program, command.libraryPath);
+        NeedLookup lookup(search, configuration.bindMounts, program.otherLibraries, command.libraryPath);
         survey.missing = findMissingNeeds(
             survey.plan.injections, [&](const HostLibrary& requester, const std::string& name) {
                 auto versions = lookup(requester, name);

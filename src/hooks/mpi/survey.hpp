@@ -1,9 +1,9 @@
 #pragma once
 
+#include "hooks/kit/injection/version_check.hpp"
 #include "hooks/mpi/configuration.hpp"
 #include "hooks/mpi/injection_plan.hpp"
 #include "hooks/mpi/started_program.hpp"
-#include "hooks/mpi/version_check.hpp"
 
 namespace sarus::hooks::mpi {
 

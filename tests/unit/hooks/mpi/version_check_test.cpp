@@ -1,4 +1,4 @@
-#include "hooks/mpi/version_check.hpp"
+#include "hooks/kit/injection/version_check.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "hooks/mpi/version_check.hpp"
+#include "hooks/kit/injection/version_check.hpp"
 
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "hooks/kit/linker_cache/ld_cache.hpp"
 
-namespace sarus::hooks::mpi {
+namespace sarus::hooks {
 
 namespace {
 
@@ -136,4 +136,4 @@ std::string describe(const MissingNeed& need) {
     return cat(text, ", needed by ", printable(join(need.neededBy, ", ")));
 }
 
-}  // namespace sarus::hooks::mpi
+}  // namespace sarus::hooks

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "hooks/mpi/injection_plan.hpp"
+#include "hooks/kit/injection/injection.hpp"
 
-namespace sarus::hooks::mpi {
+namespace sarus::hooks {
 
 /// A need of a host library that the container does not satisfy.
 struct MissingNeed {
@@ -37,4 +37,4 @@ bool isFatal(const MissingNeed& need);
 /// "GLIBC_2.38 of libc.so.6 (which has no newer version than GLIBC_2.36), needed by libmpi.so.12".
 std::string describe(const MissingNeed& need);
 
-}  // namespace sarus::hooks::mpi
+}  // namespace sarus::hooks
