@@ -22,6 +22,10 @@ bool isCallersVariable(std::string_view name);
 /// isCallersVariable() name. The engine sets it for every hook. Elsewhere it is the administrator's decision.
 inline constexpr const char* trustVariable = "HOOK_TRUST_CONTAINER";
 
+/// The variable by which the engine tells precreate hooks the directory to which a relative `root.path` of
+/// config.json belongs. It is set behind the `env` of the hook's JSON file.
+inline constexpr const char* bundleVariable = "HOOK_BUNDLE";
+
 /// The annotation by which the engine tells hooks the node's uid of its caller. Nobody else can set it in
 /// front of a hook that believes it: it is one of the caller's.
 inline constexpr const char* callersUidAnnotation = "com.hooks.caller.uid";

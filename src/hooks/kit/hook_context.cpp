@@ -68,6 +68,16 @@ HookContext HookContext::ofRoot(const std::string& path, const std::vector<std::
     return context;
 }
 
+HookContext HookContext::ofConfiguration(oci::BundleConfig config, std::string bundle) {
+    if (bundle.empty() && !config.rootPath().starts_with('/')) {
+        throw Error(cat("root.path is not an absolute path: '", printable(config.rootPath()), "'"));
+    }
+    HookContext context;
+    context.bundlePath = std::move(bundle);
+    context.bundleConfig = std::move(config);
+    return context;
+}
+
 void HookContext::findConfig() {
     const auto& state = containerState;
     bundlePath = state.bundle;

@@ -24,6 +24,9 @@ public:
     static HookContext read(int stateFd);
     /// A fictitious container with this root filesystem and these variables NAME=VALUE, to explain a hook.
     static HookContext ofRoot(const std::string& path, const std::vector<std::string>& variables);
+    /// A container before its creation, whose root filesystem is there. `bundle`: of a relative `root.path`;
+    /// may be empty.
+    static HookContext ofConfiguration(oci::BundleConfig config, std::string bundle);
     HookContext(HookContext&&) noexcept;
     HookContext& operator=(HookContext&&) noexcept;
     ~HookContext();
@@ -32,6 +35,8 @@ public:
     bool hasConfig() const noexcept { return bundleConfig.has_value(); }
     /// Throws Error if config.json was not found.
     const oci::BundleConfig& config() const;
+    /// The same, to be changed; the context must not be used any more.
+    oci::BundleConfig takeConfig() && { return std::move(*bundleConfig); }
     /// The directory where config.json was found; the state's bundle if none was.
     const std::string& bundle() const noexcept { return bundlePath; }
 

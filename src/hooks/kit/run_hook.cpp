@@ -208,6 +208,7 @@ void checkVariables(const HookProgram& program, const HookEnvironment& environme
     auto known = program.variables;
     known.push_back(logVariable);
     known.emplace_back(hook_contracts::trustVariable);
+    known.emplace_back(hook_contracts::bundleVariable);
     for (const auto& name : environment.names()) {
         const auto family = std::string_view(name).substr(0, name.find('_') + 1);
         const auto isRelated = [&](std::string_view variable) {

@@ -73,6 +73,26 @@ RuntimeRlimit readRlimit(const Node& node) {
     return limit;
 }
 
+RuntimeMount readMount(const Node& node) {
+    RuntimeMount mount;
+    for (const auto& [key, value] : node.object().items()) {
+        const auto member = node.member(key, value);
+        if (value.is_null()) {
+            continue;
+        }
+        if (key == "destination") {
+            mount.destination = member.string();
+        } else if (key == "source") {
+            mount.source = member.string();
+        } else if (key == "type") {
+            mount.type = member.string();
+        } else if (key == "options") {
+            mount.options = member.list("an array", string);
+        }
+    }
+    return mount;
+}
+
 char readRuleType(const Node& node) {
     constexpr std::string_view expected = "'a', 'b' or 'c'";
     const auto type = node.string(expected);
@@ -238,6 +258,10 @@ std::vector<RuntimeRlimit> BundleConfig::rlimits() const {
 
 std::vector<RuntimeDeviceRule> BundleConfig::deviceRules() const {
     return tree->listAt({"linux", "resources", "devices"}, readDeviceRule);
+}
+
+std::vector<RuntimeMount> BundleConfig::mounts() const {
+    return tree->listAt({"mounts"}, readMount);
 }
 
 std::vector<RuntimeIdMapping> BundleConfig::uidMappings() const {

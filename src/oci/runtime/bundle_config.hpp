@@ -40,6 +40,8 @@ public:
     std::string workingDirectory() const;
     RuntimeUser user() const;
     std::vector<RuntimeRlimit> rlimits() const;
+    /// In order. An absent source is empty.
+    std::vector<RuntimeMount> mounts() const;
     std::map<std::string, std::string> annotations() const;
     /// Of `linux.resources.devices`, in order. An absent or empty type means all, an absent access "rwm".
     std::vector<RuntimeDeviceRule> deviceRules() const;

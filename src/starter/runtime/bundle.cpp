@@ -231,7 +231,8 @@ std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
     if (request.runcDevices) {
         addDeviceHook(config, request, rulesPath);
     }
-    auto [text, rules] = runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config));
+    auto [text, rules] =
+        runPrecreateHooks(request.plan, oci::serializeRuntimeConfig(config), request.rootfs.bundleDir());
     if (request.credentials.privileged() && request.runtime.kind == engine::OciRuntime::crun &&
         text.size() > largestCopiedConfig) {
         throw Error(

@@ -46,9 +46,11 @@ struct EditedConfig {
 };
 
 /// Passes config.json through each `precreate` hook in turn: standard input to standard output. A hook gets
-/// only the environment of its file, and the directory "/". Throws Error with the hook's name and output if
-/// it fails, exceeds its timeout, or writes anything but a JSON object.
-EditedConfig runPrecreateHooks(const engine::ContainerPlan& plan, std::string configJson);
+/// only the environment of its file and what hook_contracts/callers_settings.hpp adds, and the directory "/".
+/// Throws Error with the hook's name and output if it fails, exceeds its timeout, or writes anything but a
+/// JSON object.
+EditedConfig runPrecreateHooks(const engine::ContainerPlan& plan, std::string configJson,
+                               const std::string& bundle);
 
 /// Path of sarus-hook in a container with startContainer hooks.
 inline constexpr const char* hookWrapperInside = "/dev/.sarus-hook";

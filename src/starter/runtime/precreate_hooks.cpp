@@ -76,7 +76,7 @@ struct Edited {
     oci::BundleConfig config;
 };
 
-Edited runOne(const engine::PlannedHook& planned, const std::string& configJson) {
+Edited runOne(const engine::PlannedHook& planned, const std::string& configJson, const std::string& bundle) {
     const auto& hook = planned.hook;
     const auto title =
         cat("The hook '", printable(planned.name), "' (", printable(hook.path), ", precreate)");
@@ -91,6 +91,7 @@ Edited runOne(const engine::PlannedHook& planned, const std::string& configJson)
     }
     auto environment = hook.env;
     environment.push_back(cat(hook_contracts::trustVariable, "=true"));
+    environment.push_back(cat(hook_contracts::bundleVariable, '=', bundle));
     auto child = start({.path = hook.path,
                         .args = std::move(args),
                         .environment = std::move(environment),
@@ -163,12 +164,13 @@ bool waitForHook(pid_t process, std::optional<std::uint64_t> seconds,
     }
 }
 
-EditedConfig runPrecreateHooks(const engine::ContainerPlan& plan, std::string configJson) {
+EditedConfig runPrecreateHooks(const engine::ContainerPlan& plan, std::string configJson,
+                               const std::string& bundle) {
     EditedConfig result{.text = std::move(configJson)};
     std::optional<oci::BundleConfig> last;
     for (const auto& planned : plan.hooks) {
         if (planned.stage == oci::precreateStage) {
-            auto [text, config] = runOne(planned, result.text);
+            auto [text, config] = runOne(planned, result.text, bundle);
             result.text = std::move(text);
             last = std::move(config);
         }

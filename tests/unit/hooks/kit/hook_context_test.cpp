@@ -95,6 +95,16 @@ TEST(HookContext, refusesStatesThatLeadNowhere) {
     EXPECT_THROW(contextOf(cat(R"({"bundle":")", bundle.path(), R"("})")).rootfs(), Error);
 }
 
+TEST(HookContext, ofAConfigurationNeedsTheBundleOfARelativeRoot) {
+    const auto config = [](std::string_view path) {
+        return oci::BundleConfig::parse(cat(R"({"root":{"path":")", path, "\"}}"), "config");
+    };
+    EXPECT_EQ(HookContext::ofConfiguration(config("/a"), "").rootfsPath(), "/a");
+    EXPECT_EQ(HookContext::ofConfiguration(config("a"), "/b").rootfsPath(), "/b/a");
+    EXPECT_THROW(HookContext::ofConfiguration(config("a"), ""), Error);
+    EXPECT_THROW(HookContext::ofConfiguration(config("/"), "").rootfs(), Error);
+}
+
 TEST(HookContext, refusesTheHostsRootDirectory) {
     const test::Root bundle;
     for (const char* root : {"/", "/../", "/tmp/.."}) {

@@ -173,5 +173,17 @@ TEST(BundleConfig, replacesADeviceOfTheSamePath) {
         R"({"linux":{"devices":[{"path":"/dev/fuse","type":"c","major":1,"minor":3},{"path":"/dev/x"}]}})");
 }
 
+TEST(BundleConfig, tellsItsMounts) {
+    const auto mounts =
+        config(R"({"mounts":[{"destination":"/a","type":"bind","source":"/b","options":["ro"],"x":1},)"
+               R"({"destination":"/c","type":null}]})")
+            .mounts();
+    ASSERT_EQ(mounts.size(), 2U);
+    EXPECT_EQ(mounts[0].source + mounts[0].destination + *mounts[0].type, "/b/abind");
+    EXPECT_EQ(mounts[0].options, std::vector<std::string>{"ro"});
+    EXPECT_TRUE(mounts[1].destination == "/c" && mounts[1].source.empty() && !mounts[1].type);
+    EXPECT_THROW(config(R"({"mounts":[{"destination":1}]})").mounts(), Error);
+}
+
 }  // namespace
 }  // namespace sarus::oci::bundle_config_test

@@ -36,7 +36,7 @@ engine::ContainerPlan planOf(std::vector<engine::PlannedHook> hooks) {
 
 std::string precreateError(const std::string& script) {
     try {
-        runPrecreateHooks(planOf({planned("10-edit", "precreate", {script})}), "{}");
+        runPrecreateHooks(planOf({planned("10-edit", "precreate", {script})}), "{}", "/bundle");
         return "no error";
     } catch (const Error& error) {
         return error.what();
@@ -47,13 +47,14 @@ TEST(PrecreateHooks, OutputOfOneIsInputOfTheNext) {
     const auto plan = planOf({planned("1", "precreate", {"read x; echo \"{\\\"a\\\": $x}\""}),
                               planned("2", "prestart", {"exit 1"}),
                               planned("3", "precreate", {"read x; echo \"{\\\"b\\\": $x}\""})});
-    EXPECT_EQ(runPrecreateHooks(plan, "{}\n").text, "{\"b\": {\"a\": {}}}\n");
+    EXPECT_EQ(runPrecreateHooks(plan, "{}\n", "/bundle").text, "{\"b\": {\"a\": {}}}\n");
 }
 
 TEST(PrecreateHooks, EnvironmentIsThatOfTheFileAndDirectoryIsTheRoot) {
-    const auto plan =
-        planOf({planned("1", "precreate", {"echo \"{\\\"x\\\": \\\"$ONLY ${HOME-none} $(pwd)\\\"}\""})});
-    EXPECT_THAT(runPrecreateHooks(plan, "{}").text, HasSubstr("this none /"));
+    const auto plan = planOf({planned(
+        "1", "precreate", {"echo \"{\\\"x\\\": \\\"$ONLY ${HOME-none} $(pwd) $HOOK_BUNDLE\\\"}\""})});
+    EXPECT_THAT(runPrecreateHooks(plan, "{}", "/bundle").text,
+                AllOf(HasSubstr("this none /"), HasSubstr(" /bundle\"")));
 }
 
 TEST(PrecreateHooks, FailureNamesTheHookAndWhatItSaid) {
@@ -73,10 +74,11 @@ TEST(PrecreateHooks, RulesForDevicesAreThoseOfTheLastOne) {
                access + R"("}]}}}')";
     };
     const auto edited = runPrecreateHooks(
-        planOf({planned("1", "precreate", {rules("r")}), planned("2", "precreate", {rules("w")})}), "{}");
+        planOf({planned("1", "precreate", {rules("r")}), planned("2", "precreate", {rules("w")})}), "{}",
+        "/bundle");
     ASSERT_EQ(edited.deviceRules.size(), 1U);
     EXPECT_EQ(edited.deviceRules[0].access, "w");
-    EXPECT_THAT(runPrecreateHooks(planOf({}), R"({"linux":{}})").deviceRules, IsEmpty());
+    EXPECT_THAT(runPrecreateHooks(planOf({}), R"({"linux":{}})", "/bundle").deviceRules, IsEmpty());
 }
 
 TEST(PrecreateHooks, TimeoutEndsAHangingHook) {
