@@ -27,7 +27,7 @@ set(SARUS_MAY_USE_podman_hpc_pause "")
 set(SARUS_MAY_USE_hooks_kit container_root hook_contracts oci base)
 set(SARUS_MAY_USE_hooks_kit_linker_cache hooks/kit container_root oci base)
 set(SARUS_MAY_USE_hooks_kit_injection hooks/kit/linker_cache hooks/kit container_root oci base)
-set(SARUS_HOOKS mpi glibc mount amdgpu decorator timestamp ldcache mps mkhomedir pce pmix sethomevar slurm_global_sync ssh stdout_stderr_test)  # "Add a hook" in CONTRIBUTING.md
+set(SARUS_HOOKS mpi glibc mount amdgpu decorator timestamp ldcache mps mkhomedir pce pc_injection pmix sethomevar slurm_global_sync ssh stdout_stderr_test)  # "Add a hook" in CONTRIBUTING.md
 foreach(hook IN LISTS SARUS_HOOKS)
     set(SARUS_MAY_USE_hooks_${hook} hooks/kit hooks/kit/injection hooks/kit/linker_cache container_root hook_contracts oci base)
 endforeach()

@@ -34,6 +34,7 @@ constexpr std::array hooks{
     ShippedHook{"mount_hook", whilePreparing, devicesOfMountHook},
     ShippedHook{"mpi_hook", whilePreparing, devicesOfMpiHook},
     ShippedHook{"mps_hook", beforeStart, nullptr, true},
+    ShippedHook{"pc_injection_hook", beforeCreation},
     ShippedHook{"pce_hook", beforeCreation},
     ShippedHook{"pmix_hook", whilePreparing},
     ShippedHook{"sethomevar_hook", beforeCreation},

@@ -11,7 +11,7 @@ import pytest
 from helpers import hook_bundle
 from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 
-HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mkhomedir", "mount", "mpi", "pce", "pmix", "sethomevar", "stdout_stderr_test", "timestamp"]
+HOOKS = ["amdgpu", "decorator", "glibc", "ldcache", "mkhomedir", "mount", "mpi", "pc_injection", "pce", "pmix", "sethomevar", "stdout_stderr_test", "timestamp"]
 
 
 def call(program, *arguments, **environment):
@@ -29,7 +29,8 @@ def test_every_hook_explains_its_options(build_dir, name):
 def test_every_hook_checks_its_configuration(build_dir, tmp_path, name):
     edits = tmp_path / "edits.json"
     edits.write_text('{"containerEdits": []}')
-    arguments = {"mount": ["--mount=type=bind,src=/etc,dst=/opt/etc"], "decorator": [f"--config-dir={tmp_path}"]}.get(name, [])
+    arguments = {"mount": ["--mount=type=bind,src=/etc,dst=/opt/etc"], "decorator": [f"--config-dir={tmp_path}"],
+                 "pc_injection": [f"--dependency-lib={hook_bundle.LIBC}"]}.get(name, [])
     edits.rename(tmp_path / "edits")
     library = hook_bundle.LIBC
     environment = {"mpi": {"MPI_LIBS": str(library)}, "glibc": {"GLIBC_LIBS": str(library)}, "pce": {"PCE_INPUT": str(tmp_path / "edits")},
@@ -52,6 +53,7 @@ def test_every_hook_checks_its_configuration(build_dir, tmp_path, name):
     ("mount", ["--device=/dev/no-such"], {}, "--device: /dev/no-such: No such file"),
     ("pce", [], {}, "PCE_INPUT is not set"),
     ("pce", [], {"PCE_INPUT": "/no/such"}, "PCE_INPUT: Failed to open /no"),
+    ("pc_injection", [], {}, "There is no --lib and no --dependency-lib"),
     ("pmix", [], {"SLURM_SPOOL_DIR": "/no/such", "SLURM_TMPFS": "/tmp"}, "SlurmdSpoolDir: /no/such: No such file"),
     ("sethomevar", [], {"PASSWD_FILE": "/no/such"}, "PASSWD_FILE: /no/such: No such file"),
     ("ldcache", ["--rebuild"], {}, "ldcache_hook ignores --rebuild"),
@@ -90,6 +92,7 @@ def test_explain_shows_what_would_be_done_and_changes_nothing(build_dir, tmp_pat
             ("pce", [], {"PCE_INPUT": str(tmp_path / "edits")}, "mount /etc on /opt/etc (rbind,ro)\nvariable A=1\n"),
             ("mkhomedir", ["--env=HOME=/new/home"], {}, "make /new/home from /etc/skel\n"),
             ("pmix", ["--env=SLURM_JOB_ID=7"], {"SLURM_SPOOL_DIR": "/no/such", "SLURM_TMPFS": "/tmp"}, "nothing: "),
+            ("pc_injection", [f"--dependency-lib={hook_bundle.LIBC}"], {}, f"mount {hook_bundle.LIBC} on /run/pc-injection/libc.so.6 (ro,rbind,nosuid,nodev)\n"),
             ("timestamp", ["--env=TIMESTAMP_HOOK_LOGFILE=/tmp/log"], {"TIMESTAMP_HOOK_MESSAGE": "now"},
              "append a line to /tmp/log, as the container's user: now\n"),
             ("glibc", [], {"GLIBC_LIBS": str(hook_bundle.LIBC)}, "nothing: ")]:

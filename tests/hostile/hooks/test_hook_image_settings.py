@@ -18,7 +18,7 @@ STAND_IN = pathlib.Path(__file__).resolve().parents[2] / "integration/helpers/mp
 # Keys that hooks read, or that the templates of hook files have as conditions, and which an image must not set ...
 CALLERS = {"com.hooks.ssh.enabled", "com.hooks.ssh.port", "com.hooks.ssh.authorize_ssh_key", "com.hooks.ssh.pidfile_host",
            "com.hooks.ssh.pidfile_container", "com.hooks.slurm-global-sync.enabled", "com.hooks.nvidia_cuda_mps.enabled", "mps.enable",
-           "com.hooks.stdout_stderr_test.enabled", "podman_hpc.hook_tool", "podman_hpc.variables", "podman_hpc.env.", "com.hooks.logging.stdoutfd",
+           "com.hooks.stdout_stderr_test.enabled", "com.hooks.cxi.enabled", "podman_hpc.hook_tool", "podman_hpc.variables", "podman_hpc.env.", "com.hooks.logging.stdoutfd",
            "com.hooks.logging.stderrfd", "com.hooks.caller.uid"}
 # ... and which it may set.
 IMAGES = {"com.hooks.glibc.enabled", "com.hooks.mpi.enabled", "com.hooks.mpi.type", "com.hooks.ldcache.enabled", "com.hooks.mount.enabled",
@@ -41,6 +41,7 @@ VARIABLES = {
     ("hooks/mkhomedir/main.cpp", '"HOME"'): "where in the container its user has a home directory",
     ("hooks/mpi/program.cpp", "name"): "which task warns",
     ("hooks/mount/program.cpp", "name"): "where in the container the site's files go",
+    ("hooks/pc_injection/main.cpp", '"LD_LIBRARY_PATH"'): "where in the container libraries are looked for",
     ("hooks/mps/main.cpp", "variable"): "where in the container the user's directories go",
     ("hooks/timestamp/main.cpp", '"TIMESTAMP_HOOK_LOGFILE"'): "whether to say that it is not used",
     ("podman_hpc/hook_tool/main.cpp", "name"): "which of the site's modules",

@@ -97,7 +97,7 @@ def test_hook_of_containers_refuses_a_configuration(bundle, build_dir, program):
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
 @pytest.mark.parametrize("stage", ["createRuntime", "poststart"])
-@pytest.mark.parametrize("program", ["pce_hook", "sethomevar_hook"])
+@pytest.mark.parametrize("program", ["pce_hook", "pc_injection_hook", "sethomevar_hook"])
 def test_hook_of_configurations_refuses_a_state(bundle, build_dir, runtime, stage, program):
     status, said = bundle.run(runtime, build_dir / program, stage)
     assert status == 1 and f"{program} supports the stage precreate only" in said
