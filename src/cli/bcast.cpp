@@ -60,7 +60,7 @@ int run(Context& context, const Arguments& arguments) {
         return runStage(context, arguments);
     }
     if (arguments.positionals().size() != 1) {
-        throw usageError("Too many arguments for command 'bcast'", "bcast");
+        throw tooManyArguments("bcast");
     }
     const auto job = requireJob();
     const auto reference = referenceArgument(arguments.positionals().front(), "bcast").normalized();

@@ -40,7 +40,6 @@ public:
     const std::vector<std::string>& positionals() const noexcept { return rest; }
     /// Sets a flag that was given elsewhere on the command line.
     void set(std::string_view flag) { options[std::string(flag)] = {std::string()}; }
-    void setPositionals(std::vector<std::string> words) { rest = std::move(words); }
 
 private:
     friend class CommandLineParser;
@@ -64,8 +63,9 @@ struct Subcommand {
     bool hidden = false;         ///< in no help text
     bool usesRepository = false;  ///< may create files in a repository: main sets the umask for them
     std::vector<Completion> completions{};  ///< of the positionals
-    /// Nothing after the first positional is interpreted: it belongs to a program in a container.
-    bool endsWithCommand = false;
+    /// Nothing behind so many positionals is interpreted: it belongs to a program in a container.
+    std::size_t ownWords = anyNumber;
+    bool endsWithCommand() const { return ownWords != anyNumber; }
     /// The option that an unknown `-NAME` of capital letters or digits stands for (`kill -KILL`), "" for
     /// none.
     std::string optionForCapitals{};

@@ -28,6 +28,14 @@ Error usageError(std::string message, const std::string& command) {
     return Error(std::move(message)).addUsage(seeHelp(command));
 }
 
+Error tooManyArguments(const std::string& command) {
+    return usageError(cat("Too many arguments for command '", command, "'"), command);
+}
+
+bool asksForHelp(std::string_view token) {
+    return token == "-h" || token == "--help";
+}
+
 namespace {
 
 bool isLongOption(std::string_view token) {
@@ -83,9 +91,12 @@ bool isCapitalOrDigit(char c) {
     return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-bool asksForHelp(std::string_view token) {
-    return token == "-h" || token == "--help";
-}
+/// The tokens of one level.
+struct Level {
+    std::vector<std::string> options;  ///< with their values
+    std::vector<std::string> words;
+    std::size_t optionsInFront = 0;  ///< how many of `options` stand in front of the first word
+};
 
 }  // namespace
 
@@ -96,16 +107,30 @@ public:
     explicit CommandLineParser(const Subcommand& ofCommand)
         : options(ofCommand.options),
           command(ofCommand.name),
-          startsContainers(ofCommand.endsWithCommand),
-          optionForCapitals(ofCommand.optionForCapitals) {}
+          startsContainers(ofCommand.endsWithCommand()),
+          optionForCapitals(ofCommand.optionForCapitals),
+          ownWords(ofCommand.ownWords),
+          mostWords(ofCommand.maxPositionals) {}
 
-    /// The number of tokens of this level's options.
-    std::size_t countOptionTokens(std::span<const std::string> tokens) const {
-        std::size_t count = 0;
-        while (count < tokens.size() && (isLongOption(tokens[count]) || isShortOption(tokens[count]))) {
-            count += width(tokens, count);
+    /// Takes options and words apart. "--" between them ends the options of a command.
+    Level separate(std::span<const std::string> tokens) const {
+        Level level;
+        bool ended = false;
+        for (std::size_t i = 0; i < tokens.size();) {
+            const bool mayBeOption = !ended && level.words.size() < ownWords;
+            if (mayBeOption && tokens[i] == "--" && !command.empty()) {
+                ended = true;
+                ++i;
+            } else if (mayBeOption && (isLongOption(tokens[i]) || isShortOption(tokens[i]))) {
+                const auto option = tokens.subspan(i, width(tokens, i));
+                level.options.insert(level.options.end(), option.begin(), option.end());
+                level.optionsInFront += level.words.empty() ? option.size() : 0;
+                i += option.size();
+            } else {
+                level.words.push_back(tokens[i++]);
+            }
         }
-        return count;
+        return level;
     }
 
     /// Whether one of this level's options asks for help.
@@ -118,9 +143,11 @@ public:
         return false;
     }
 
-    Arguments parse(std::span<const std::string> optionTokens, std::span<const std::string> positionals) {
+    Arguments parse(const Level& level) {
         Arguments arguments;
+        const auto& optionTokens = level.options;
         for (std::size_t i = 0; i < optionTokens.size();) {
+            countsAsWord = i >= level.optionsInFront && level.words.size() == mostWords;
             const auto& token = optionTokens[i];
             const auto next = i + 1 < optionTokens.size() && isValue(optionTokens[i + 1])
                                   ? std::optional(optionTokens[i + 1])
@@ -129,7 +156,7 @@ public:
                 isLongOption(token) ? parseLong(arguments, token, next) : parseShort(arguments, token, next);
             i += usedNext ? 2 : 1;
         }
-        arguments.rest.assign(positionals.begin(), positionals.end());
+        arguments.rest = level.words;
         return arguments;
     }
 
@@ -141,6 +168,12 @@ private:
     }
 
     [[noreturn]] void fail(const std::string& message) const { throw usageError(message, command); }
+
+    Error unknownOption(std::string_view option) const {
+        const auto message = cat("unrecognised option '", printable(option), "'");
+        // Sarus 1.7 understood no option behind a word, and this is its message.
+        return countsAsWord ? tooManyArguments(command).addUsage(message) : usageError(message, command);
+    }
 
     /// The number of tokens of an option and its value.
     std::size_t width(std::span<const std::string> tokens, std::size_t index) const {
@@ -203,7 +236,7 @@ private:
             fail(cat("option '--", printable(name), "' is ambiguous and matches ", list));
         }
         if (matches.empty()) {
-            auto error = usageError(cat("unrecognised option '", printable(token), "'"), command);
+            auto error = unknownOption(token);
             if (const auto hint = hintFor(cat("--", name))) {
                 throw error.addUsage(std::string(*hint));
             }
@@ -258,8 +291,7 @@ private:
         for (std::size_t i = 1; i < token.size(); ++i) {
             const auto* option = findShort(options, token[i]);
             if (option == nullptr) {
-                auto error =
-                    usageError(cat("unrecognised option '-", printable(token.substr(i)), "'"), command);
+                auto error = unknownOption(cat('-', token.substr(i)));
                 const auto hint = hintFor(cat('-', token[i]));
                 throw hint ? error.addUsage(std::string(*hint)) : error;
             }
@@ -281,6 +313,9 @@ private:
     std::string command{};
     bool startsContainers = false;
     std::string optionForCapitals{};
+    std::size_t ownWords = 1;
+    std::size_t mostWords = anyNumber;
+    bool countsAsWord = false;
 };
 
 const std::vector<Option>& globalOptions() {
@@ -310,20 +345,19 @@ const std::vector<Option>& commonOptions() {
 
 Arguments parseGlobal(std::span<const std::string> tokens) {
     CommandLineParser parser(globalOptions());
-    const auto count = parser.countOptionTokens(tokens);
-    return parser.parse(tokens.first(count), tokens.subspan(count));
+    return parser.parse(parser.separate(tokens));
 }
 
 namespace {
 
 /// Whether the option that makes positionals unnecessary is present. If the options are wrong too, the
 /// missing positional is reported.
-bool isGiven(const Subcommand& command, std::span<const std::string> tokens) {
+bool isGiven(const Subcommand& command, const Level& level) {
     if (command.optionForPositionals.empty()) {
         return false;
     }
     try {
-        return CommandLineParser(command).parse(tokens, {}).has(command.optionForPositionals);
+        return CommandLineParser(command).parse(level).has(command.optionForPositionals);
     } catch (const Error&) {
         return false;
     }
@@ -333,12 +367,8 @@ bool isGiven(const Subcommand& command, std::span<const std::string> tokens) {
 
 Arguments parseCommand(const Subcommand& command, std::span<const std::string> tokens) {
     CommandLineParser parser(command);
-    const auto count = parser.countOptionTokens(tokens);
-    const auto words = tokens.subspan(count);
-    // Words beyond the last one of Sarus belong to the container, except where there is none ('shell').
-    const bool endsWithCommand = command.endsWithCommand && words.size() <= command.maxPositionals;
-    if (parser.wantsHelp(tokens.first(count)) ||
-        (!endsWithCommand && std::any_of(words.begin(), words.end(), asksForHelp))) {
+    const auto level = parser.separate(tokens);
+    if (parser.wantsHelp(level.options)) {
         Arguments help;
         help.set("help");
         return help;
@@ -347,17 +377,16 @@ Arguments parseCommand(const Subcommand& command, std::span<const std::string> t
         return std::any_of(command.options.begin(), command.options.end(),
                            [&](const Option& option) { return token == cat("--", option.longName); });
     };
-    if (!command.acceptsOptions &&
-        !std::all_of(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count), isOwn)) {
+    if (!command.acceptsOptions && !std::all_of(level.options.begin(), level.options.end(), isOwn)) {
         throw usageError(cat("Command '", command.name, "' doesn't support options"), command.name);
     }
-    const auto positionals = words.size();
-    const bool tooFew = positionals < command.minPositionals && !isGiven(command, tokens.first(count));
-    if (tooFew || positionals > command.maxPositionals) {
-        throw usageError(cat("Too ", tooFew ? "few" : "many", " arguments for command '", command.name, "'"),
-                         command.name);
+    if (level.words.size() < command.minPositionals && !isGiven(command, level)) {
+        throw usageError(cat("Too few arguments for command '", command.name, "'"), command.name);
     }
-    return parser.parse(tokens.first(count), words);
+    if (level.words.size() > command.maxPositionals) {
+        throw tooManyArguments(command.name);
+    }
+    return parser.parse(level);
 }
 
 void throwUnknownCommand(const std::string& name) {

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -9,11 +10,14 @@
 
 namespace sarus::cli {
 
-// The rules of the reference engine: a level (the program, then a command) owns the tokens up to the first
-// one that is neither an option nor its value. Nothing after that is interpreted. `-x` and `--xyz` are
-// options; `-`, `--` and `---x` are not. Values: `--opt value`, `--opt=value`, `-o value`, `-ovalue`. Flags
-// may be sticky (`-mt`). Long names may be abbreviated if they remain unambiguous. All functions throw Error
-// with the documented message and a line "See 'sarus help ...'".
+// The rules of the reference engine: the program owns the tokens up to the first one that is neither an
+// option nor its value, the command. A command that ends with one for a container (`run`) owns its own words,
+// and the options before the last of them. All other commands own all tokens: their options may stand behind
+// words.
+// `-x` and `--xyz` are options; `-` and `---x` are not; `--` ends the options of a command. Values: `--opt
+// value`, `--opt=value`, `-o value`, `-ovalue`. Flags may be sticky (`-mt`). Long names may be abbreviated if
+// they remain unambiguous. All functions throw Error with the documented message and a line "See 'sarus help
+// ...'".
 
 /// The options before the command.
 const std::vector<Option>& globalOptions();
@@ -36,5 +40,9 @@ std::string seeHelp(const std::string& command = {});
 
 /// A mistake on the command line of `command`: the message and seeHelp().
 Error usageError(std::string message, const std::string& command = {});
+
+Error tooManyArguments(const std::string& command);
+
+bool asksForHelp(std::string_view token);
 
 }  // namespace sarus::cli

@@ -148,7 +148,7 @@ _sarus() {
                 "                        case ${line[i]} in ",
                 pattern(command.options, [](const Option&) { return true; }),
                 ") ((++i)) ;; -*) ;; *) ((++positionals)) ;; esac\n", "                    done\n",
-                command.endsWithCommand ? "                    ((positionals == 0)) || return\n" : "",
+                command.endsWithCommand() ? "                    ((positionals == 0)) || return\n" : "",
                 "                    if [[ $word == -* ]]; then list='", optionWords(command.options),
                 command.acceptsOptions ? " --help" : "", "'; else", proposals(command),
                 " fi ;;\n            esac ;;\n");
@@ -220,7 +220,7 @@ end
                                                                   : cat("(_", functionOf(completion), ")");
             if (!words.empty()) {
                 // What runs in a container may be a file.
-                out += cat("complete -c sarus", command.endsWithCommand ? "" : " -f", " -n ",
+                out += cat("complete -c sarus", command.endsWithCommand() ? "" : " -f", " -n ",
                            quoted(condition), " -a ", quoted(words), "\n");
             }
         }

@@ -50,7 +50,7 @@ Subcommand execCommand() {
             .minPositionals = 2,
             .maxPositionals = anyNumber,
             .completions = {Completion::containers},
-            .endsWithCommand = true,
+            .ownWords = 2,
             .aliases = {"container exec"},
             .run = run};
 }

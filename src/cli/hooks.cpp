@@ -49,7 +49,7 @@ std::string formatHooks(const std::vector<oci::HookConfig>& hooks, const engine:
 int hooks(Context& context, const Arguments& arguments) {
     const auto& commandLine = arguments.positionals();
     if (!commandLine.empty() && !arguments.has("check")) {
-        throw usageError("Too many arguments for command 'hooks'", "hooks");
+        throw tooManyArguments("hooks");
     }
     if (!commandLine.empty() && commandLine.front() != "run") {
         throw usageError(
@@ -103,7 +103,7 @@ Subcommand hooksCommand() {
                         jsonOption(),
                         {.longName = "mpi", .shortName = 'm', .help = "List MPI hooks and their types"}},
             .maxPositionals = anyNumber,
-            .endsWithCommand = true,
+            .ownWords = 1,
             .run = hooks};
 }
 

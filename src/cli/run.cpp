@@ -20,6 +20,7 @@
 #include "cli/context.hpp"
 #include "cli/edf.hpp"
 #include "cli/edf_access.hpp"
+#include "cli/help_text.hpp"
 #include "cli/mount_options.hpp"
 #include "cli/repository_access.hpp"
 #include "cli/run_request.hpp"
@@ -45,6 +46,9 @@ namespace {
 constexpr const char* sshNeedsPrivatePid =
     "The use of '--ssh' is incompatible with '--pid=host'. The SSH hook requires the use of a private PID "
     "namespace";
+
+/// Set by `sarus shell`: the words behind the image are those of a shell.
+constexpr std::string_view startShell = "start-shell";
 
 /// What --cleanenv leaves; '_' at the end: all variables that begin so.
 constexpr std::array<std::string_view, 10> keptVariables{"HOME",
@@ -346,6 +350,14 @@ void applySshAnnotation(const Arguments& arguments, engine::LaunchRequest& reque
     }
 }
 
+/// "--" in front of the command. An entrypoint gets it, as every word.
+void dropTwoDashes(engine::LaunchRequest& request) {
+    const auto& entrypoint = request.entrypoint ? *request.entrypoint : request.metadata.entrypoint;
+    if (entrypoint.empty() && !request.command.empty() && request.command.front() == "--") {
+        request.command.erase(request.command.begin());
+    }
+}
+
 std::vector<Option> runOptions() {
     std::vector<Option> options{
         {.longName = "annotation",
@@ -435,6 +447,11 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments, MayBroad
     if (reference && mayBroadcast == MayBroadcast::yes && policy != "never") {
         pullBefore(context, arguments, name, policy);
     }
+    if (arguments.has(startShell)) {
+        words.insert(
+            words.begin(),
+            {"/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash \"$@\"; exec sh \"$@\"", "sh"});
+    }
     request.launch.command = std::move(words);
     request.image = reference
                         ? openFromRepository(context, arguments, *reference, mayBroadcast, request.launch)
@@ -447,6 +464,7 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments, MayBroad
         applyDefinition(*definition, request.launch);
     }
     applySshAnnotation(arguments, request.launch);
+    dropTwoDashes(request.launch);
     return request;
 }
 
@@ -462,7 +480,7 @@ Subcommand runCommand() {
         .maxPositionals = anyNumber,
         .optionForPositionals = "edf",
         .completions = {Completion::images},
-        .endsWithCommand = true,
+        .ownWords = 1,
         .run = run};
 }
 
@@ -470,17 +488,18 @@ Subcommand runCommand() {
 Subcommand shellCommand() {
     auto command = runCommand();
     command.name = "shell";
-    command.usage = "sarus shell [OPTIONS] REPOSITORY[:TAG]";
+    command.usage = "sarus shell [OPTIONS] REPOSITORY[:TAG] [ARG...]";
     command.description = "Start a shell in a new container";
     command.note =
-        "Note: The shell is bash if the image has it, otherwise sh. The options are those of\n"
-        "      \"sarus run\".";
-    command.maxPositionals = 1;
+        "Note: The shell is bash if the image has it, otherwise sh. It gets the words behind the image.\n"
+        "      The options are those of \"sarus run\".";
     command.run = [](Context& context, const Arguments& arguments) {
+        if (const auto& words = arguments.positionals(); words.size() > 1 && asksForHelp(words[1])) {
+            printLine(commandHelp(*findCommand("shell")));
+            return 0;
+        }
         auto shell = arguments;
-        auto words = arguments.positionals();
-        words.insert(words.end(), {"/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh"});
-        shell.setPositionals(std::move(words));
+        shell.set(startShell);
         if (!shell.has("entrypoint")) {
             shell.set("entrypoint");
         }

@@ -104,10 +104,10 @@ def test_too_few_arguments(fail, command, arguments):
     assert fail(command, *arguments) == [f"Too few arguments for command '{command}'", f"See 'sarus help {command}'"]
 
 
-@pytest.mark.parametrize("command, arguments", [("pull", ["image", "extra"]), ("pull", ["image", "--login"]), ("load", ["file", "image", "extra"]),
+@pytest.mark.parametrize("command, arguments", [("pull", ["image", "extra"]), ("load", ["file", "image", "extra"]),
                                                 ("kill", ["name", "extra"]),
                                                 ("hooks", ["extra"]), ("ssh-keygen", ["extra"]), ("help", ["run", "extra"]), ("version", ["extra"])])
-def test_too_many_arguments_and_options_after_an_argument_count(fail, command, arguments):
+def test_too_many_arguments(fail, command, arguments):
     assert fail(command, *arguments) == [f"Too many arguments for command '{command}'", f"See 'sarus help {command}'"]
 
 
@@ -144,8 +144,22 @@ def test_options_are_parsed_in_all_documented_forms(any_engine, loaded):
 
 def test_nothing_after_the_image_is_interpreted(any_engine, loaded):
     assert any_engine.output(loaded, "echo", "--debug", "-e", "--", "--workdir=x", "-w") == "--debug -e -- --workdir=x -w"
-    # There is no marker for the end of the options: here "--" is the image.
-    assert any_engine.sarus("run", "--", loaded).stderr.startswith("Invalid image reference '--'\n")
+
+
+def test_two_dashes_end_the_options(any_engine, loaded):
+    assert any_engine.output("--", loaded, "echo", "word", "--") == "word --"
+    assert any_engine.sarus("run", "--", "--debug", "true").stderr.startswith("Invalid image reference '--debug'\n")
+
+
+def test_options_may_stand_behind_arguments(any_engine, loaded):
+    assert any_engine.sarus("rmi", "nosuch", "--quiet").stderr.splitlines()[-1] == "Cannot find image 'docker.io/library/nosuch:latest'"
+    assert any_engine.sarus("images", loaded, "--quiet").stdout == any_engine.sarus("images", "-q", loaded).stdout
+
+
+def test_unknown_option_behind_an_argument_is_named_after_the_documented_lines(fail):
+    assert fail("load", "file", "image", "--quite") == ["Too many arguments for command 'load'", "See 'sarus help load'", "unrecognised option '--quite'",
+                                                        "Did you mean '--quiet'?"]
+    assert fail("rmi", "image", "--frobnicate") == ["unrecognised option '--frobnicate'", "See 'sarus help rmi'"]
 
 
 def test_value_may_start_with_two_dashes_but_not_with_one(fail):

@@ -40,8 +40,9 @@ USAGE = [
     *[(command, [f"Too few arguments for command '{command.split()[0]}'", HELP(command.split()[0])])
       for command in ("run", "pull", "load", "rmi", "kill")],
     *[(command, [f"Too many arguments for command '{command.split()[0]}'", HELP(command.split()[0])])
-      for command in ("pull image --foo", "load file image extra", "kill name extra", "hooks extra", "ssh-keygen extra",
+      for command in ("load file image extra", "kill name extra", "hooks extra", "ssh-keygen extra",
                       "help run extra", "version extra")],
+    ("pull image --foo", ["Too many arguments for command 'pull'", HELP("pull"), "unrecognised option '--foo'"]),
 ]
 
 REFERENCES = [

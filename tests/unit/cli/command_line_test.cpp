@@ -42,9 +42,46 @@ TEST(CommandLine, NothingAfterTheFirstPositionalIsInterpreted) {
     EXPECT_THAT(arguments.positionals(), ElementsAre("image", "--foo", "-m", "--", "x"));
 }
 
+TEST(CommandLine, TwoDashesEndTheOptions) {
+    EXPECT_THAT(run({"-t", "--", "x", "--"}).positionals(), ElementsAre("x", "--"));
+    const auto rmi = [](const std::vector<std::string>& tokens) {
+        return parseCommand(*findCommand("rmi"), tokens).positionals();
+    };
+    EXPECT_THAT(rmi({"a", "--", "-b", "--"}), ElementsAre("a", "-b", "--"));
+    const auto exec = [](const std::vector<std::string>& tokens) {
+        return parseCommand(*findCommand("exec"), tokens);
+    };
+    EXPECT_THAT(exec({"name", "--", "ls", "--", "-t"}).positionals(), ElementsAre("name", "ls", "--", "-t"));
+}
+
+TEST(CommandLine, OptionsMayStandBehindWords) {
+    const auto pull = [](const std::vector<std::string>& tokens) {
+        return parseCommand(*findCommand("pull"), tokens);
+    };
+    const auto arguments = pull({"image", "-q", "--temp-dir", "/tmp"});
+    EXPECT_TRUE(arguments.has("quiet"));
+    EXPECT_EQ(arguments.value("temp-dir"), "/tmp");
+    EXPECT_THAT(arguments.positionals(), ElementsAre("image"));
+    const auto exec =
+        parseCommand(*findCommand("exec"), std::vector<std::string>{"name", "-t", "ls", "-w", "x"});
+    EXPECT_TRUE(exec.has("tty"));
+    EXPECT_FALSE(exec.has("workdir")) << "it belongs to the container's command";
+    EXPECT_THAT(exec.positionals(), ElementsAre("name", "ls", "-w", "x"));
+}
+
+TEST(CommandLine, UnknownOptionBehindWordsIsNamed) {
+    const auto fail = [](const std::string& command, const std::vector<std::string>& tokens) {
+        return failure([&] { parseCommand(*findCommand(command), tokens); });
+    };
+    EXPECT_EQ(fail("pull", {"image", "--quite"}),
+              "Too many arguments for command 'pull'\nSee 'sarus help pull'\nunrecognised option '--quite'\n"
+              "Did you mean '--quiet'?");
+    EXPECT_EQ(fail("rmi", {"image", "--frobnicate"}),
+              "unrecognised option '--frobnicate'\nSee 'sarus help rmi'");
+}
+
 TEST(CommandLine, DashesAloneAndThreeDashesArePositionals) {
     EXPECT_THAT(run({"-", "x"}).positionals(), ElementsAre("-", "x"));
-    EXPECT_THAT(run({"--", "x"}).positionals(), ElementsAre("--", "x"));
     EXPECT_THAT(run({"---tty", "x"}).positionals(), ElementsAre("---tty", "x"));
 }
 
