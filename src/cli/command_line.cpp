@@ -1,12 +1,13 @@
 #include "cli/command_line.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "cli/hints.hpp"
+#include "cli/habits.hpp"
 
 namespace sarus::cli {
 
@@ -190,18 +191,44 @@ private:
                 option == nullptr && matches.size() == 1) {
                 option = matches.front();
             }
-            return option != nullptr && option->takesValue;
+            return option != nullptr ? option->takesValue : takesWord(findHabit(token));
         }
         if (isSignalName(token)) {
             return false;
         }
         for (std::size_t i = 1; i < token.size(); ++i) {  // sticky flags, the last of which may take a value
             const auto* option = findShort(options, token[i]);
-            if (option == nullptr || option->takesValue) {
-                return option != nullptr && i + 1 == token.size();
+            const auto* habit = option == nullptr ? findHabit(cat('-', token[i])) : nullptr;
+            if (option == nullptr && habit == nullptr) {
+                return false;
+            }
+            if (option != nullptr ? option->takesValue : takesWord(habit)) {
+                return i + 1 == token.size();
             }
         }
         return false;
+    }
+
+    /// `option`: with its dashes.
+    const Habit* findHabit(std::string_view option) const {
+        const auto* habit = cli::findHabit(command, startsContainers, option);
+        return habit != nullptr && (habit->means.empty() || findLong(options, habit->means)) ? habit
+                                                                                             : nullptr;
+    }
+
+    static bool takesWord(const Habit* habit) {
+        return habit != nullptr && habit->takes == Habit::Takes::word;
+    }
+
+    /// `option`: as it was typed, for messages.
+    void addHabit(Arguments& arguments, const Habit& habit, std::string_view option,
+                  std::string_view value) const {
+        if (!habit.isAlreadySo(value)) {
+            throw unknownOption(option).addUsage(std::string(habit.hint));
+        }
+        if (!habit.means.empty()) {
+            arguments.set(habit.means);
+        }
     }
 
     void add(Arguments& arguments, const Option& option, std::string value) const {
@@ -218,9 +245,10 @@ private:
                findShort(options, token[1]) == nullptr;
     }
 
-    const Option& resolveLong(const std::string& name, const std::string& token) const {
+    /// nullptr if there is no such option.
+    const Option* resolveLong(const std::string& name) const {
         if (const auto* exact = findLong(options, name)) {
-            return *exact;
+            return exact;
         }
         auto matches = findAbbreviated(options, name);
         if (matches.size() > 1) {
@@ -235,19 +263,7 @@ private:
             }
             fail(cat("option '--", printable(name), "' is ambiguous and matches ", list));
         }
-        if (matches.empty()) {
-            auto error = unknownOption(token);
-            if (const auto hint = hintFor(cat("--", name))) {
-                throw error.addUsage(std::string(*hint));
-            }
-            const auto meant = closestMatch(name, longNames(options));
-            throw meant ? error.addUsage(cat("Did you mean '--", *meant, "'?")) : error;
-        }
-        return *matches.front();
-    }
-
-    std::optional<std::string_view> hintFor(const std::string& option) const {
-        return hintForOption(command, startsContainers, option);
+        return matches.empty() ? nullptr : matches.front();
     }
 
     bool parseLong(Arguments& arguments, const std::string& token,
@@ -255,7 +271,13 @@ private:
         const auto equals = token.find('=');
         const bool adjacent = equals != std::string::npos;
         const std::string name = token.substr(2, adjacent ? equals - 2 : std::string::npos);
-        const auto& option = resolveLong(name, adjacent ? token.substr(0, equals) : token);
+        const auto* found = resolveLong(name);
+        if (found == nullptr) {
+            const auto typed = token.substr(0, equals);
+            const auto value = adjacent ? std::optional(token.substr(equals + 1)) : std::nullopt;
+            return parseLongHabit(arguments, typed, value, next);
+        }
+        const auto& option = *found;
         if (!option.takesValue) {
             if (adjacent) {
                 fail(cat("option '--", option.longName, "' does not take any arguments"));
@@ -275,6 +297,23 @@ private:
         return true;
     }
 
+    bool parseLongHabit(Arguments& arguments, const std::string& typed,
+                        const std::optional<std::string>& adjacent,
+                        const std::optional<std::string>& next) const {
+        const auto* habit = findHabit(typed);
+        if (habit == nullptr) {
+            auto error = unknownOption(typed);
+            const auto meant = closestMatch(typed.substr(2), longNames(options));
+            throw meant ? error.addUsage(cat("Did you mean '--", *meant, "'?")) : error;
+        }
+        const bool usesNext = takesWord(habit) && !adjacent && next;
+        addHabit(arguments, *habit, typed,
+                 adjacent           ? *adjacent
+                 : takesWord(habit) ? next.value_or("")
+                                    : "true");
+        return usesNext;
+    }
+
     void addNext(Arguments& arguments, const Option& option, const std::optional<std::string>& next) const {
         if (!next) {
             fail(cat("the required argument for option '--", option.longName, "' is missing"));
@@ -291,9 +330,22 @@ private:
         for (std::size_t i = 1; i < token.size(); ++i) {
             const auto* option = findShort(options, token[i]);
             if (option == nullptr) {
-                auto error = unknownOption(cat('-', token.substr(i)));
-                const auto hint = hintFor(cat('-', token[i]));
-                throw hint ? error.addUsage(std::string(*hint)) : error;
+                const auto rest = token.substr(i);
+                const auto* habit = findHabit(cat('-', rest[0]));
+                if (habit == nullptr) {
+                    throw unknownOption(cat('-', rest));
+                }
+                const bool isLast = rest.size() == 1;
+                if (!takesWord(habit)) {
+                    const bool adjacent = !isLast && rest[1] == '=';
+                    addHabit(arguments, *habit, cat('-', rest), adjacent ? rest.substr(2) : "true");
+                    if (adjacent) {
+                        return false;
+                    }
+                    continue;
+                }
+                addHabit(arguments, *habit, cat('-', rest), isLast ? next.value_or("") : rest.substr(1));
+                return isLast && next;
             }
             if (!option->takesValue) {
                 add(arguments, *option, {});
@@ -348,23 +400,6 @@ Arguments parseGlobal(std::span<const std::string> tokens) {
     return parser.parse(parser.separate(tokens));
 }
 
-namespace {
-
-/// Whether the option that makes positionals unnecessary is present. If the options are wrong too, the
-/// missing positional is reported.
-bool isGiven(const Subcommand& command, const Level& level) {
-    if (command.optionForPositionals.empty()) {
-        return false;
-    }
-    try {
-        return CommandLineParser(command).parse(level).has(command.optionForPositionals);
-    } catch (const Error&) {
-        return false;
-    }
-}
-
-}  // namespace
-
 Arguments parseCommand(const Subcommand& command, std::span<const std::string> tokens) {
     CommandLineParser parser(command);
     const auto level = parser.separate(tokens);
@@ -373,23 +408,32 @@ Arguments parseCommand(const Subcommand& command, std::span<const std::string> t
         help.set("help");
         return help;
     }
-    const auto isOwn = [&](const std::string& token) {
-        return std::any_of(command.options.begin(), command.options.end(),
-                           [&](const Option& option) { return token == cat("--", option.longName); });
-    };
-    if (!command.acceptsOptions && !std::all_of(level.options.begin(), level.options.end(), isOwn)) {
+    // If the number of words is wrong too, that is reported.
+    std::optional<Arguments> arguments;
+    std::exception_ptr mistake;
+    try {
+        arguments = parser.parse(level);
+    } catch (const Error&) {
+        mistake = std::current_exception();
+    }
+    if (mistake && !command.acceptsOptions) {
         throw usageError(cat("Command '", command.name, "' doesn't support options"), command.name);
     }
-    if (level.words.size() < command.minPositionals && !isGiven(command, level)) {
+    const bool mayBeFewer =
+        arguments && !command.optionForPositionals.empty() && arguments->has(command.optionForPositionals);
+    if (level.words.size() < command.minPositionals && !mayBeFewer) {
         throw usageError(cat("Too few arguments for command '", command.name, "'"), command.name);
     }
     if (level.words.size() > command.maxPositionals) {
         throw tooManyArguments(command.name);
     }
-    return parser.parse(level);
+    if (mistake) {
+        std::rethrow_exception(mistake);
+    }
+    return std::move(*arguments);
 }
 
-void throwUnknownCommand(const std::string& name) {
+void throwUnknownCommand(const std::string& name, const std::string& next) {
     std::vector<std::string> names;
     for (const auto& command : commands()) {
         if (!command.hidden) {
@@ -398,7 +442,7 @@ void throwUnknownCommand(const std::string& name) {
     }
     const auto meant = closestMatch(name, names);
     auto error = usageError(cat("'", printable(name), "' is not a Sarus command"));
-    if (const auto hint = hintForCommand(name)) {
+    if (const auto hint = hintForCommand(name, next)) {
         throw error.addUsage(std::string(*hint));
     }
     throw meant ? error.addUsage(cat("Did you mean '", *meant, "'?")) : error;

@@ -32,8 +32,8 @@ Arguments parseGlobal(std::span<const std::string> tokens);
 /// result holds nothing but the option "help".
 Arguments parseCommand(const Subcommand& command, std::span<const std::string> tokens);
 
-/// Reports an unknown command and suggests a similar one.
-[[noreturn]] void throwUnknownCommand(const std::string& name);
+/// Reports an unknown command and suggests a similar one. `next`: the word behind it.
+[[noreturn]] void throwUnknownCommand(const std::string& name, const std::string& next = {});
 
 /// The line "See 'sarus help'" or "See 'sarus help <command>'".
 std::string seeHelp(const std::string& command = {});

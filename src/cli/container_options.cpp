@@ -87,16 +87,4 @@ Option workdirOption() {
             .aliases = {"pwd"}};
 }
 
-std::vector<Option> optionsWithoutEffect() {
-    return {{.longName = "interactive",
-             .repeatable = true,
-             .hidden = true,
-             .help = "No effect: a container always keeps standard input",
-             .aliases = {"i"}},
-            {.longName = "rm",
-             .repeatable = true,
-             .hidden = true,
-             .help = "No effect: a container goes when it ends"}};
-}
-
 }  // namespace sarus::cli

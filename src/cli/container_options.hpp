@@ -18,7 +18,5 @@ Option environmentOption();
 Option environmentFileOption();
 Option terminalOption();
 Option workdirOption();
-/// Habits from other engines that ask for what happens here anyway.
-std::vector<Option> optionsWithoutEffect();
 
 }  // namespace sarus::cli

@@ -33,9 +33,6 @@ std::vector<Option> execOptions() {
                                 workdirOption()};
     options.push_back(
         {.longName = "own-step", .help = "Keep the job step of the caller: its cgroup, variables and PMI"});
-    for (auto& option : optionsWithoutEffect()) {
-        options.push_back(std::move(option));
-    }
     return options;
 }
 

@@ -52,7 +52,7 @@ int runProgram(std::span<const std::string> tokens) {
         return cli::findCommand("version")->run(context, {});
     }
     if (command == nullptr) {
-        cli::throwUnknownCommand(rest.front());
+        cli::throwUnknownCommand(rest.front(), rest.size() > 1 ? rest[1] : std::string());
     }
     auto arguments = cli::parseCommand(*command, rest.subspan(words));
     if (arguments.has("help")) {

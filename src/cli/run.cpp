@@ -249,6 +249,7 @@ void applyDefinition(const EdfFile& definition, engine::LaunchRequest& request) 
 /// The value of --pull; "never" without the option.
 std::string pullPolicy(const Arguments& arguments) {
     auto policy = arguments.has("pull") ? arguments.value("pull") : "never";
+    policy = policy == "newer" ? "always" : policy == "ifnotpresent" ? "missing" : policy;  // as Podman says
     if (policy != "always" && policy != "missing" && policy != "never") {
         throw usageError(cat("Incorrect value provided for --pull option: '", printable(policy),
                              "'. Supported values: 'always', 'missing', 'never'."),
@@ -412,9 +413,9 @@ std::vector<Option> runOptions() {
         terminalOption(),
         workdirOption(),
     };
-    for (auto&& more : {mountOptions(), optionsWithoutEffect()}) {
-        options.insert(options.end(), more.begin(), more.end());
-    }
+    auto mounts = mountOptions();
+    options.insert(options.end(), std::make_move_iterator(mounts.begin()),
+                   std::make_move_iterator(mounts.end()));
     std::stable_sort(options.begin(), options.end(),
                      [](const Option& a, const Option& b) { return a.longName < b.longName; });
     return options;

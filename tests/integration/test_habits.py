@@ -46,7 +46,8 @@ def names(any_engine, user, images, plain_busybox, start_container):
     start_container("habits")
     stored = json.loads(any_engine.sarus("images", "--json").stdout)
     identity = next(image["id"] for image in stored if image["repository"] == "load/library/sci")
-    return {"dir": directory, "home": user.home, "archive": images.archive(plain_busybox, "again"), "id": identity}
+    return {"dir": directory, "home": user.home, "archive": images.archive(plain_busybox, "again"), "id": identity,
+            "uid": user.uid, "gid": user.gid}
 
 
 @pytest.mark.parametrize("line", LINES)

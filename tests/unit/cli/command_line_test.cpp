@@ -167,18 +167,38 @@ TEST(CommandLine, SignalsAreOptionsOfKill) {
 TEST(CommandLine, OptionsOfOtherEnginesMeanTheSame) {
     const auto arguments =
         run({"-it", "--rm", "-v", "/a:/b", "-B/c", "--bind=/d", "--pwd", "/e", "--nv", "i"});
-    EXPECT_TRUE(arguments.has("interactive") && arguments.has("tty") && arguments.has("rm"));
+    EXPECT_TRUE(arguments.has("tty"));
     EXPECT_THAT(arguments.values("volume"), ElementsAre("/a:/b", "/c", "/d"));
     EXPECT_EQ(arguments.value("workdir"), "/e");
     EXPECT_TRUE(arguments.has("nv"));
 }
 
 TEST(CommandLine, WhatHasNoEquivalentIsAnsweredByOneLine) {
-    EXPECT_EQ(runFailure({"--net=host", "i"}),
+    EXPECT_EQ(runFailure({"--net=none", "i"}),
               "unrecognised option '--net'\nSee 'sarus help run'\n"
               "A container uses the network of the node: leave the option out");
     EXPECT_THAT(runFailure({"-p", "80:80", "i"}), testing::HasSubstr("its ports are there"));
     EXPECT_THAT(failure([] { throwUnknownCommand("stop"); }), testing::HasSubstr("sarus kill -TERM NAME"));
+    EXPECT_THAT(failure([] { throwUnknownCommand("container", "stop"); }),
+                testing::HasSubstr("sarus kill -TERM NAME"));
+}
+
+TEST(CommandLine, WhatSarusDoesAnywayIsAcceptedSilently) {
+    for (const auto& tokens : std::vector<std::vector<std::string>>{{"--net", "host", "i"},
+                                                                    {"--network=host", "i"},
+                                                                    {"-itd=false", "i"},
+                                                                    {"--privileged=false", "i"},
+                                                                    {"--cap-drop", "ALL", "i"},
+                                                                    {"-i", "--rm", "--rm=true", "i"},
+                                                                    {"-a", "stdin", "-astdout", "i"}}) {
+        EXPECT_THAT(run(tokens).positionals(), ElementsAre("i")) << tokens[0];
+    }
+    EXPECT_EQ(runFailure({"-itd", "i"}).substr(0, 23), "unrecognised option '-d");
+    EXPECT_EQ(runFailure({"--rm=false", "i"}),
+              "unrecognised option '--rm'\nSee 'sarus help run'\n"
+              "A container that has ended is gone: leave the option out");
+    EXPECT_TRUE(
+        parseCommand(*findCommand("images"), std::vector<std::string>{"--format", "json"}).has("json"));
 }
 
 TEST(CommandLine, CommandsOfTwoWordsAreFound) {
