@@ -157,9 +157,12 @@ void checkAt(const EdfText& value, Check check) {
 }
 
 bool mountFlag(const EdfText& mount, std::string_view flag) {
-    // Mounts of users always have these: recursive, private, without set-id programs and devices.
-    constexpr std::array<std::string_view, 9> harmless{"rw",    "bind",   "rbind",  "private", "rprivate",
-                                                       "slave", "rslave", "nosuid", "nodev"};
+    // Mounts of users are always recursive, private, and without set-id programs and devices. There are no
+    // labels, no other owner and no cache in between that the rest could ask for.
+    constexpr std::array<std::string_view, 19> harmless{
+        "rw",     "bind",    "rbind",  "private",   "rprivate",  "slave",  "rslave",
+        "shared", "rshared", "nosuid", "nodev",     "exec",      "noexec", "z",
+        "Z",      "U",       "cached", "delegated", "consistent"};
     if (flag == "ro" || flag == "readonly") {
         return true;
     }

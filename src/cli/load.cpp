@@ -1,6 +1,8 @@
 #include "image/import/load.hpp"
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/repository_access.hpp"
 #include "image/import/store_image.hpp"
@@ -12,6 +14,14 @@ namespace {
 int run(Context& context, const Arguments& arguments) {
     image::LoadRequest request{.file = arguments.positionals()[0],
                                .sourceFormat = arguments.value("source-format")};
+    for (const std::string_view format : {"docker-archive", "oci-archive", "oci"}) {
+        // As skopeo and Podman name it.
+        if (request.sourceFormat.empty() && request.file.starts_with(cat(format, ':')) &&
+            !pathExists(request.file)) {
+            request.file.erase(0, format.size() + 1);
+            request.sourceFormat = format;
+        }
+    }
     if (arguments.positionals().size() > 1) {
         request.reference = referenceArgument(arguments.positionals()[1], "load");
     }

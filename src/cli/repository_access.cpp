@@ -25,6 +25,12 @@ void mentionLeftImages(const RepositoryPlace& place) {
     }
 }
 
+/// Other engines name a registry's images so.
+std::string withoutTransport(const std::string& text) {
+    constexpr std::string_view registry = "docker://";
+    return text.starts_with(registry) ? text.substr(registry.size()) : text;
+}
+
 }  // namespace
 
 image::Repository openRepository(Context& context, const Arguments& arguments,
@@ -70,7 +76,7 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
 image::ImageReference referenceArgument(const std::string& text, const std::string& command) {
     try {
         return command == "load" ? image::parseLoadReference(text)
-                                 : image::parseReference(withoutRegistryMark(text));
+                                 : image::parseReference(withoutRegistryMark(withoutTransport(text)));
     } catch (Error& error) {
         if (command == "load" && error.hint().empty() && image::isImageFile(text) && pathExists(text)) {
             error.setHint("FILE comes first: sarus load FILE NAME[:TAG]");

@@ -100,7 +100,14 @@ void checkOptions(const engine::LaunchRequest& request) {
     }
 }
 
-/// `--gpus`, `--nv` and `--rocm` name CDI devices.
+/// How many GPUs the job has; 0 if nothing says so.
+std::size_t numberOfVisibleGpus() {
+    const auto visible = hostVariable("CUDA_VISIBLE_DEVICES").value_or("");
+    return visible.empty() || visible == "NoDevFiles" ? 0 : split(visible, ',').size();
+}
+
+/// `--gpus`, `--nv` and `--rocm` name CDI devices. A number of GPUs means all of the job if it has so many,
+/// and outside of a job the first ones.
 std::vector<std::string> deviceRequests(const Arguments& arguments) {
     auto requests = arguments.values("device");
     constexpr std::string_view nvidia = "nvidia.com/gpu=";
@@ -111,19 +118,28 @@ std::vector<std::string> deviceRequests(const Arguments& arguments) {
         requests.emplace_back("amd.com/gpu=all");
     }
     constexpr std::string_view list = "device=";
+    constexpr std::uint64_t mostGpus = 64;
     auto gpus = arguments.value("gpus");
     if (gpus.size() > 2 && gpus.starts_with('"') && gpus.ends_with('"')) {
         gpus = gpus.substr(1, gpus.size() - 2);  // Docker needs the quotes around a list
     }
-    if (gpus == "all") {
-        requests.push_back(cat(nvidia, gpus));
+    const auto count = parseNumber(gpus);
+    if (gpus == "all" || (count && *count > 0 && *count == numberOfVisibleGpus())) {
+        requests.push_back(cat(nvidia, "all"));
+    } else if (count && *count > 0 && *count <= mostGpus && numberOfVisibleGpus() == 0) {
+        for (std::uint64_t i = 0; i < *count; ++i) {
+            requests.push_back(cat(nvidia, i));
+        }
     } else if (gpus.starts_with(list) && gpus.size() > list.size()) {
         for (const auto& name : split(std::string_view(gpus).substr(list.size()), ',')) {
             requests.push_back(cat(nvidia, name));
         }
     } else if (arguments.has("gpus")) {
-        throw usageError(
-            cat("Invalid value '", printable(gpus), "' of --gpus: expected 'all' or 'device=0,1'"), "run");
+        auto error = usageError(
+            cat("Invalid value '", printable(gpus), "' of --gpus: expected 'all', a number or 'device=0,1'"),
+            "run");
+        throw count ? error.addUsage(cat("CUDA_VISIBLE_DEVICES names ", numberOfVisibleGpus(), " GPUs"))
+                    : error;
     }
     return requests;
 }
@@ -390,7 +406,7 @@ std::vector<Option> runOptions() {
         {.longName = "glibc", .help = "Enable replacement of the container's GNU C libraries"},
         {.longName = "gpus",
          .takesValue = true,
-         .help = "Add NVIDIA GPUs, the CDI devices nvidia.com/gpu: 'all' or 'device=0,1'"},
+         .help = "Add NVIDIA GPUs, the CDI devices nvidia.com/gpu: 'all', a number or 'device=0,1'"},
         {.longName = "init",
          .help = "Run an init process inside the container that forwards signals and reaps processes"},
         {.longName = "json", .help = "With '--dry-run': print JSON, for programs"},
