@@ -239,6 +239,16 @@ private:
         values.push_back(std::move(value));
     }
 
+    /// Docker's flags take a value. Other values than these two are an error of 1.7.
+    void addFlag(Arguments& arguments, const Option& option, std::string_view value) const {
+        if (value != "true" && value != "false") {
+            fail(cat("option '--", option.longName, "' does not take any arguments"));
+        }
+        if (value == "true") {
+            add(arguments, option, {});
+        }
+    }
+
     /// `-KILL` or `-9`.
     bool isSignalName(const std::string& token) const {
         return !optionForCapitals.empty() && isShortOption(token) && isCapitalOrDigit(token[1]) &&
@@ -279,10 +289,7 @@ private:
         }
         const auto& option = *found;
         if (!option.takesValue) {
-            if (adjacent) {
-                fail(cat("option '--", option.longName, "' does not take any arguments"));
-            }
-            add(arguments, option, {});
+            addFlag(arguments, option, adjacent ? token.substr(equals + 1) : "true");
             return false;
         }
         if (adjacent) {
@@ -348,7 +355,11 @@ private:
                 return isLast && next;
             }
             if (!option->takesValue) {
-                add(arguments, *option, {});
+                const bool hasValue = token.compare(i + 1, 1, "=") == 0;
+                addFlag(arguments, *option, hasValue ? token.substr(i + 2) : "true");
+                if (hasValue) {
+                    return false;
+                }
                 continue;
             }
             if (i + 1 < token.size()) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/boolean.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "spank/options.hpp"
@@ -81,16 +82,6 @@ std::string lowercase(std::string_view text) {
     return lower;
 }
 
-/// nullopt if the text is no truth value.
-std::optional<bool> truth(const std::string& text) {
-    const auto word = lowercase(text);
-    if (word == "1" || word == "true" || word == "yes" || word == "on") {
-        return true;
-    }
-    return word == "0" || word == "false" || word == "no" || word == "off" ? std::optional(false)
-                                                                           : std::nullopt;
-}
-
 std::string opposite(const std::string& flag) {
     if (flag == "container-writable" || flag == "container-readonly") {
         return flag == "container-writable" ? "container-readonly" : "container-writable";
@@ -104,7 +95,7 @@ std::optional<GivenOption> optionOfPeer(const GivenOption& variable) {
     std::replace(name.begin(), name.end(), '_', '-');
     const auto known =
         std::find_if(options.begin(), options.end(), [&](const auto& option) { return name == option.name; });
-    const auto isOn = truth(variable.value);
+    const auto isOn = parseBoolean(variable.value);
     if (known == options.end() || name == "container-mpi") {
         if (!isOn.value_or(true)) {
             return std::nullopt;

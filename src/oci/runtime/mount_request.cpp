@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "base/boolean.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -140,8 +141,23 @@ MountRequest parseMountRequest(std::string_view request) {
             throw invalid(request, cat("'", printable(key), "' is not a valid bind mount option"));
         }
     }
-    const bool readonly = options.contains("readonly") || options.contains("ro");
-    if (readonly && options.contains("rw")) {
+    const auto flag = [&](std::string_view key) -> std::optional<bool> {
+        const auto found = options.find(key);
+        if (found == options.end()) {
+            return std::nullopt;
+        }
+        const auto value = found->second.empty() ? std::optional(true) : parseBoolean(found->second);
+        if (!value) {
+            throw invalid(request, cat("'", printable(found->second), "' is not a value of '", key, "'"))
+                .setHint(cat("Write ", key, ", or ", key, "=true or ", key, "=false"));
+        }
+        return value;
+    };
+    const auto rw = flag("rw");
+    const std::array readonlyFlags{flag("readonly"), flag("ro")};
+    const bool readonly = !rw.value_or(true) || std::any_of(readonlyFlags.begin(), readonlyFlags.end(),
+                                                            [](auto one) { return one.value_or(false); });
+    if (readonly && rw.value_or(false)) {
         throw invalid(request, "'rw' and 'readonly' cannot be used together");
     }
     return {readPath(options, sourceKeys, request), readPath(options, destinationKeys, request), readonly};

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/boolean.hpp"
 #include "base/file_io.hpp"
 #include "base/private_directory.hpp"
 #include "base/subprocess.hpp"
@@ -144,7 +145,7 @@ std::vector<std::string> fromEnvironment(const KeyInfo& info, const std::string&
             }
             return {text};
         case KeyType::boolean:
-            if (const auto value = parseBoolean(text)) {
+            if (const auto value = parseBoolean(trim(text))) {
                 return {booleanText(*value)};
             }
             throw Error(cat(name, " must be true or false, found '", printable(text), '\''));

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "base/boolean.hpp"
 #include "base/text.hpp"
 
 namespace sarus::podman_hpc {
@@ -152,17 +153,6 @@ std::string_view YamlValue::describe() const {
     return isBoolean() ? "true or false" : isNumber() ? "a number" : "text";
 }
 
-std::optional<bool> parseBoolean(std::string_view text) {
-    const auto word = lowerCase(trim(text));
-    if (isOneOf(word, {"true", "yes", "on", "1"})) {
-        return true;
-    }
-    if (isOneOf(word, {"false", "no", "off", "0"})) {
-        return false;
-    }
-    return std::nullopt;
-}
-
 YamlValue parseYaml(const std::string& text, const std::string& file) {
     Parser parser;
     yaml_parser_set_input_string(&parser.state, reinterpret_cast<const unsigned char*>(text.data()),
@@ -197,7 +187,7 @@ std::string YamlReader::text(std::string_view key, const YamlValue& value) const
 }
 
 bool YamlReader::boolean(std::string_view key, const YamlValue& value) const {
-    const auto parsed = value.kind == YamlValue::Kind::scalar ? parseBoolean(value.text) : std::nullopt;
+    const auto parsed = value.kind == YamlValue::Kind::scalar ? parseBoolean(trim(value.text)) : std::nullopt;
     if (!parsed) {
         throw error(value, cat(key, " must be true or false, found ", value.describe()));
     }

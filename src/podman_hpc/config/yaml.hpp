@@ -28,9 +28,6 @@ struct YamlValue {
     std::string_view describe() const;
 };
 
-/// The words of YAML 1.1 for true and false, in any case; also 1 and 0. nullopt for other text.
-std::optional<bool> parseBoolean(std::string_view text);
-
 /// Parses one document; an empty one is null. Throws Error "FILE:LINE: reason".
 YamlValue parseYaml(const std::string& text, const std::string& file);
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/boolean.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/cli/call.hpp"
-#include "podman_hpc/config/yaml.hpp"
 
 namespace sarus::podman_hpc {
 
@@ -27,7 +27,7 @@ bool isLimit(std::string_view name) {
 }
 
 bool isTrue(const TypedOption& option) {
-    return !option.value || parseBoolean(*option.value).value_or(true);
+    return !option.value || parseBoolean(trim(*option.value)).value_or(true);
 }
 
 }  // namespace

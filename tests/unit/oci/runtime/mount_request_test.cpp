@@ -27,10 +27,18 @@ TEST(MountRequest, OrderAndAliasesOfKeysDoNotMatter) {
     }
 }
 
-TEST(MountRequest, ReadonlyIsItsPresenceWhateverTheValue) {
+TEST(MountRequest, FlagsMayHaveATruthValue) {
     EXPECT_TRUE(parseMountRequest("type=bind,src=/s,dst=/d,readonly").readonly);
     EXPECT_TRUE(parseMountRequest("readonly=,type=bind,src=/s,dst=/d").readonly);
-    EXPECT_TRUE(parseMountRequest("type=bind,src=/s,dst=/d,readonly=false").readonly);
+    for (const auto* yes : {"readonly=true", "readonly=1", "ro=TRUE", "rw=false"}) {
+        EXPECT_TRUE(parseMountRequest(cat("type=bind,src=/s,dst=/d,", yes)).readonly) << yes;
+    }
+    for (const auto* no : {"readonly=false", "readonly=0", "ro=False", "rw=true", "readonly=false,rw"}) {
+        EXPECT_FALSE(parseMountRequest(cat("type=bind,src=/s,dst=/d,", no)).readonly) << no;
+    }
+    EXPECT_EQ(errorOf("type=bind,src=/s,dst=/d,readonly=bogus"),
+              "Invalid mount request 'type=bind,src=/s,dst=/d,readonly=bogus': 'bogus' is not a value of "
+              "'readonly'");
 }
 
 TEST(MountRequest, RoIsReadonlyAndRwIsTheDefault) {
