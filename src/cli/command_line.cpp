@@ -384,7 +384,7 @@ private:
 const std::vector<Option>& globalOptions() {
     static const std::vector<Option> options{
         {.longName = "help", .help = "Show this help, or that of a command", .aliases = {"h"}},
-        {.longName = "version", .help = "Show the version, like the command 'version'"},
+        {.longName = "version", .shortName = 'V', .help = "Show the version, like the command 'version'"},
         {.longName = "debug", .help = "Print debug messages and all details of errors"},
         {.longName = "verbose", .help = "Print informational messages"},
         {.longName = "quiet", .help = "Print results, warnings and errors, but no progress"},

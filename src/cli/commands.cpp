@@ -9,10 +9,10 @@ namespace sarus::cli {
 // One function for each command, in the file of the command. A new command is added to these two lists, and
 // nowhere else.
 using CommandFunction = Subcommand();
-CommandFunction bcastCommand, completionCommand, configCommand, dfCommand, doctorCommand, edfCommand,
-    execCommand, helpCommand, hooksCommand, imagesCommand, inspectCommand, killCommand, loadCommand,
-    pruneCommand, psCommand, pullCommand, referenceCommand, rmiCommand, runCommand, saveCommand, shellCommand,
-    sshKeygenCommand, tagCommand, versionCommand;
+CommandFunction bcastCommand, completionCommand, configCommand, containerPruneCommand, dfCommand,
+    doctorCommand, edfCommand, execCommand, helpCommand, hooksCommand, imagesCommand, inspectCommand,
+    killCommand, loadCommand, pruneCommand, psCommand, pullCommand, referenceCommand, rmiCommand, runCommand,
+    saveCommand, shellCommand, sshKeygenCommand, tagCommand, versionCommand;
 
 namespace {
 
@@ -33,12 +33,14 @@ std::vector<Subcommand> withCommonOptions(std::vector<Subcommand> all) {
 }  // namespace
 
 const std::vector<Subcommand>& commands() {
-    static const auto all = withCommonOptions(
-        {bcastCommand(),   completionCommand(), configCommand(), dfCommand(),     doctorCommand(),
-         edfCommand(),     execCommand(),       helpCommand(),   hooksCommand(),  imagesCommand(),
-         inspectCommand(), killCommand(),       loadCommand(),   pruneCommand(),  psCommand(),
-         pullCommand(),    referenceCommand(),  rmiCommand(),    runCommand(),    saveCommand(),
-         shellCommand(),   sshKeygenCommand(),  tagCommand(),    versionCommand()});
+    static const auto all =
+        withCommonOptions({bcastCommand(),  completionCommand(), configCommand(),    containerPruneCommand(),
+                           dfCommand(),     doctorCommand(),     edfCommand(),       execCommand(),
+                           helpCommand(),   hooksCommand(),      imagesCommand(),    inspectCommand(),
+                           killCommand(),   loadCommand(),       pruneCommand(),     psCommand(),
+                           pullCommand(),   referenceCommand(),  rmiCommand(),       runCommand(),
+                           saveCommand(),   shellCommand(),      sshKeygenCommand(), tagCommand(),
+                           versionCommand()});
     return all;
 }
 

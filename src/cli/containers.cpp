@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
@@ -12,17 +13,26 @@ namespace {
 
 int ps(Context& context, const Arguments& arguments) {
     const auto format = arguments.value("format");
-    if (arguments.has("format") && format != "brief" && format != "runc") {
+    if (arguments.has("format") && format != "brief" && format != "runc" && format != "json") {
         throw usageError(cat("Incorrect value provided for --format option: '", printable(format),
-                             "'. Supported values: 'brief', 'runc'."),
+                             "'. Supported values: 'brief', 'runc', 'json'."),
                          "ps");
     }
     // Scripts that read the columns of 1.7 and runc get them.
     const bool brief = format.empty() ? ::isatty(STDOUT_FILENO) == 1 : format == "brief";
-    execStarter(context, engine::ListRequest{.sessionDirectory = sessionDirectory(),
-                                             .json = arguments.has("json"),
-                                             .all = arguments.has("all"),
-                                             .brief = brief});
+    const engine::ListRequest request{
+        .sessionDirectory = sessionDirectory(),
+        .json = !arguments.has("quiet") && (arguments.has("json") || format == "json"),
+        .all = arguments.has("all") && ::geteuid() == 0,  // no container that has ended is there for anybody
+        .brief = !arguments.has("quiet") && brief};
+    if (!arguments.has("quiet")) {
+        execStarter(context, request);
+    }
+    const auto table = split(askStarter(context, request), '\n');
+    for (std::size_t i = 1; i + 1 < table.size(); ++i) {
+        printLine(table[i].substr(0, table[i].find(' ')));
+    }
+    return 0;
 }
 
 int kill(Context& context, const Arguments& arguments) {
@@ -43,12 +53,22 @@ Subcommand psCommand() {
                          .help = "For root: list the containers of all users on this node"},
                         {.longName = "format",
                          .takesValue = true,
-                         .help = "Columns: 'brief' (name, image, command, age, job) or 'runc' (as in 1.7). "
-                                 "Default: 'brief' on a terminal, otherwise 'runc'"},
-                        jsonOption()},
+                         .help = "Columns: 'brief' (name, image, command, age, job) or 'runc' (as in 1.7), "
+                                 "or 'json'. Default: 'brief' on a terminal, otherwise 'runc'"},
+                        jsonOption(),
+                        {.longName = "quiet", .shortName = 'q', .help = "Print only the names"}},
             .maxPositionals = anyNumber,  // ignored, as they always were
             .aliases = {"container ls", "container list", "container ps"},
             .run = ps};
+}
+
+/// As in Docker; hidden: there is nothing to do.
+Subcommand containerPruneCommand() {
+    return {.name = "container prune",
+            .usage = "sarus container prune",
+            .description = "Do nothing: a container is gone when it ends",
+            .hidden = true,
+            .run = [](Context&, const Arguments&) { return 0; }};
 }
 
 Subcommand killCommand() {

@@ -15,13 +15,42 @@
 #include "cli/command_line.hpp"
 #include "cli/edf.hpp"
 #include "cli/edf_access.hpp"
+#include "cli/starter_call.hpp"
+#include "oci/json/json_writer.hpp"
 
 namespace sarus::cli {
 
 namespace {
 
+/// Keys without a value are null. Variables stay unexpanded.
+std::string asJson(const EdfFile& edf) {
+    oci::JsonWriter json;
+    json.beginObject();
+    for (const auto& [key, value] : {std::pair{"image", &edf.image}, {"workdir", &edf.workdir}}) {
+        *value ? json.member(key, (*value)->text) : json.key(key).raw("null");
+    }
+    for (const auto& [key, value] : {std::pair{"entrypoint", edf.entrypoint}, {"writable", edf.writable}}) {
+        json.key(key).raw(!value ? "null" : *value ? "true" : "false");
+    }
+    for (const auto& [key, values] : {std::pair{"mounts", &edf.mounts}, {"devices", &edf.devices}}) {
+        json.key(key).beginArray();
+        for (const auto& value : *values) {
+            json.value(value.text);
+        }
+        json.endArray();
+    }
+    for (const auto& [key, values] : {std::pair{"env", &edf.env}, {"annotations", &edf.annotations}}) {
+        json.key(key).beginObject();
+        for (const auto& [name, value] : *values) {
+            json.member(name, value.text);
+        }
+        json.endObject();
+    }
+    return json.endObject().text();
+}
+
 /// The whole definition as one file: what the user sees now is what runs later on another node.
-int show(Context& context, const std::vector<std::string>& words) {
+int show(Context& context, const std::vector<std::string>& words, bool json) {
     auto definition = readEdf(context, words[1]);
     if (words.size() == 3) {
         definition = inheritFrom(std::move(definition), parseEdf(words[2], "the options"));
@@ -29,6 +58,10 @@ int show(Context& context, const std::vector<std::string>& words) {
     if (!definition.image) {
         throw Error(cat("The environment definition '", printable(words[1]), "' names no image"),
                     "Add the key 'image' to it, or name an image on the command line");
+    }
+    if (json) {
+        printLine(asJson(definition));
+        return 0;
     }
     const auto text = tomlText(definition);
     if (text.size() > maxEdfSize) {
@@ -64,8 +97,10 @@ int validate(Context& context, const std::vector<std::string>& names) {
 }
 
 /// Each name once, in the order of the search path: a later file of a name is never read.
-int list(Context& context) {
+int list(Context& context, bool json) {
     std::vector<std::string> seen;
+    oci::JsonWriter array;
+    array.beginArray();
     constexpr std::size_t width = 24;
     std::string text = "NAME";
     text.append(width - text.size(), ' ').append("FILE\n");
@@ -78,26 +113,28 @@ int list(Context& context) {
             const auto name = file.substr(file.rfind('/') + 1, file.size() - file.rfind('/') - 6);
             if (std::find(seen.begin(), seen.end(), name) == seen.end()) {
                 seen.push_back(name);
+                array.beginObject().member("name", name).member("file", file).endObject();
                 text += printable(name);
                 text.append(name.size() < width ? width - name.size() : 1, ' ');
                 text += cat(printable(file), '\n');
             }
         }
     }
-    writeAll(STDOUT_FILENO, text, "standard output");
+    writeAll(STDOUT_FILENO, json ? cat(array.endArray().text(), '\n') : text, "standard output");
     return 0;
 }
 
 int run(Context& context, const Arguments& arguments) {
     const auto& words = arguments.positionals();
+    const bool json = arguments.has("json");
     if (words[0] == "list" && words.size() == 1) {
-        return list(context);
+        return list(context, json);
     }
-    if (words[0] == "validate" && words.size() > 1) {
+    if (words[0] == "validate" && words.size() > 1 && !json) {
         return validate(context, {words.begin() + 1, words.end()});
     }
     if (words[0] == "show" && (words.size() == 2 || words.size() == 3)) {
-        return show(context, words);
+        return show(context, words, json);
     }
     throw usageError("Expected 'list', 'validate FILE|NAME...' or 'show FILE|NAME [TOML]'", "edf");
 }
@@ -106,13 +143,14 @@ int run(Context& context, const Arguments& arguments) {
 
 Subcommand edfCommand() {
     return {.name = "edf",
-            .usage = "sarus edf list|validate|show [FILE|NAME...]",
+            .usage = "sarus edf list|validate|show [--json] [FILE|NAME...]",
             .description = "List, check or print environment definition files",
             .note =
                 "      sarus edf list                     the definitions that can be named\n"
                 "      sarus edf validate FILE|NAME...    look for mistakes\n"
                 "      sarus edf show FILE|NAME [TOML]    print it and what it inherits as one file,\n"
                 "                                         with the keys of TOML over it",
+            .options = {jsonOption()},
             .minPositionals = 1,
             .maxPositionals = anyNumber,
             .acceptsOptions = false,

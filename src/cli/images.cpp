@@ -1,8 +1,10 @@
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "base/boolean.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
@@ -18,18 +20,34 @@ namespace sarus::cli {
 
 namespace {
 
+/// Whether a name has this part, or fulfils this pattern.
+bool matches(const image::ImageReference& name, const std::string& pattern) {
+    if (pattern.find_first_of("*?[") == std::string::npos) {
+        return name.full().find(pattern) != std::string::npos;
+    }
+    const auto behindSlash = cat("*/", pattern);  // as Docker shows names: without registry
+    const auto fulfils = [&](const std::string& text) {
+        return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0 ||
+               ::fnmatch(behindSlash.c_str(), text.c_str(), 0) == 0;
+    };
+    return fulfils(name.full()) || fulfils(name.repository());
+}
+
 /// The images of the names: with a tag one, without a tag all of a repository.
 std::vector<image::ImageRecord> selected(std::vector<image::ImageRecord> images, const Arguments& arguments) {
-    if (auto part = arguments.value("filter"); !part.empty()) {
-        if (constexpr std::string_view key = "reference="; part.starts_with(key)) {  // as Docker spells it
-            part.erase(0, key.size());
-        }
-        if (part.find('=') != std::string::npos) {
+    for (const auto& filter : arguments.values("filter")) {
+        const auto equals = filter.find('=');
+        const auto key = equals == std::string::npos ? "reference" : filter.substr(0, equals);
+        const auto value = equals == std::string::npos ? filter : filter.substr(equals + 1);
+        const auto flag = parseBoolean(value);
+        if (key != "reference" && (key != "dangling" || !flag)) {
             throw usageError(
-                cat("Invalid value '", printable(part), "' of --filter: expected part of a name"), "images");
+                cat("Invalid value '", printable(filter), "' of --filter: expected part of a name"), "images")
+                .addUsage(
+                    "Known keys: reference=PATTERN, dangling=false. 'sarus images --json' prints all for jq");
         }
         std::erase_if(images, [&](const image::ImageRecord& image) {
-            return image.reference.full().find(part) == std::string::npos;
+            return key == "dangling" ? *flag : !matches(image.reference, value);
         });
     }
     const auto& names = arguments.positionals();
@@ -80,11 +98,13 @@ int run(Context& context, const Arguments& arguments) {
         }
         return 0;
     }
-    const bool isShort = ::isatty(STDOUT_FILENO) == 1 && !arguments.has("digests");
+    const auto ids = arguments.has("no-trunc") ? image::Ids::whole : image::Ids::shortened;
+    const bool isShort =
+        ::isatty(STDOUT_FILENO) == 1 && !arguments.has("digests") && ids == image::Ids::shortened;
     writeAll(STDOUT_FILENO,
              arguments.has("json") ? image::formatImageJson(repository.paths(), images)
              : isShort             ? image::formatShortImageTable(repository.paths(), images)
-                                   : image::formatImageTable(images, arguments.has("digests")),
+                                   : image::formatImageTable(images, arguments.has("digests"), ids),
              "standard output");
     return 0;
 }
@@ -101,8 +121,11 @@ Subcommand imagesCommand() {
                     {.longName = "digests", .help = "Show digests"},
                     jsonOption(),
                     {.longName = "filter",
+                     .shortName = 'f',
                      .takesValue = true,
-                     .help = "List only images with this text in their names"},
+                     .repeatable = true,
+                     .help = "List only images with this text in their names, or with 'reference=PATTERN'"},
+                    {.longName = "no-trunc", .help = "Show whole image IDs, in the table for programs"},
                     {.longName = "sort",
                      .takesValue = true,
                      .help = "Sort by 'name', 'created' (newest first) or 'size' (largest first)"},

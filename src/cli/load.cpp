@@ -4,6 +4,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/repository_access.hpp"
 #include "image/import/store_image.hpp"
 
@@ -12,8 +13,14 @@ namespace sarus::cli {
 namespace {
 
 int run(Context& context, const Arguments& arguments) {
-    image::LoadRequest request{.file = arguments.positionals()[0],
-                               .sourceFormat = arguments.value("source-format")};
+    auto words = arguments.positionals();
+    if (arguments.has("input")) {
+        words.insert(words.begin(), arguments.value("input"));
+    }
+    if (words.size() > 2) {
+        throw tooManyArguments("load");
+    }
+    image::LoadRequest request{.file = words[0], .sourceFormat = arguments.value("source-format")};
     for (const std::string_view format : {"docker-archive", "oci-archive", "oci"}) {
         // As skopeo and Podman name it.
         if (request.sourceFormat.empty() && request.file.starts_with(cat(format, ':')) &&
@@ -22,8 +29,8 @@ int run(Context& context, const Arguments& arguments) {
             request.sourceFormat = format;
         }
     }
-    if (arguments.positionals().size() > 1) {
-        request.reference = referenceArgument(arguments.positionals()[1], "load");
+    if (words.size() > 1) {
+        request.reference = referenceArgument(words[1], "load");
     }
     auto repository = openRepository(context, arguments, image::RepositoryAccess::write);
     try {
@@ -47,6 +54,11 @@ Subcommand loadCommand() {
                 "      an OCI layout; \"-\" reads an archive from standard input.\n"
                 "      Without NAME, the image keeps its name in the archive.",
             .options = {centralizedRepositoryOption(),
+                        {.longName = "input",
+                         .shortName = 'i',
+                         .takesValue = true,
+                         .help = "FILE, as in Docker",
+                         .completion = Completion::files},
                         platformOption(),
                         quietOption(),
                         {.longName = "source-format",
@@ -57,6 +69,7 @@ Subcommand loadCommand() {
                         temporaryDirectoryOption()},
             .minPositionals = 1,
             .maxPositionals = 2,
+            .optionForPositionals = "input",
             .usesRepository = true,
             .completions = {Completion::files},
             .aliases = {"image load"},

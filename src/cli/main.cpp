@@ -60,7 +60,7 @@ int runProgram(std::span<const std::string> tokens) {
         return 0;
     }
     chooseLogLevel(arguments);
-    if (global.has("quiet") && command->name != "images") {
+    if (global.has("quiet") && command->name != "images" && command->name != "ps") {
         arguments.set("quiet");
     }
     if (command->usesRepository) {

@@ -124,7 +124,7 @@ Subcommand pruneCommand() {
                      .help = "Remove only downloads and images that were not used for this time, such as "
                              "30d, 12h or 2w"}},
         .usesRepository = true,
-        .aliases = {"image prune"},
+        .aliases = {"image prune", "system prune"},
         .run = run};
 }
 

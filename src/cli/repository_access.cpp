@@ -81,6 +81,9 @@ image::ImageReference referenceArgument(const std::string& text, const std::stri
         if (command == "load" && error.hint().empty() && image::isImageFile(text) && pathExists(text)) {
             error.setHint("FILE comes first: sarus load FILE NAME[:TAG]");
         }
+        if (command == "run" && !image::isImageFile(text) && pathExists(text) && !isDirectory(text)) {
+            error.setHint(cat("To run the file: sarus run ./", printable(text)));
+        }
         const auto see = seeHelp(command);
         throw error.hint() == see ? error : error.addUsage(see);
     }

@@ -437,6 +437,22 @@ std::vector<Option> runOptions() {
     return options;
 }
 
+/// A package manager of the image would fail at its first write.
+void warnOfPackages(const std::vector<std::string>& command) {
+    constexpr std::array programs{"apt", "apt-get", "yum", "dnf", "apk", "zypper", "sudo"};
+    constexpr std::array actions{"install", "update", "upgrade", "add"};
+    const auto is = [](const auto& all, std::string_view word) {
+        return std::find(all.begin(), all.end(), word) != all.end();
+    };
+    if (command.size() > 1 && is(programs, command[0].substr(command[0].rfind('/') + 1)) &&
+        std::any_of(command.begin() + 1, command.end(),
+                    [&](const auto& word) { return is(actions, word); })) {
+        logWarn("CLI", cat(printable(command[0]),
+                           " needs root, and nobody is root in a container: add packages where you build the "
+                           "image (podman, docker, podman-hpc), then 'sarus load' it"));
+    }
+}
+
 int run(Context& context, const Arguments& arguments) {
     const auto request =
         makeRunRequest(context, arguments, arguments.has("dry-run") ? MayBroadcast::no : MayBroadcast::yes);
@@ -444,6 +460,7 @@ int run(Context& context, const Arguments& arguments) {
         checkSshKeys(context);
     }
     warnOfLauncher(request.launch);
+    warnOfPackages(request.launch.command);
     warnOfMissingPmix(request.launch, context.config());
     checkErrno(::fcntl(request.image.get(), F_SETFD, 0), "Failed to hand over the image");
     logInfo("CLI", cat("Image ", printable(request.launch.imageReference), " is in ",

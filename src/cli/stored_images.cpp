@@ -184,26 +184,25 @@ image::FoundImage findStoredImage(Context& context, const Arguments& arguments,
     return image::findImage(repository, reference);
 }
 
-ImageReference storedReference(Context& context, const Arguments& arguments, const std::string& text,
-                               const std::string& command) {
+std::vector<ImageReference> storedReferences(Context& context, const Arguments& arguments,
+                                             const std::string& text, const std::string& command) {
     auto reference = referenceArgument(text, command).normalized();
     const auto repository = context.repositoryDirectory(arguments.has("centralized-repository"));
     const image::RepositoryPaths paths{repository};
     const auto isStored = [&](const ImageReference& name) { return pathExists(paths.squashfs(name)); };
     if (!isBareName(reference) || isStored(reference)) {
-        return reference;
+        return {reference};
     }
     if (auto loaded = loadedUnder(reference); isStored(loaded)) {
-        return loaded;
+        return {loaded};
     }
-    const auto found = findById(repository, reference);
-    if (found.size() > 1 && command == "rmi") {
-        std::vector<std::string> names(found.size());
-        std::transform(found.begin(), found.end(), names.begin(), shortName);
-        throw Error(cat("The image '", text, "' has several names"),
-                    cat("Name those to remove: ", join(names, ", ")));
-    }
-    return found.empty() ? reference : found.front();
+    auto found = findById(repository, reference);
+    return found.empty() ? std::vector{reference} : found;
+}
+
+ImageReference storedReference(Context& context, const Arguments& arguments, const std::string& text,
+                               const std::string& command) {
+    return storedReferences(context, arguments, text, command).front();
 }
 
 }  // namespace sarus::cli

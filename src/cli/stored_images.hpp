@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/command.hpp"
 #include "cli/context.hpp"
@@ -21,5 +22,9 @@ image::FoundImage findStoredImage(Context& context, const Arguments& arguments,
 /// was written. Throws Error if it is no reference, or begins the ID of several images.
 image::ImageReference storedReference(Context& context, const Arguments& arguments, const std::string& text,
                                       const std::string& command);
+
+/// All names of a stored image that an ID stands for; otherwise one, as storedReference().
+std::vector<image::ImageReference> storedReferences(Context& context, const Arguments& arguments,
+                                                    const std::string& text, const std::string& command);
 
 }  // namespace sarus::cli

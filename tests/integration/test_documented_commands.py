@@ -282,8 +282,11 @@ def site(make_any_prefix, common, workspace, home_base, registry, documented_ima
 PREPARED = """
 rm -f tool.squashfs tool.sqsh
 for name in tool solver; do cp "$ARCHIVE" $name.tar; done
-sarus load --quiet "$IMAGE_FILE" kept:1 && sarus tag load/library/kept:1 load/library/image:1 || exit 3
-for name in nvcr.io/nvidia/pytorch:24.01-py3 debian:bookworm-slim; do sarus tag load/library/kept:1 $name; done
+store_images() {
+    sarus load --quiet "$IMAGE_FILE" kept:1 && sarus tag load/library/kept:1 load/library/image:1 || exit 3
+    for name in nvcr.io/nvidia/pytorch:24.01-py3 debian:bookworm-slim; do sarus tag load/library/kept:1 $name; done
+}
+store_images
 sarus save load/library/kept:1 ./tool.squashfs; sarus save load/library/kept:1 ./tool.sqsh
 wait_for_container() { for i in $(seq 100); do sarus exec "$1" true 2>/dev/null && return; sleep 0.1; done; }
 keep_running() { sarus exec "$1" true || { sarus run -n "$1" load/library/kept:1 sleep 60 & wait_for_container "$1"; }; }
@@ -331,6 +334,8 @@ def run_commands(site, user, page, chosen):
             script.append(f"keep_running {container[1]} >/dev/null 2>&1 </dev/null")
         streams = "<>/dev/tty >&0 2>&0" if "--pty" in text else f'<"$OUT/{number}.in" >"$OUT/{number}.out" 2>&1'
         script.append(f'. "$OUT/{number}.sh" {streams}; echo $? >"$OUT/{number}.status"')
+        if text == "sarus rmi --all":
+            script.append("store_images >/dev/null 2>&1")
         if container is not None and text.startswith("sarus kill"):
             script.append(f"for i in $(seq 100); do sarus ps | grep -qw {container[1]} || break; sleep 0.1; done")
         if (started := re.search(r"(?:-n|--name) (\S+).* &$", text)) is not None:

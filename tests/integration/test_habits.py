@@ -212,3 +212,24 @@ def test_registry_without_tls_gets_the_lines_to_copy(any_engine, names, registry
     reference = registry.push(plain_busybox, "habits/plain:1")
     result = any_engine.sarus("pull", reference.replace("127.0.0.1", "localhost"), timeout=120)
     assert result.stderr.splitlines()[-3:] == ["[[registry]]", f'location = "localhost:{registry.port}"', "insecure = true"]
+
+
+def test_all_images_are_removed(make_any_prefix, any_engine, images, plain_busybox, user):
+    """With one option, or by the IDs of all, of which two may be the same."""
+    engine = any_engine.variant(prefix=make_any_prefix("habits-rmi"))
+    place = user.home / "habits-rmi"
+    place.mkdir()
+    user.own(place)
+    variables = {"SARUS_REPOSITORY_DIR": str(place)}
+    archive = images.archive(plain_busybox, "of-all")
+    for remove in (lambda ids: ["rmi", *ids], lambda ids: ["rmi", "--all"], lambda ids: ["rmi", "--force", ids[0], ids[2]]):
+        for name in ("one:1", "one:2"):
+            assert engine.sarus("load", archive, name, env=variables).returncode == 0
+        assert engine.sarus("load", images.archive(images.busybox(extra=lambda layer: layer.file("of-all", "other")), "of-all2"), "two:1",
+                            env=variables).returncode == 0
+        ids = engine.sarus("images", "-q", "--sort", "name", env=variables).stdout.split()
+        assert len(ids) == 3 and ids[0] == ids[1]
+        assert "has several names" in engine.sarus("rmi", ids[0], env=variables).stderr
+        result = engine.sarus(*remove(ids), env=variables)
+        assert (result.returncode, result.stdout.count("removed image")) == (0, 3), result.stderr
+        assert engine.sarus("images", "-q", env=variables).stdout == ""

@@ -51,12 +51,12 @@ std::optional<std::string> embeddedMetadata(int file) {
     return text;
 }
 
-void writeImageFile(int squashfs, std::string_view metadata, const std::string& path) {
+void writeImageFile(int squashfs, std::string_view metadata, const std::string& path, Existing existing) {
     if (metadata.size() > largestMetadata) {
         throw Error(cat("The metadata of the image are larger than ", formatSize(largestMetadata)));
     }
     const Error exists(cat("Failed to create ", printable(path), ": File exists"));
-    if (pathExists(path)) {
+    if (existing == Existing::keep && pathExists(path)) {
         throw exists;
     }
     Draft draft(path, 0666);
@@ -64,7 +64,9 @@ void writeImageFile(int squashfs, std::string_view metadata, const std::string& 
     std::array<char, lengthDigits + 1> length{};
     std::snprintf(length.data(), length.size(), "%016zx", metadata.size());
     writeAll(draft.fd(), cat(metadata, length.data(), metadataMark), printable(path));
-    if (!draft.create()) {
+    if (existing == Existing::replace) {
+        draft.replace();
+    } else if (!draft.create()) {
         throw exists;
     }
 }

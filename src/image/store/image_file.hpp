@@ -23,7 +23,10 @@ inline constexpr std::size_t largestMetadata = 4U << 20U;
 std::optional<std::string> embeddedMetadata(int file);
 
 /// Writes a squashfs file that carries the text of its metadata behind the file system, where its readers do
-/// not look. `path` must not exist, and appears only when everything is on the disk. Throws Error.
-void writeImageFile(int squashfs, std::string_view metadata, const std::string& path);
+/// not look. `path` must not exist, unless it may be replaced. It appears only when everything is on the
+/// disk. Throws Error.
+enum class Existing { keep, replace };
+void writeImageFile(int squashfs, std::string_view metadata, const std::string& path,
+                    Existing existing = Existing::keep);
 
 }  // namespace sarus::image

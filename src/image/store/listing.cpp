@@ -53,7 +53,7 @@ void appendCell(std::string& line, const std::string& value, std::size_t width, 
 
 }  // namespace
 
-std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDigests) {
+std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDigests, Ids ids) {
     std::vector<Column> columns;
     const auto add = [&](const char* title, std::size_t width, auto value) {
         Column column{title, {}, width};
@@ -73,7 +73,9 @@ std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDi
     if (withDigests) {
         add("DIGEST", 0, [](const ImageRecord& image) { return orNone(image.registryDigest); });
     }
-    add("IMAGE ID", idLength, [](const ImageRecord& image) { return orNone(image.id).substr(0, idLength); });
+    const auto length = ids == Ids::whole ? std::string::npos : idLength;
+    add("IMAGE ID", ids == Ids::whole ? 0 : idLength,
+        [&](const ImageRecord& image) { return orNone(image.id).substr(0, length); });
     add("CREATED", 0, [](const ImageRecord& image) { return image.created; });
     add("SIZE", 0, [](const ImageRecord& image) { return image.size; });
     add("SERVER", 0, [](const ImageRecord& image) { return image.reference.server; });

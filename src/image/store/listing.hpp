@@ -11,8 +11,11 @@
 
 namespace sarus::image {
 
+enum class Ids { shortened, whole };
+
 /// The table of `sarus images`, with a title line and a newline after each line.
-std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDigests);
+std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDigests,
+                             Ids ids = Ids::shortened);
 
 /// A narrower table for people: no server, which the repository names, and the age instead of the time.
 std::string formatShortImageTable(const RepositoryPaths& paths, const std::vector<ImageRecord>& images);

@@ -249,6 +249,22 @@ std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
 
 namespace {
 
+constexpr std::string_view noPackages =
+    "Nobody is root in a container: add packages where you build the image (podman, docker), then load it";
+
+using ProgramHint = std::pair<std::string_view, std::string_view>;
+constexpr std::array hintsForPrograms{
+    ProgramHint{"nvidia-smi", "GPUs and their programs come with --gpus=all"},
+    ProgramHint{"rocm-smi", "AMD GPUs come with --rocm, their programs with the image"},
+    ProgramHint{"sudo", noPackages},
+    ProgramHint{"su", noPackages},
+    ProgramHint{"apt", noPackages},
+    ProgramHint{"apt-get", noPackages},
+    ProgramHint{"yum", noPackages},
+    ProgramHint{"dnf", noPackages},
+    ProgramHint{"apk", noPackages},
+};
+
 /// Worded like runc's, with a hint for common mistakes. `args`: the command line.
 Error missingCommand(const std::vector<std::string>& args) {
     const auto& command = args.front();
@@ -264,6 +280,11 @@ Error missingCommand(const std::vector<std::string>& args) {
             "working directory";
     } else if (command == "bash" || command.ends_with("/bash")) {
         hint = "The image has no bash: try sh";
+    } else if (const auto found = std::find_if(
+                   hintsForPrograms.begin(), hintsForPrograms.end(),
+                   [&](const auto& known) { return known.first == command.substr(command.rfind('/') + 1); });
+               found != hintsForPrograms.end()) {
+        hint = found->second;
     }
     return Error(cat("exec: \"", printable(command),
                      isPath ? "\": no such file or directory" : "\": executable file not found in $PATH"),

@@ -38,8 +38,8 @@ def exec_request(name, command=("true",), workdir=None):
                      struct.pack("<I", 3)])
 
 
-def list_request(session="", json=False):
-    return head("list") + text(session) + bytes([json, False, False])
+def list_request(session="", json=False, everybodys=False):
+    return head("list") + text(session) + bytes([json, everybodys, False])
 
 
 def inspect_request(name, session="", json=False):
@@ -73,3 +73,12 @@ def start(engine, arguments, descriptors=(), prepare=None, timeout=300, **keywor
     return subprocess.run([f"{engine.prefix}/libexec/sarus-starter", *map(str, arguments)], user=engine.user.uid, group=engine.user.gid,
                           extra_groups=[], pass_fds=tuple(descriptors), preexec_fn=prepare, env={"LD_PRELOAD": "/nowhere.so"},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, **keywords)
+
+
+def ask(engine, data):
+    """Any other request than that for a container."""
+    channel = memory_file(data)
+    try:
+        return start(engine, [channel], {channel})
+    finally:
+        os.close(channel)

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 from helpers import system
+from launch_request import ask, list_request
 
 pytestmark = pytest.mark.asroot
 
@@ -51,9 +52,10 @@ def test_a_directory_that_cannot_be_listed_hides_no_others(setuid_engine, root, 
 def test_nobody_else_reaches_the_containers_of_others(setuid_engine, other_user, containers):
     containers("not-yours")
     stranger = setuid_engine.variant(user=other_user)
-    result = stranger.sarus("ps", "--all")
+    for listed in (stranger.sarus("ps"), stranger.sarus("ps", "--all"), ask(stranger, list_request())):
+        assert listed.returncode == 0 and "not-yours" not in listed.stdout
+    result = ask(stranger, list_request(everybodys=True))
     assert (result.returncode, result.stdout) == (1, "") and "Only root" in result.stderr
-    assert "not-yours" not in stranger.sarus("ps").stdout
     for arguments in (["kill", "-9", "not-yours"], ["inspect", "not-yours"], ["exec", "not-yours", "true"], ["kill", "../not-yours"]):
         result = stranger.sarus(*arguments)
         assert result.returncode == 1 and result.stdout == "", arguments

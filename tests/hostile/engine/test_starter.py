@@ -11,7 +11,7 @@ import struct
 import subprocess
 
 import pytest
-from launch_request import (SEALS, exec_request, head, inspect_request, kill_request, list_request, memory_file, request,
+from launch_request import (SEALS, ask, exec_request, head, inspect_request, kill_request, list_request, memory_file, request,
                             start)
 
 pytestmark = pytest.mark.asroot
@@ -36,15 +36,6 @@ def launch(engine, image, descriptors=(), **fields):
     channel = memory_file(request(image, **fields))
     try:
         return start(engine, [channel], {channel, image, *descriptors} if image > 2 else {channel, *descriptors})
-    finally:
-        os.close(channel)
-
-
-def ask(engine, data):
-    """Any other request than that for a container."""
-    channel = memory_file(data)
-    try:
-        return start(engine, [channel], {channel})
     finally:
         os.close(channel)
 
