@@ -117,12 +117,11 @@ bool isForPeople() {
     return ::isatty(STDERR_FILENO) == 1 || hostVariable("SLURM_PROCID");
 }
 
-/// The line that says what may have been meant, or what to do; "" for the lines of 1.7.
+/// What may have been meant, or what to do; "" for the lines of 1.7.
 std::string suggestion(Context& context, const Arguments& arguments, const ImageReference& reference) {
     const auto name = shortName(reference);
-    const auto missing = cat("No image '", name, "' here");
     if (isFileHere(name)) {
-        return cat(missing, "; to run the file: 'sarus run ./", name, "'");
+        return cat("to run the file: 'sarus run ./", name, "'");
     }
     const auto pull = reference.server == "load" ? "" : cat("'sarus pull ", name, '\'');
     const bool centralized = arguments.has("centralized-repository");
@@ -131,8 +130,9 @@ std::string suggestion(Context& context, const Arguments& arguments, const Image
     }
     std::vector<std::string> names;
     for (const auto& record : records(context.repositoryDirectory(centralized))) {
-        if (record.reference.image == reference.image ||
-            closestMatch(reference.image, {&record.reference.image, 1})) {
+        const bool isSimilar = record.reference.image == reference.image ||
+                               closestMatch(reference.image, {&record.reference.image, 1});
+        if (isSimilar && record.reference.full() != reference.full()) {  // the index may name what is gone
             names.push_back(cat('\'', printable(shortName(record.reference)), '\''));
         }
     }
@@ -148,10 +148,10 @@ std::string suggestion(Context& context, const Arguments& arguments, const Image
         }
     }
     if (!names.empty()) {
-        return cat(missing, "; did you mean ", join(names, ", "), '?', pull.empty() ? "" : " Or ", pull);
+        return cat("did you mean ", join(names, ", "), '?', pull.empty() ? "" : " Or ", pull);
     }
-    return isForPeople() ? cat(missing, "; 'sarus images' lists the stored ones", pull.empty() ? "" : ", ",
-                               pull, pull.empty() ? "" : " gets it")
+    return isForPeople() ? cat("'sarus images' lists the stored ones", pull.empty() ? "" : ", ", pull,
+                               pull.empty() ? "" : " gets it")
                          : std::string();
 }
 
@@ -178,8 +178,9 @@ image::FoundImage findStoredImage(Context& context, const Arguments& arguments,
             }
         }
     }
-    if (auto line = suggestion(context, arguments, reference); !line.empty()) {
-        throw Error(std::move(line));
+    if (const auto line = suggestion(context, arguments, reference); !line.empty()) {
+        throw Error(
+            cat("Image ", reference.full(), " is not available; ", line));  // the sentence of 1.7 first
     }
     return image::findImage(repository, reference);
 }

@@ -40,6 +40,7 @@ def names(any_engine, user, images, plain_busybox, start_container):
     directory.mkdir()
     (directory / "data").write_text("of the user\n")
     (directory / "data").chmod(0o755)
+    (directory / "Upper.sqsh").write_text("named only")
     (directory / "job.toml").write_text('image = "load/library/with-command:latest"\n')
     user.own(directory)
     any_engine.load(images.archive(images.busybox({"Cmd": ["echo", "default command"]}), "with-command"), "with-command")
@@ -233,3 +234,17 @@ def test_all_images_are_removed(make_any_prefix, any_engine, images, plain_busyb
         result = engine.sarus(*remove(ids), env=variables)
         assert (result.returncode, result.stdout.count("removed image")) == (0, 3), result.stderr
         assert engine.sarus("images", "-q", env=variables).stdout == ""
+
+
+def test_a_missing_image_is_never_its_own_suggestion(any_engine, make_any_prefix, images, plain_busybox, user):
+    """The index may name an image whose files are gone."""
+    engine = any_engine.variant(prefix=make_any_prefix("habits-gone"))
+    place = user.home / "habits-gone"
+    place.mkdir()
+    user.own(place)
+    variables = {"SARUS_REPOSITORY_DIR": str(place)}
+    assert engine.sarus("load", images.archive(plain_busybox, "gone"), "gone:1", env=variables).returncode == 0
+    for file in place.rglob("*.squashfs"):
+        file.unlink()
+    message = engine.sarus("run", "load/library/gone:1", "true", env=variables).stderr
+    assert message.startswith("Image load/library/gone:1 is not available") and "did you mean" not in message.lower(), message
