@@ -27,6 +27,7 @@ struct Option {
     std::string help;
     std::vector<std::string> aliases{};  ///< further names, not shown; those of one letter are short names
     Completion completion = Completion::none;  ///< of its value
+    bool mayHaveValue = false;                 ///< a flag that also takes a value behind an equal sign
 };
 
 /// The parsed command line of one command.

@@ -227,7 +227,8 @@ private:
             throw unknownOption(option).addUsage(std::string(habit.hint));
         }
         if (!habit.means.empty()) {
-            arguments.set(habit.means);
+            const auto* own = findLong(options, habit.means);
+            addFlag(arguments, *own, own->mayHaveValue ? value : "true");
         }
     }
 
@@ -241,6 +242,10 @@ private:
 
     /// Docker's flags take a value. Other values than these two are an error of 1.7.
     void addFlag(Arguments& arguments, const Option& option, std::string_view value) const {
+        if (option.mayHaveValue && !value.empty() && value != "true" && value != "false") {
+            add(arguments, option, std::string(value));
+            return;
+        }
         if (value != "true" && value != "false") {
             fail(cat("option '--", option.longName, "' does not take any arguments"));
         }

@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
+#include "cli/edf_access.hpp"
 #include "cli/env_file.hpp"
 #include "cli/stack_limit.hpp"
 #include "engine/run_options.hpp"
@@ -17,11 +20,27 @@ namespace sarus::cli {
 
 namespace {
 
+/// "1,B=2", as Apptainer sets A and B by --env A=1,B=2.
+bool looksLikeList(std::string_view value) {
+    const auto comma = value.find(',');
+    const auto equals = value.find('=');
+    if (comma == std::string_view::npos || equals == std::string_view::npos || equals < comma + 2) {
+        return false;
+    }
+    const auto name = value.substr(comma + 1, equals - comma - 1);
+    return std::all_of(name.begin(), name.end(),
+                       [](char c) { return c == '_' || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); });
+}
+
 void checkEnvironment(const std::vector<std::string>& variables) {
     for (const auto& variable : variables) {
         const auto [name, value] = engine::parseEnvironmentOption(variable);
         if (!value && ::getenv(name.c_str()) == nullptr) {
             logInfo("CLI", cat("Skipping the environment variable '", printable(name), "': it is not set"));
+        }
+        if (value && looksLikeList(*value) && hostVariable("SLURM_PROCID").value_or("0") == "0") {
+            logWarn("CLI", cat("The variable ", printable(name), " gets the whole value '", printable(*value),
+                               "': to set several variables, write --env for each of them"));
         }
     }
 }

@@ -107,6 +107,7 @@ constexpr std::array containerHabits{
     Habit{"-l --label", word, "", "Use --annotation"},
     Habit{"--contain", flag, "false", separation},
     Habit{"-C --containall", flag, "false", separation},
+    Habit{"-H", word, "*", "", "home"},
     Habit{"--no-home", flag, "false",
           "The home directory is mounted only with --home, or if your site says so"},
     Habit{"--no-privs", flag, "true", privileges},

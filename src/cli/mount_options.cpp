@@ -23,6 +23,20 @@ std::string tmpfsRequest(const std::string& text) {
     return cat("type=tmpfs,destination=", text.substr(0, colon), option);
 }
 
+/// Apptainer separates mounts by commas. One stands in front of a source, which begins with '/', "./" or
+/// "../".
+std::vector<std::string> splitVolumes(const std::string& text) {
+    std::vector<std::string> volumes;
+    for (auto& part : split(text, ',')) {
+        if (volumes.empty() || part.starts_with('/') || part.starts_with("./") || part.starts_with("../")) {
+            volumes.push_back(std::move(part));
+        } else {
+            volumes.back() += cat(',', part);
+        }
+    }
+    return volumes;
+}
+
 std::string homeDirectory() {
     const char* home = std::getenv("HOME");
     if (home == nullptr || *home != '/') {
@@ -33,20 +47,31 @@ std::string homeDirectory() {
 
 }  // namespace
 
+std::optional<oci::MountRequest> otherHome(const Arguments& arguments) {
+    const auto value = arguments.value("home");
+    return value.empty()
+               ? std::nullopt
+               : std::optional(readMount({.text = value, .where = "--home"}, value, workingDirectory()));
+}
+
 std::string mountInPlace(const std::string& directory, const std::string& option) {
     return oci::toText(readMount({.text = directory, .where = option}, directory, "/"));
 }
 
 std::vector<std::string> mountRequests(const Arguments& arguments) {
     auto requests = arguments.values("mount");
-    for (const auto& volume : arguments.values("volume")) {
-        requests.push_back(
-            oci::toText(readMount({.text = volume, .where = "--volume"}, volume, workingDirectory())));
+    for (const auto& option : arguments.values("volume")) {
+        for (const auto& volume : splitVolumes(option)) {
+            requests.push_back(
+                oci::toText(readMount({.text = volume, .where = "--volume"}, volume, workingDirectory())));
+        }
     }
     for (const auto& tmpfs : arguments.values("tmpfs")) {
         requests.push_back(tmpfsRequest(tmpfs));
     }
-    if (arguments.has("home")) {
+    if (const auto home = otherHome(arguments)) {
+        requests.push_back(oci::toText(*home));
+    } else if (arguments.has("home")) {
         requests.push_back(mountInPlace(homeDirectory(), "--home"));
     }
     if (arguments.has("cwd")) {
@@ -58,7 +83,10 @@ std::vector<std::string> mountRequests(const Arguments& arguments) {
 std::vector<Option> mountOptions() {
     return {
         {.longName = "cwd", .help = "Mount the working directory at the same path, and start there"},
-        {.longName = "home", .help = "Mount the home directory at the same path"},
+        {.longName = "home",
+         .help = "Mount the home directory at the same path; '--home=SOURCE[:DESTINATION]': another one, "
+                 "which becomes HOME",
+         .mayHaveValue = true},
         {.longName = "mount",
          .takesValue = true,
          .repeatable = true,

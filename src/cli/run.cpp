@@ -34,6 +34,7 @@
 #include "engine/mount_rules.hpp"
 #include "engine/run_options.hpp"
 #include "image/store/image_file.hpp"
+#include "image/store/repository_paths.hpp"
 #include "image/store/usage.hpp"
 #include "image/types/reference.hpp"
 #include "oci/runtime/device_request.hpp"
@@ -198,6 +199,9 @@ engine::LaunchRequest readOptions(const engine::SiteConfig& config, const Argume
     for (auto& mount : mountRequests(arguments)) {
         request.mounts.push_back(std::move(mount));
     }
+    if (const auto home = otherHome(arguments)) {
+        request.env.insert(request.env.begin(), cat("HOME=", home->destination));
+    }
     if (arguments.has("cwd") && !request.workdir) {
         request.workdir = workingDirectory();
     }
@@ -245,6 +249,30 @@ std::string takeImage(const std::optional<EdfFile>& definition, std::vector<std:
     auto image = std::move(words.front());
     words.erase(words.begin());
     return image;
+}
+
+/// In other engines, two options take a word that this engine takes for the image.
+void checkImageWord(Context& context, const Arguments& arguments, const std::string& name) {
+    const auto isSize = name.size() > 1 && parseNumber(std::string_view(name).substr(0, name.size() - 1)) &&
+                        std::string_view("bkmgBKMG").find(name.back()) != std::string_view::npos;
+    if (arguments.has("mpi") && isSize) {
+        const auto reference =
+            referenceArgument(cat(name.substr(0, name.size() - 1), static_cast<char>(name.back() | 0x20)),
+                              "run")
+                .normalized();
+        const image::RepositoryPaths paths{
+            context.repositoryDirectory(arguments.has("centralized-repository"))};
+        if (!pathExists(paths.squashfs(reference))) {
+            throw usageError(cat("'", name, "' is no image: the option '-m' is '--mpi' here"), "run")
+                .addUsage(
+                    "The limits of the job hold for its containers: ask the workload manager (srun --mem)");
+        }
+    }
+    if (image::isImageFile(name) && arguments.has("home") && arguments.value("home").empty() &&
+        isDirectory(name)) {
+        throw usageError(cat(printable(name), " is a directory and no image"), "run")
+            .addUsage(cat("To mount it as home directory, write --home=", printable(name)));
+    }
 }
 
 /// The variables of a definition come from the image first, then from the caller.
@@ -474,6 +502,7 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments, MayBroad
     const auto definition = readDefinition(context, arguments);
     auto words = arguments.positionals();
     const auto name = takeImage(definition, words);
+    checkImageWord(context, arguments, name);
     const auto reference =
         image::isImageFile(name) ? std::nullopt : std::optional(referenceArgument(name, "run").normalized());
     RunRequest request{.launch = readOptions(context.config(), arguments), .image = {}};
