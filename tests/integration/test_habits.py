@@ -6,6 +6,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import tempfile
 import termios
 
 import pytest
@@ -215,13 +216,14 @@ def test_registry_without_tls_gets_the_lines_to_copy(any_engine, names, registry
     assert result.stderr.splitlines()[-3:] == ["[[registry]]", f'location = "localhost:{registry.port}"', "insecure = true"]
 
 
+def new_directory(user):
+    return user.own(pathlib.Path(tempfile.mkdtemp(dir=user.home)))
+
+
 def test_all_images_are_removed(make_any_prefix, any_engine, images, plain_busybox, user):
     """With one option, or by the IDs of all, of which two may be the same."""
     engine = any_engine.variant(prefix=make_any_prefix("habits-rmi"))
-    place = user.home / "habits-rmi"
-    place.mkdir()
-    user.own(place)
-    variables = {"SARUS_REPOSITORY_DIR": str(place)}
+    variables = {"SARUS_REPOSITORY_DIR": str(new_directory(user))}
     archive = images.archive(plain_busybox, "of-all")
     for remove in (lambda ids: ["rmi", *ids], lambda ids: ["rmi", "--all"], lambda ids: ["rmi", "--force", ids[0], ids[2]]):
         for name in ("one:1", "one:2"):
@@ -239,9 +241,7 @@ def test_all_images_are_removed(make_any_prefix, any_engine, images, plain_busyb
 def test_a_missing_image_is_never_its_own_suggestion(any_engine, make_any_prefix, images, plain_busybox, user):
     """The index may name an image whose files are gone."""
     engine = any_engine.variant(prefix=make_any_prefix("habits-gone"))
-    place = user.home / "habits-gone"
-    place.mkdir()
-    user.own(place)
+    place = new_directory(user)
     variables = {"SARUS_REPOSITORY_DIR": str(place)}
     assert engine.sarus("load", images.archive(plain_busybox, "gone"), "gone:1", env=variables).returncode == 0
     for file in place.rglob("*.squashfs"):
