@@ -293,7 +293,7 @@ gone""", tasks=2, **variables)
 
 def test_a_stopped_keeper_is_waited_for_no_longer_than_the_timeout(node):
     lines = node.lines("""task 0 -v $PUBLIC:/public $image sh -c ': >/public/0; exec sleep 1000' & until_exists $PUBLIC/0
-kill -STOP $(keepers); until_stopped $(keepers); (task 1 $image true); echo $?; kill -CONT $(keepers); kill %1; wait; gone""", tasks=2, PODMANHPC_WAIT_TIMEOUT="1")
+kill -STOP $(keepers); until_stopped $(keepers); (PODMANHPC_WAIT_TIMEOUT=1 task 1 -v $PUBLIC:/public $image true); echo $?; kill -CONT $(keepers); kill %1; wait; gone""", tasks=2)
     assert lines[0] == "1"
 
 

@@ -125,6 +125,14 @@ MeetingPlace::MeetingPlace(const std::string& path, uid_t uid) : directoryPath(p
     }
 }
 
+namespace {
+
+Error timeout(const std::string& why) {
+    return Error("Timeout waiting for the other tasks of this step", why);
+}
+
+}  // namespace
+
 /// By descriptor: the directory cannot be exchanged, and its path may be longer than that of a socket.
 std::string MeetingPlace::reachable(const std::string& name) const {
     return cat("/proc/self/fd/", directory.get(), '/', name);
@@ -133,8 +141,7 @@ std::string MeetingPlace::reachable(const std::string& name) const {
 UniqueFd MeetingPlace::lock(Clock::time_point deadline) const {
     auto file = openFileAt(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     if (lockWithin(file.get(), millisecondsUntil(deadline)) == LockResult::busy) {
-        throw Error("Timeout waiting for the other tasks of this step",
-                    cat("Another process keeps ", printable(directoryPath), "/lock"));
+        throw timeout(cat("Another process keeps ", printable(directoryPath), "/lock"));
     }
     return file;
 }
@@ -172,8 +179,10 @@ UniqueFd MeetingPlace::join(const std::string& identity, const std::string& hell
                             const std::function<void(Seat)>& startKeeper) const {
     const auto held = lock(deadline);
     const auto isAccepted = [&](const UniqueFd& socket) {
-        const auto answer =
-            waitForInput(socket.get(), deadline) ? receiveMessage(socket.get()) : std::nullopt;
+        if (!waitForInput(socket.get(), deadline)) {
+            throw timeout("The process that keeps their container does not answer");
+        }
+        const auto answer = receiveMessage(socket.get());
         return answer && answer->text == "accept";
     };
     std::set<std::string> taken;
