@@ -22,6 +22,8 @@ TEST(DirectoryInRoot, IsAbsentOnlyIfThereIsNone) {
                              std::string("/none/lib"), '/' + std::string(300, 'x')}) {
         EXPECT_FALSE(tryOpenDirectoryInRoot(top.get(), none)) << none;
     }
+    // Before it looks at the first Error, the sanitizer for undefined behaviour needs a descriptor.
+    EXPECT_THROW(openFile(root.path() + "/none", O_RDONLY), Error);
     rlimit before{};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
     const auto lowest = openFile("/dev/null", O_RDONLY).get();
