@@ -9,8 +9,6 @@
 
 namespace sarus::hook_contracts {
 
-namespace {
-
 std::string replaceNodeName(std::string_view pattern, std::string_view nodeName) {
     std::string path;
     for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -25,8 +23,6 @@ std::string replaceNodeName(std::string_view pattern, std::string_view nodeName)
     }
     return path;
 }
-
-}  // namespace
 
 SlurmDirectories parseSlurmConfiguration(std::string_view text, std::string_view nodeName) {
     SlurmDirectories directories;

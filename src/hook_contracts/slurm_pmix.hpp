@@ -8,8 +8,10 @@ namespace sarus::hook_contracts {
 
 // Where Slurm's PMIx plugins keep the files that a step's clients open, for the engine and for pmix_hook.
 
-/// Settings of slurm.conf or `scontrol show config` for a node, with the patterns %h and %n (the node's name)
-/// replaced.
+/// A path of slurm.conf with the patterns %h and %n (the node's name) replaced.
+std::string replaceNodeName(std::string_view pattern, std::string_view nodeName);
+
+/// Settings of slurm.conf or `scontrol show config` for a node, as replaceNodeName() gives them.
 struct SlurmDirectories {
     std::string spool = "/var/spool/slurmd";  ///< SlurmdSpoolDir
     std::string tmp = "/tmp";                 ///< TmpFS

@@ -53,10 +53,8 @@ hook_contracts::SlurmDirectories slurmDirectories(const HookEnvironment& environ
     const auto file = given("SLURM_CONF");
     auto result = spool.empty() || tmp.empty() ? hook_contracts::readSlurmConfiguration(file, node)
                                                : hook_contracts::SlurmDirectories();
-    const auto told =
-        hook_contracts::parseSlurmConfiguration(cat("SlurmdSpoolDir=", spool, "\nTmpFS=", tmp), node);
-    result.spool = spool.empty() ? result.spool : told.spool;
-    result.tmp = tmp.empty() ? result.tmp : told.tmp;
+    result.spool = spool.empty() ? result.spool : hook_contracts::replaceNodeName(spool, node);
+    result.tmp = tmp.empty() ? result.tmp : hook_contracts::replaceNodeName(tmp, node);
     return result;
 }
 
