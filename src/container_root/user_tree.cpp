@@ -99,14 +99,15 @@ private:
 
 }  // namespace
 
-bool copyTreeAsUser(int root, std::string_view source, int target, const ContainerUser& owner) {
+bool copyTreeAsUser(int root, std::string_view source, std::string_view target, const ContainerUser& owner) {
     const ContainerView view;
+    const auto to = tryOpenDirectoryInRoot(root, target);
     auto from = tryOpenDirectoryInRoot(root, source);
-    if (!from) {
+    if (!to || !from) {
         return true;
     }
     Copier copier(source, owner);
-    copier.copyDirectory(Directory(std::move(from), std::string(source)), target, 0);
+    copier.copyDirectory(Directory(std::move(from), std::string(source)), to.get(), 0);
     return !copier.isCut;
 }
 

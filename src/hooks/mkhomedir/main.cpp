@@ -10,7 +10,6 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "container_root/container_view.hpp"
 #include "container_root/editor.hpp"
 #include "container_root/root_files.hpp"
 #include "container_root/user_tree.hpp"
@@ -88,14 +87,12 @@ void makeHome(const container_root::Editor& editor, int root, const std::string&
     const auto owner = ownerOfNewFiles(context);
     const auto end = home.find_last_not_of('/') + 1;
     const auto path = home.substr(0, end);
-    if (const auto slash = path.rfind('/'); slash != 0 && slash != std::string::npos) {
-        editor.makeDirectory(path.substr(0, slash));
+    if (const auto above = directoryOf(path); above != "/") {
+        editor.makeDirectory(above);
     }
     editor.makeDirectoryOf(owner.uid, owner.gid, path, 0700);
     // As the user: whatever is there by now, nothing is written that this user could not write.
-    const container_root::ContainerView view;
-    const auto made = container_root::tryOpenDirectoryInRoot(root, path);
-    if (made && !container_root::copyTreeAsUser(root, skeleton, made.get(), owner)) {
+    if (!container_root::copyTreeAsUser(root, skeleton, path, owner)) {
         log.warn(cat("Only a part of the container's ", skeleton,
                      " was copied: it has more than 1000 entries, 16 MiB or 8 levels"));
     }
