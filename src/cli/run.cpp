@@ -472,7 +472,7 @@ void warnOfPackages(const std::vector<std::string>& command) {
     const auto is = [](const auto& all, std::string_view word) {
         return std::find(all.begin(), all.end(), word) != all.end();
     };
-    if (command.size() > 1 && is(programs, command[0].substr(command[0].rfind('/') + 1)) &&
+    if (command.size() > 1 && is(programs, fileNameOf(command[0])) &&
         std::any_of(command.begin() + 1, command.end(),
                     [&](const auto& word) { return is(actions, word); })) {
         logWarn("CLI", cat(printable(command[0]),

@@ -26,15 +26,10 @@ namespace {
 
 constexpr std::size_t maxStateSize = 16U << 20U;
 
-std::string parentOf(const std::string& path) {
-    const auto slash = path.find_last_of('/');
-    return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
-}
-
 /// Podman's layout: <store>/overlay/<layer>/merged and <store>/overlay-containers/<id>/userdata/config.json.
 std::string podmanBundle(const oci::ContainerState& state) {
-    const auto driver = parentOf(parentOf(state.root));
-    if (state.id.empty() || state.id.find('/') != std::string::npos || driver == "/") {
+    const auto driver = directoryOf(directoryOf(state.root));
+    if (state.id.empty() || state.id.find('/') != std::string::npos || driver == "/" || driver == ".") {
         return {};
     }
     return cat(driver, "-containers/", state.id, "/userdata");

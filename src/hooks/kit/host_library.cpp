@@ -11,7 +11,7 @@
 namespace sarus::hooks {
 
 std::string HostLibrary::fileName() const {
-    return path.substr(path.rfind('/') + 1);
+    return fileNameOf(path);
 }
 
 std::string HostLibrary::soname() const {

@@ -26,11 +26,6 @@ namespace {
 constexpr std::size_t maxObjects = 1000;
 constexpr std::size_t maxLookups = 20'000;
 
-std::string parentOf(std::string_view path) {
-    const auto slash = path.rfind('/');
-    return slash == 0 || slash == std::string_view::npos ? "/" : std::string(path.substr(0, slash));
-}
-
 /// The path of an open file as seen inside, without symbolic links; empty if unknown.
 std::string pathInside(int root, int file) {
     const auto top = pathOfDescriptor(root);
@@ -206,7 +201,7 @@ private:
 
     /// DT_RPATH counts only without DT_RUNPATH; for musl both are the same.
     void add(ElfFile elf, const std::string& path, std::size_t loader) {
-        auto origin = parentOf(path);
+        auto origin = directoryOf(path);
         auto runpath = directories(elf.runpath.value_or(""), origin);
         auto rpath = elf.runpath ? std::vector<std::string>() : directories(elf.rpath.value_or(""), origin);
         if (isMusl && elf.runpath) {
@@ -219,7 +214,7 @@ private:
     std::optional<FoundLibrary> locate(std::size_t requester, const std::string& name) {
         const auto& object = objects[requester];
         if (name.find('/') != std::string::npos) {
-            return open(parentOf(expand(name, object.origin)), name.substr(name.rfind('/') + 1));
+            return open(directoryOf(expand(name, object.origin)), fileNameOf(name));
         }
         if (isMusl) {
             if (auto found = openAny(environmentDirectories, name)) {
