@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "base/directory.hpp"
 #include "base/draft.hpp"
@@ -125,6 +127,11 @@ std::string ownProgramPath() {
     path.resize(static_cast<std::size_t>(
         checkErrno(::readlink("/proc/self/exe", path.data(), path.size()), "Failed to read /proc/self/exe")));
     return path;
+}
+
+std::string realPath(const std::string& path) {
+    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), std::free);
+    return resolved ? resolved.get() : std::string();
 }
 
 std::string workingDirectory() {

@@ -48,6 +48,9 @@ UniqueFd makeMemoryFile(const char* name, std::string_view content);
 /// Every change of a file's content changes one of the values in this text, which can be the name of a file.
 std::string fileVersion(const struct stat& file);
 
+/// The absolute path without symbolic links; "" (and errno) if there is no such file.
+std::string realPath(const std::string& path);
+
 bool pathExists(const std::string& path) noexcept;
 bool isDirectory(const std::string& path) noexcept;
 

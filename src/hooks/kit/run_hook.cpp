@@ -11,10 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <optional>
 
 #include "base/begin_process.hpp"
@@ -244,11 +242,11 @@ int check(const HookProgram& program, const HookSetup& setup) {
 }
 
 std::string absolutePath(const std::string& path) {
-    const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), std::free);
-    if (!resolved) {
+    auto resolved = realPath(path);
+    if (resolved.empty()) {
         throwErrno(cat("--root: ", printable(path)));
     }
-    return resolved.get();
+    return resolved;
 }
 
 void explain(const HookProgram& program, const HookSetup& setup, const CommandLine& line) {

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <set>
 
 #include "base/directory.hpp"
@@ -20,12 +18,6 @@
 namespace sarus::hooks::mpi {
 
 namespace {
-
-/// Without symbolic links; "" if there is no such file.
-std::string realPath(const std::string& path) {
-    const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), std::free);
-    return real ? std::string(real.get()) : std::string();
-}
 
 void addOnce(std::vector<std::string>& list, const std::string& element) {
     if (!element.empty() && std::find(list.begin(), list.end(), element) == list.end()) {

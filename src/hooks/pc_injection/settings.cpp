@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <map>
-#include <memory>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "oci/runtime/runtime_devices.hpp"
 
@@ -101,16 +100,15 @@ std::string requireFile(const std::string& path) {
 }
 
 std::string resolveSource(const std::string& path) {
-    const std::unique_ptr<char, decltype(&std::free)> resolved(
-        ::realpath(requireAbsolute("--mount", path).c_str(), nullptr), std::free);
+    auto resolved = realPath(requireAbsolute("--mount", path));
     struct stat status {};
-    if (!resolved || ::stat(resolved.get(), &status) != 0) {
+    if (resolved.empty() || ::stat(resolved.c_str(), &status) != 0) {
         throwErrno(cat("--mount: ", printable(path)));
     }
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         refuse("--mount", path, "neither a regular file nor a directory");
     }
-    return resolved.get();
+    return resolved;
 }
 
 std::string requireDestination(const std::string& path) {
