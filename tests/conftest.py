@@ -43,8 +43,25 @@ def needs_root(item):
             or any(isinstance(value, str) and value.split("-")[0] in ("setuid", "root") for value in parameters))
 
 
+def leave_second_pairs_to_the_third_circle(items):
+    """Marks as thorough what a test that takes each mode and each OCI runtime repeats: one pair with set-user-ID and one rootless show each mode
+    and each runtime. Tests marked `every_pair` are about what the two do together."""
+    functions = {}
+    for item in items:
+        for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+            if isinstance(value, str) and value in ENGINES:
+                functions.setdefault((item.path, item.originalname), {}).setdefault(value, []).append(item)
+    for pairs in functions.values():
+        if pairs.keys() >= FIRST_PAIRS | SECOND_PAIRS:
+            for item in (item for pair in SECOND_PAIRS for item in pairs[pair]):
+                if item.get_closest_marker("every_pair") is None:
+                    item.add_marker("thorough")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Nobody misses what another user cannot do, so it is left out rather than skipped."""
+    leave_second_pairs_to_the_third_circle(items)
     if not ROOT:
         left_out = [item for item in items if needs_root(item)]
     elif ONLY_ROOT:
@@ -243,6 +260,8 @@ def engines(request, make_rootless_prefix, user):
 FUSE = {"crun": ("--fuse",), "runc": ("--closed-fuse",)}
 
 ENGINES = ["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc", "root-crun"]
+FIRST_PAIRS = {"setuid-runc", "rootless-crun"}
+SECOND_PAIRS = {"setuid-crun", "rootless-runc"}
 
 
 @pytest.fixture(params=ENGINES)

@@ -12,6 +12,8 @@ import time
 import pytest
 from helpers import system
 
+pytestmark = pytest.mark.every_pair
+
 NUMBERS = itertools.count()
 
 

@@ -13,7 +13,7 @@ import time
 import pytest
 from helpers import installation, system
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.every_pair]
 
 # Calls of the starter that change something which outlives them: the steps of a start.
 STEPS = ["unshare", "mount", "flock", "ioctl", "pwrite64", "ftruncate", "move_mount", "mkdirat", "clone", "execveat"]
