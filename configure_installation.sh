@@ -9,11 +9,15 @@ export LC_ALL
 
 usage() {
     cat <<'TEXT'
-Usage: configure_installation.sh [--rootless]
+Usage: configure_installation.sh [--rootless] [--dry-run]
+       configure_installation.sh [--rootless] --check
 
 Run this script as root. Only libexec/sarus-starter becomes set-user-ID root; everything else runs with the user's rights.
 With --rootless, the script needs no root and sets no privileged bit: the installation belongs to the calling user and
 serves that user through user namespaces.
+
+  --dry-run   print what would change, and change nothing
+  --check     print what is not as this script left it, or as the archive had it (share/sarus/manifest.sha256): status 1 if anything is
 
 An existing etc/sarus.json stays. If this version would write another one, that is etc/sarus.json.new. The same holds for the files
 of hooks and others that you have changed. The script replaces those that you have not changed, and keeps copies (FILE.~1~).
@@ -30,10 +34,12 @@ fail() {
     exit 1
 }
 
-rootless=no
+rootless=no task=configure
 for option in "$@"; do
     case "$option" in
         --rootless) rootless=yes ;;
+        --dry-run) task=show ;;
+        --check) task=check ;;
         -h|--help) usage; exit 0 ;;
         *) usage >&2; fail "unknown option '$option'" ;;
     esac
@@ -45,7 +51,7 @@ cd "$prefix"
 for file in bin/sarus libexec/sarus-starter etc/templates/sarus.json.in; do
     [ -f "$file" ] || fail "$prefix is not an installation of Sarus ($file is missing): this script must be in the top directory of an installation"
 done
-if [ "$rootless" = no ] && [ "$(id -u)" -ne 0 ]; then
+if [ "$task" = configure ] && [ "$rootless" = no ] && [ "$(id -u)" -ne 0 ]; then
     fail "run this script as root (or with --rootless, for an installation that serves one user without privileges)"
 fi
 
@@ -63,6 +69,7 @@ checkPath() {
 checkPath "the installation directory" "$prefix"
 
 record=etc/rendered.sha256  # what this script wrote last, in the form of sha256sum
+manifest=share/sarus/manifest.sha256  # of the archive, in the same form
 privilegedMark=etc/set-user-id-root
 
 # Only root may be able to change what runs with privileges: the whole installation and the directories on the way to it.
@@ -141,6 +148,51 @@ setSchemaOwnership() {
     echo "Successfully set ownership of etc/sarus.schema.json"
 }
 
+showPermissions() {
+    if [ "$rootless" = yes ]; then
+        [ ! -u libexec/sarus-starter ] || echo "Would make libexec/sarus-starter an ordinary program"
+    else
+        [ -u libexec/sarus-starter ] && [ -e "$privilegedMark" ] || echo "Would set libexec/sarus-starter SUID root"
+        faultsOfPermissions | sed 's/^/Would change: /'
+    fi
+    echo "Would refresh etc/passwd and etc/group"
+}
+
+# What others than root could change of a set-user-ID installation.
+faultsOfPermissions() {
+    set -- ! -type l "(" ! -user 0 -o -perm /022 ")" -printf '%p (uid %U, mode %#m) is not changed by root alone\n'
+    find "$prefix" configure_installation.sh -maxdepth 0 "$@"
+    for tree in bin libexec etc/. lib dropbear; do
+        [ ! -d "$tree" ] || find "$tree" "$@"
+    done
+}
+
+# Prints what is not as it was installed, and returns whether nothing is. What the site has changed is no fault.
+check() {
+    faults=$(
+        if [ -f "$manifest" ]; then
+            sha256sum --check --quiet "$manifest" 2>/dev/null | sed 's/: FAILED open or read$/ is missing/; s/: FAILED$/ has changed/'
+            find bin libexec lib dropbear -type f 2>/dev/null | while read -r file; do
+                grep -qF "  $file" "$manifest" || echo "$file is not from the archive"
+            done
+        fi
+        for file in etc/sarus.json etc/passwd etc/group; do
+            [ -f "$file" ] || echo "$file is missing"
+        done
+        if [ "$rootless" = no ] && [ -e "$privilegedMark" ]; then
+            [ -u libexec/sarus-starter ] || echo "libexec/sarus-starter has lost its set-user-ID bit"
+            faultsOfPermissions
+        fi
+    )
+    sha256sum --check --quiet "$record" 2>/dev/null | sed 's/: FAILED$/: changed by this site/; s/: FAILED open or read$/: removed by this site/'
+    [ -f "$manifest" ] || echo "There is no $manifest: programs are not compared"
+    if [ -n "$faults" ]; then
+        printf '%s\n' "$faults" "Unpack the archive again, or run configure_installation.sh"
+        return 1
+    fi
+    echo "$prefix is as it was installed"
+}
+
 # Prints the first candidate that is a program. Candidates are paths in the installation, absolute paths, or names for PATH.
 findProgram() {
     for candidate in "$@"; do
@@ -217,7 +269,7 @@ chooseRepositories() {
     if [ "$rootless" = yes ] && [ "$(id -u)" -ne 0 ]; then
         centralized=${centralized:-$prefix/var/centralized_repository}
         if [ "$localBase" = "$prefix/var/repositories" ]; then
-            mkdir -p "$localBase"
+            [ "$task" != configure ] || mkdir -p "$localBase"
         fi
     else
         centralized=${centralized:-/var/sarus/centralized_repository}
@@ -253,8 +305,28 @@ lastDigestOf() {
     fi
 }
 
+# show FILE: what render FILE would do.
+show() {
+    temporary=$(mktemp)
+    cat >"$temporary"
+    if [ ! -e "$1" ]; then
+        echo "Would create $1"
+    elif ! cmp -s "$1" "$temporary"; then
+        if [ "$1" != etc/sarus.json ] && [ ! -L "$1" ] && [ "$(digestOf "$1")" = "$(lastDigestOf "$1")" ]; then
+            echo "Would replace $1 (and keep a copy)"
+        else
+            echo "Would keep $1, which this site has changed"
+            [ "$(digestOf "$temporary")" = "$(lastDigestOf "$1")" ] || echo "Would write $1.new"
+        fi
+        diff -u --label "$1" --label new "$1" "$temporary" || true
+    fi
+    rm -f "$temporary"
+}
+
 # render FILE: FILE gets the content of standard input, completely or not at all, unless the site has changed it.
 render() {
+    [ "$task" = configure ] || { show "$1"; return; }
+    mkdir -p "$(dirname "$1")"
     temporary=$(mktemp "$1.XXXXXX")
     if ! cat >"$temporary" || ! chmod 0644 "$temporary" || ! sync "$temporary"; then
         rm -f "$temporary"
@@ -316,19 +388,26 @@ findGlibc() {
 # of the package sarus-hooks later.
 enableHook() {
     if [ "$firstTime" = yes ] && [ ! -e "etc/hooks.d/$1.json.in" ] && [ -e "etc/templates/hooks.d/$1.json.in" ]; then
-        cp "etc/templates/hooks.d/$1.json.in" etc/hooks.d/
+        if [ "$task" = show ]; then
+            enabled="$enabled etc/templates/hooks.d/$1.json.in"
+        else
+            cp "etc/templates/hooks.d/$1.json.in" etc/hooks.d/
+        fi
     fi
 }
 
+# The hooks get the directory of users that etc/sarus.json has, which may differ from what this version would write.
 configureHooks() {
+    base=$(configured localRepositoryBaseDir)
     script=$(
         substitution INSTALL_PATH "$prefix"
-        substitution HOOK_BASE_DIR "$localBase"
+        substitution HOOK_BASE_DIR "${base:-$localBase}"
         substitution GLIBC_LIBS "$(findGlibc)"
     )
-    for template in etc/hooks.d/*.json.in; do
+    # shellcheck disable=SC2086  # one word a template
+    for template in etc/hooks.d/*.json.in $enabled; do
         [ -f "$template" ] || continue
-        rendered=${template%.in}
+        rendered=etc/hooks.d/$(basename "$template" .in)
         echo "Configuring $rendered"
         sed "$script" "$template" | render "$rendered"
     done
@@ -336,7 +415,6 @@ configureHooks() {
 
 # The administrator loads it if AppArmor restricts user namespaces.
 configureAppArmor() {
-    mkdir -p etc/apparmor.d
     sed "$(substitution INSTALL_PATH "$prefix")" etc/templates/apparmor.d/sarus-starter.in | render etc/apparmor.d/sarus-starter
 }
 
@@ -352,12 +430,21 @@ configureModule() {
     sed "$(substitution INSTALL_PATH "$prefix")" etc/templates/modulefile.in | render etc/modulefile
 }
 
-setPermissions
-rm -f "$record.new"
-createCaches
-setSchemaOwnership
-firstTime=no
+firstTime=no enabled=''
 [ -e etc/sarus.json ] || firstTime=yes
+installed=$(configured prefixDir)
+if [ -n "$installed" ] && [ "$installed" != "$prefix" ]; then
+    echo "WARNING: etc/sarus.json, which stays, is for an installation in $installed: replace that path in it by $prefix" >&2
+fi
+case "$task" in
+    check) check; exit ;;
+    show) showPermissions ;;
+    configure)
+        setPermissions
+        rm -f "$record.new"
+        createCaches
+        setSchemaOwnership ;;
+esac
 configureSarus
 if [ -x bin/ssh_hook ] && [ -x dropbear/bin/dropbear ]; then
     enableHook 07-ssh-hook
@@ -367,6 +454,7 @@ configureHooks
 configureAppArmor
 configureSlurm
 configureModule
+[ "$task" = configure ] || exit 0
 mv -fT "$record.new" "$record"
 
 echo "To execute sarus commands run first:"

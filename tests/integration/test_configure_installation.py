@@ -174,6 +174,63 @@ def test_hooks_and_proposals_use_the_directories_of_the_existing_configuration(p
     assert not (prefix / "etc/sarus.json.new").exists()
 
 
+def test_hooks_never_have_other_directories_than_the_configuration_that_stays(prefix):
+    configure(prefix)
+    shutil.copy(prefix / "etc/templates/hooks.d/09-slurm-global-sync-hook.json.in", prefix / "etc/hooks.d")
+    assert configure(prefix, SARUS_LOCAL_REPO_BASE_DIR="/x").returncode == 0
+    assert json.loads((prefix / "etc/sarus.json").read_text())["localRepositoryBaseDir"] == "/home"
+    assert "HOOK_BASE_DIR=/home" in (prefix / "etc/hooks.d/09-slurm-global-sync-hook.json").read_text()
+
+
+def test_a_configuration_for_another_place_is_named(prefix):
+    configure(prefix)
+    file = prefix / "etc/sarus.json"
+    file.write_text(file.read_text().replace(str(prefix), "/opt/old"))
+    result = configure(prefix)
+    assert result.returncode == 0
+    assert result.stderr == f"WARNING: etc/sarus.json, which stays, is for an installation in /opt/old: replace that path in it by {prefix}\n"
+
+
+def test_a_dry_run_shows_what_would_change_and_changes_nothing(prefix):
+    before = contents(prefix)
+    first = configure(prefix, "--dry-run")
+    assert first.returncode == 0 and first.stderr == "" and contents(prefix) == before and privileged_files(prefix) == {}
+    assert "Would set libexec/sarus-starter SUID root" in first.stdout and "Would create etc/sarus.json\n" in first.stdout
+    assert "Would create etc/hooks.d/07-ssh-hook.json\n" in first.stdout
+    configure(prefix)
+    before = contents(prefix)
+    assert "Would create" not in configure(prefix, "--dry-run").stdout
+    (prefix / "etc/hooks.d/07-ssh-hook.json.in").write_text('{"path": "@INSTALL_PATH@/bin/new"}')  # as a new version has it
+    again = configure(prefix, "--dry-run", SARUS_LOCAL_REPO_BASE_DIR="/x")
+    assert "Would keep etc/sarus.json, which this site has changed\nWould write etc/sarus.json.new\n" in again.stdout
+    assert f'+{{"path": "{prefix}/bin/new"}}' in again.stdout and "Would replace etc/hooks.d/07-ssh-hook.json (and keep a copy)" in again.stdout
+    assert contents(prefix).keys() == before.keys()
+
+
+def test_a_check_names_what_is_not_as_it_was_installed(prefix):
+    manifest = prefix / "share/sarus/manifest.sha256"
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    files = [str(path.relative_to(prefix)) for part in ("bin", "libexec", "lib", "dropbear") for path in (prefix / part).rglob("*")
+             if path.is_file() and not path.is_symlink()]
+    listed = subprocess.run(["sha256sum", *files], cwd=prefix, capture_output=True, text=True, check=True).stdout
+    manifest.write_text(listed)
+    configure(prefix)
+    fine = configure(prefix, "--check")
+    assert (fine.returncode, fine.stdout) == (0, f"{prefix} is as it was installed\n")
+    (prefix / "etc/apparmor.d/sarus-starter").write_text("mine")
+    assert configure(prefix, "--check").stdout == f"etc/apparmor.d/sarus-starter: changed by this site\n{prefix} is as it was installed\n"
+    (prefix / "bin/mpi_hook").write_text("other")
+    (prefix / "bin/glibc_hook").unlink()
+    (prefix / "libexec/extra").write_text("")
+    (prefix / "libexec/sarus-starter").chmod(0o755)
+    (prefix / "etc/hooks.d").chmod(0o777)
+    wrong = configure(prefix, "--check")
+    assert wrong.returncode == 1 and set(wrong.stdout.splitlines()) == {
+        "etc/apparmor.d/sarus-starter: changed by this site", "bin/mpi_hook has changed", "bin/glibc_hook is missing", "libexec/extra is not from the archive",
+        "libexec/sarus-starter has lost its set-user-ID bit", "etc/./hooks.d (uid 0, mode 0777) is not changed by root alone",
+        "Unpack the archive again, or run configure_installation.sh"}
+
+
 def test_a_hook_file_that_the_site_has_changed_stays(prefix):
     template, hook = prefix / "etc/hooks.d/07-x.json.in", prefix / "etc/hooks.d/07-x.json"
     template.write_text('{"path": "@INSTALL_PATH@/bin/x"}')
@@ -386,6 +443,14 @@ def test_refresh_replaces_both_caches_at_once(prefix):
     assert update(prefix).returncode == 0
     assert "root:" in (prefix / "etc/passwd").read_text() and "root:" in (prefix / "etc/group").read_text()
     assert (prefix / "etc/passwd").stat().st_ino != before  # published by rename: a reader has the old file or the new one
+
+
+def test_a_node_without_getent_has_its_files(prefix, tmp_path):
+    path = only_programs(tmp_path, "skopeo", "crun", "awk", "mawk")
+    (tmp_path / "path/getent").unlink()
+    result = configure(prefix, path=path)
+    assert result.returncode == 0, result.stderr
+    assert (prefix / "etc/passwd").read_text() == pathlib.Path("/etc/passwd").read_text()
 
 
 def test_refresh_keeps_the_old_cache_where_the_name_services_fail(prefix, tmp_path):
