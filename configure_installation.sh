@@ -160,7 +160,7 @@ showPermissions() {
 
 # What others than root could change of a set-user-ID installation.
 faultsOfPermissions() {
-    set -- ! -type l "(" ! -user 0 -o -perm /022 ")" -printf '%p (uid %U, mode %#m) is not changed by root alone\n'
+    set -- ! -type l "(" ! -user 0 -o -perm /022 ")" -exec stat -c '%n (uid %u, mode %a) is not changed by root alone' {} +
     find "$prefix" configure_installation.sh -maxdepth 0 "$@"
     for tree in bin libexec etc/. lib dropbear; do
         [ ! -d "$tree" ] || find "$tree" "$@"

@@ -11,10 +11,11 @@ if(SLURM_INCLUDE_DIR)
     set(slurmFound ON)
 endif()
 option(ENABLE_SPANK "Build the plugin for Slurm (default: if Slurm's headers are found)" ${slurmFound})
-if(ENABLE_SPANK AND NOT SLURM_INCLUDE_DIR)
+option(SARUS_STATIC "Link every program statically, and install the sources of the plugin for Slurm instead of the plugin, as the archive has them" OFF)
+if(ENABLE_SPANK AND NOT SLURM_INCLUDE_DIR AND NOT SARUS_STATIC)
     message(FATAL_ERROR "ENABLE_SPANK needs Slurm's header slurm/spank.h (Debian package libslurm-dev)")
 endif()
-if(ENABLE_SPANK)  # SLURM_RELEASE: 22.05, the only release that loads the plugin
+if(ENABLE_SPANK AND SLURM_INCLUDE_DIR)  # SLURM_RELEASE: 22.05, the only release that loads the plugin
     file(STRINGS "${SLURM_INCLUDE_DIR}/slurm/slurm_version.h" number REGEX "define SLURM_VERSION_NUMBER 0x[0-9a-fA-F]+")
     if(NOT number MATCHES "0x([0-9a-fA-F]+)([0-9a-fA-F][0-9a-fA-F])[0-9a-fA-F][0-9a-fA-F]$")
         message(FATAL_ERROR "${SLURM_INCLUDE_DIR}/slurm/slurm_version.h does not state the version of Slurm")

@@ -227,7 +227,7 @@ def test_a_check_names_what_is_not_as_it_was_installed(prefix):
     wrong = configure(prefix, "--check")
     assert wrong.returncode == 1 and set(wrong.stdout.splitlines()) == {
         "etc/apparmor.d/sarus-starter: changed by this site", "bin/mpi_hook has changed", "bin/glibc_hook is missing", "libexec/extra is not from the archive",
-        "libexec/sarus-starter has lost its set-user-ID bit", "etc/./hooks.d (uid 0, mode 0777) is not changed by root alone",
+        "libexec/sarus-starter has lost its set-user-ID bit", "etc/./hooks.d (uid 0, mode 777) is not changed by root alone",
         "Unpack the archive again, or run configure_installation.sh"}
 
 

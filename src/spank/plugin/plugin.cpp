@@ -1,7 +1,7 @@
 // The plugin for Slurm. It runs in srun, sbatch, salloc and, as root, in slurmstepd. It therefore interprets
 // nothing and starts nothing as root. It stores the options, has the helper program (src/spank/main.cpp)
 // make a request of them where the job is submitted, and has Slurm start the helper in place of the user's
-// command on the node.
+// command on the node. Sites compile it for their Slurm: it is C++17.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -189,7 +189,7 @@ bool hasVariables() {
         }
     }
     for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (std::string_view(*entry).starts_with(peerPrefix)) {
+        if (std::string_view(*entry).rfind(peerPrefix, 0) == 0) {
             return true;
         }
     }
@@ -240,7 +240,7 @@ int replaceCommand(spank_t spank) {
         slurm_error("sarus: Slurm does not tell the command of the step");
         return failure;
     }
-    words[0] += std::string_view(words[0]).starts_with(guard) ? guard.size() : 0;
+    words[0] += std::string_view(words[0]).rfind(guard, 0) == 0 ? guard.size() : 0;
     if (!wantsContainer(spank)) {
         return ESPANK_SUCCESS;
     }
