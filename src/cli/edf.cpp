@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/cdi.hpp"
 #include "engine/mount_rules.hpp"
@@ -318,7 +319,7 @@ oci::MountRequest readMount(const EdfText& mount, const std::string& text,
     if (request.source.starts_with('.')) {
         request.source = cat(workingDirectory, '/', request.source);
         if (parts.size() == 1) {
-            request.destination = engine::normalizePath(request.source);
+            request.destination = normalizePath(request.source);
         }
     }
     if (cat(request.source, request.destination).find_first_of(",=") != std::string::npos) {

@@ -181,7 +181,7 @@ std::vector<std::string> siteDefaults(const engine::SiteConfig& config, const Ar
         if (wanted && directory.size() > 1 && directory.starts_with('/') &&
             directory.find_first_of(":,=") == std::string::npos && isDirectory(directory) &&
             !engine::whyNotMountable(config.userMounts, directory) &&
-            !isOfTheSystem(engine::normalizePath(directory))) {
+            !isOfTheSystem(normalizePath(directory))) {
             requests.push_back(mountInPlace(directory, "sarus.json"));
         }
     };

@@ -10,20 +10,6 @@
 
 namespace sarus::engine {
 
-std::string normalizePath(std::string_view path) {
-    std::vector<std::string> kept;
-    for (auto& component : split(path, '/')) {
-        if (component == "..") {
-            if (!kept.empty()) {
-                kept.pop_back();
-            }
-        } else if (!component.empty() && component != ".") {
-            kept.push_back(std::move(component));
-        }
-    }
-    return cat("/", join(kept, "/"));
-}
-
 namespace {
 
 std::string refuse(std::string_view path) {

@@ -21,7 +21,4 @@ std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::str
 void checkUserMountDestination(const UserMountRules& rules, std::string_view destination,
                                std::string_view request);
 
-/// The absolute path without empty, `.` and `..` components ("/" for the root); `..` at the root stays there.
-std::string normalizePath(std::string_view path);
-
 }  // namespace sarus::engine

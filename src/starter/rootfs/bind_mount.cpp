@@ -44,7 +44,7 @@ bool mayBeUsersAlone(int error) {
 bool isHostsOwnNode(int fd, const std::string& path) {
     const UniqueFd directory(::open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC));
     return directory && mountIdOf(directory.get()) == mountIdOf(fd) &&
-           pathOfDescriptor(fd) == engine::normalizePath(path);
+           pathOfDescriptor(fd) == normalizePath(path);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ void checkOwner(const engine::SiteConfig& config, const struct stat& image) {
 void checkPlace(const Session& session, const std::string& path, const struct stat& image) {
     const auto& paths = session.config.imagePolicy.paths;
     const bool isAllowed = std::any_of(paths.begin(), paths.end(), [&](const std::string& directory) {
-        return isSameOrBelow(path, engine::normalizePath(directory));
+        return isSameOrBelow(path, normalizePath(directory));
     });
     if (!paths.empty() && !(isAllowed && isStillAt(path, image, session.credentials))) {
         throw siteForbids(cat("images at ", printable(path)), "imagePolicy.paths");

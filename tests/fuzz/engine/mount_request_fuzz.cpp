@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/path_in_root.hpp"
 #include "engine/mount_rules.hpp"
 #include "oci/runtime/device_request.hpp"
 #include "oci/runtime/mount_request.hpp"
@@ -13,6 +14,7 @@ namespace {
 /// Normalising is stable, and no spelling of a path below /etc passes the rules.
 void examineDestination(const std::string& destination) {
     using namespace sarus::engine;
+    using sarus::normalizePath;
     const auto path = normalizePath(destination);
     const UserMountRules rules{{"/etc"}, {}};
     const bool isBelowEtc = path == "/etc" || path.starts_with("/etc/");

@@ -17,18 +17,6 @@ std::string whyNot(const UserMountRules& rules, std::string_view destination) {
     return "allowed";
 }
 
-TEST(NormalizePath, DropsEmptyDotAndDotDotComponents) {
-    EXPECT_EQ(normalizePath("/"), "/");
-    EXPECT_EQ(normalizePath("//"), "/");
-    EXPECT_EQ(normalizePath("/etc/"), "/etc");
-    EXPECT_EQ(normalizePath("//etc"), "/etc");
-    EXPECT_EQ(normalizePath("/./etc/."), "/etc");
-    EXPECT_EQ(normalizePath("/a/../etc"), "/etc");
-    EXPECT_EQ(normalizePath("/../../etc"), "/etc");
-    EXPECT_EQ(normalizePath("/a/b/../../.."), "/");
-    EXPECT_EQ(normalizePath("/a/...//b"), "/a/.../b");
-}
-
 TEST(UserMountRules, WithoutRulesEverythingButTheEnginesOwnIsAllowed) {
     EXPECT_EQ(whyNot({}, "/etc"), "allowed");
     EXPECT_EQ(whyNot({}, "/dev/shm/x"), "allowed");
