@@ -7,10 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/cdi.hpp"
-#include "engine/mount_rules.hpp"
 #include "engine/run_options.hpp"
 #include "oci/runtime/device_request.hpp"
 #include "oci/runtime/mount_request.hpp"
@@ -157,30 +155,14 @@ void checkAt(const EdfText& value, Check check) {
     }
 }
 
-bool mountFlag(const EdfText& mount, std::string_view flag) {
-    // Mounts of users are always recursive, private, and without set-id programs and devices. There are no
-    // labels, no other owner and no cache in between that the rest could ask for.
-    constexpr std::array<std::string_view, 19> harmless{
-        "rw",     "bind",    "rbind",  "private",   "rprivate",  "slave",  "rslave",
-        "shared", "rshared", "nosuid", "nodev",     "exec",      "noexec", "z",
-        "Z",      "U",       "cached", "delegated", "consistent"};
-    if (flag == "ro" || flag == "readonly") {
-        return true;
-    }
-    if (std::find(harmless.begin(), harmless.end(), flag) == harmless.end()) {
-        throw Error(cat(mount.where, ": the mount flag '", printable(flag), "' is not supported"),
-                    "The flags are ro and rw");
-    }
-    return false;
-}
-
-void prepend(std::vector<std::string>&& front, std::vector<std::string>& values) {
+template <typename Value>
+void prepend(std::vector<Value>&& front, std::vector<Value>& values) {
     values.insert(values.begin(), std::make_move_iterator(front.begin()),
                   std::make_move_iterator(front.end()));
 }
 
 /// Runs before the definition's options join those of the command line, which win.
-void noteOrigins(const EdfFile& edf, const std::vector<std::string>& mounts,
+void noteOrigins(const EdfFile& edf, const std::vector<oci::MountRequest>& mounts,
                  const std::vector<std::string>& devices, engine::LaunchRequest& request) {
     const auto note = [&](std::string_view option, std::string_view value, const EdfText& text) {
         request.optionOrigins[engine::optionKey(option, value)] = cat("EDF file ", text.where);
@@ -197,7 +179,7 @@ void noteOrigins(const EdfFile& edf, const std::vector<std::string>& mounts,
         }
     };
     for (std::size_t i = 0; i < mounts.size(); ++i) {
-        note("--mount", mounts[i], edf.mounts[i]);
+        note("--mount", mounts[i].text, edf.mounts[i]);
     }
     for (std::size_t i = 0; i < devices.size(); ++i) {
         note("--device", devices[i], edf.devices[i]);
@@ -298,50 +280,19 @@ std::string withoutRegistryMark(const std::string& image) {
     return cat(server.substr(user == std::string::npos ? 0 : user + 1), '/', image.substr(separator + 1));
 }
 
-oci::MountRequest readMount(const EdfText& mount, const std::string& text,
-                            const std::string& workingDirectory) {
-    const auto parts = split(text, ':');
-    if (parts.size() > 3 || parts[0].empty() || (parts.size() > 1 && parts[1].empty())) {
-        throw Error(cat(mount.where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"));
-    }
-    oci::MountRequest request{.source = parts[0], .destination = parts[parts.size() > 1 ? 1 : 0]};
-    if (parts.size() == 3) {
-        auto flags = parts[2];
-        std::replace(flags.begin(), flags.end(), '+', ',');
-        for (const auto& flag : split(flags, ',')) {
-            request.readonly = mountFlag(mount, flag) || request.readonly;
-        }
-    }
-    if (!request.source.starts_with('/') && !request.source.starts_with('.')) {
-        throw Error(
-            cat(mount.where, ": the source '", printable(request.source), "' must begin with '/' or '.'"));
-    }
-    if (request.source.starts_with('.')) {
-        request.source = cat(workingDirectory, '/', request.source);
-        if (parts.size() == 1) {
-            request.destination = normalizePath(request.source);
-        }
-    }
-    if (cat(request.source, request.destination).find_first_of(",=") != std::string::npos) {
-        throw Error(cat(mount.where, ": a path with ',' or '=' cannot be mounted: '", printable(text), "'"),
-                    "Mount each directory by itself");
-    }
-    if (!request.destination.starts_with('/')) {
-        throw Error(cat(mount.where, ": Invalid mount request '", printable(oci::toText(request)),
-                        "': destination must be an absolute path"),
-                    cat("'", printable(request.destination), "' does not begin with '/'"));
-    }
-    return request;
-}
-
 void applyEdf(const EdfFile& edf, const VariableLookup& environment, const std::string& workingDirectory,
               engine::LaunchRequest& request) {
     const auto expand = [&](const EdfText& value) {
         return expandVariables(value.text, environment, value.where);
     };
-    std::vector<std::string> mounts;
+    const auto pathLookup = [&](const std::string& name) {
+        const auto value = environment(name);
+        return value ? std::optional(oci::volumeWord(*value)) : std::nullopt;
+    };
+    std::vector<oci::MountRequest> mounts;
     for (const auto& mount : edf.mounts) {
-        mounts.push_back(oci::toText(readMount(mount, expand(mount), workingDirectory)));
+        mounts.push_back(oci::parseVolume(expandVariables(mount.text, pathLookup, mount.where), mount.where,
+                                          workingDirectory));
     }
     std::vector<std::string> devices;
     for (const auto& device : edf.devices) {

@@ -6,7 +6,6 @@
 #include "cli/edf_file.hpp"
 #include "cli/place/expansion.hpp"
 #include "engine/launch_request.hpp"
-#include "oci/runtime/mount_request.hpp"
 
 namespace sarus::cli {
 
@@ -38,14 +37,9 @@ std::optional<std::string> edfImage(const EdfFile& edf, const VariableLookup& en
 /// `REGISTRY#IMAGE` in the form of the command line; any other text as it is.
 std::string withoutRegistryMark(const std::string& image);
 
-/// Reads SOURCE[:DESTINATION[:FLAGS]]; without a destination it is the source. A relative source begins at
-/// `workingDirectory`. Throws Error with the place of the text.
-oci::MountRequest readMount(const EdfText& mount, const std::string& text,
-                            const std::string& workingDirectory);
-
 /// Adds the options of a definition to a request with those of the command line, which win. `environment` is
-/// that of the image, then the caller's. Relative sources of mounts begin at `workingDirectory`. Throws Error
-/// "FILE:LINE: KEY: ...".
+/// that of the image, then the caller's. Relative sources of mounts begin at `workingDirectory`. The value of
+/// a variable in a mount is a path or a part of it. Throws Error "FILE:LINE: KEY: ...".
 void applyEdf(const EdfFile& edf, const VariableLookup& environment, const std::string& workingDirectory,
               engine::LaunchRequest& request);
 

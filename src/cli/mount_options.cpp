@@ -4,38 +4,10 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "base/text.hpp"
-#include "cli/command_line.hpp"
-#include "cli/edf.hpp"
 
 namespace sarus::cli {
 
 namespace {
-
-/// DESTINATION[:size=SIZE] as the value of --mount.
-std::string tmpfsRequest(const std::string& text) {
-    const auto colon = text.find(':');
-    const auto option = colon == std::string::npos ? std::string() : cat(',', text.substr(colon + 1));
-    if (text.find(',') != std::string::npos || (!option.empty() && !option.starts_with(",size="))) {
-        throw usageError(
-            cat("Invalid value '", printable(text), "' of --tmpfs: expected DESTINATION[:size=SIZE]"), "run");
-    }
-    return cat("type=tmpfs,destination=", text.substr(0, colon), option);
-}
-
-/// Apptainer separates mounts by commas. One stands in front of a source, which begins with '/', "./" or
-/// "../".
-std::vector<std::string> splitVolumes(const std::string& text) {
-    std::vector<std::string> volumes;
-    for (auto& part : split(text, ',')) {
-        if (volumes.empty() || part.starts_with('/') || part.starts_with("./") || part.starts_with("../")) {
-            volumes.push_back(std::move(part));
-        } else {
-            volumes.back() += cat(',', part);
-        }
-    }
-    return volumes;
-}
 
 std::string homeDirectory() {
     const char* home = std::getenv("HOME");
@@ -49,33 +21,30 @@ std::string homeDirectory() {
 
 std::optional<oci::MountRequest> otherHome(const Arguments& arguments) {
     const auto value = arguments.value("home");
-    return value.empty()
-               ? std::nullopt
-               : std::optional(readMount({.text = value, .where = "--home"}, value, workingDirectory()));
+    return value.empty() ? std::nullopt
+                         : std::optional(oci::parseVolume(value, "--home", workingDirectory()));
 }
 
-std::string mountInPlace(const std::string& directory, const std::string& option) {
-    return oci::toText(readMount({.text = directory, .where = option}, directory, "/"));
-}
-
-std::vector<std::string> mountRequests(const Arguments& arguments) {
-    auto requests = arguments.values("mount");
+std::vector<oci::MountRequest> mountRequests(const Arguments& arguments) {
+    std::vector<oci::MountRequest> requests;
+    for (const auto& mount : arguments.values("mount")) {
+        requests.push_back(oci::parseMountRequest(mount));
+    }
     for (const auto& option : arguments.values("volume")) {
-        for (const auto& volume : splitVolumes(option)) {
-            requests.push_back(
-                oci::toText(readMount({.text = volume, .where = "--volume"}, volume, workingDirectory())));
+        for (const auto& volume : oci::splitVolumes(option)) {
+            requests.push_back(oci::parseVolume(volume, "--volume", workingDirectory()));
         }
     }
     for (const auto& tmpfs : arguments.values("tmpfs")) {
-        requests.push_back(tmpfsRequest(tmpfs));
+        requests.push_back(oci::parseTmpfs(tmpfs));
     }
-    if (const auto home = otherHome(arguments)) {
-        requests.push_back(oci::toText(*home));
+    if (auto home = otherHome(arguments)) {
+        requests.push_back(std::move(*home));
     } else if (arguments.has("home")) {
-        requests.push_back(mountInPlace(homeDirectory(), "--home"));
+        requests.push_back(oci::mountInPlace(homeDirectory()));
     }
     if (arguments.has("cwd")) {
-        requests.push_back(mountInPlace(workingDirectory(), "--cwd"));
+        requests.push_back(oci::mountInPlace(workingDirectory()));
     }
     return requests;
 }

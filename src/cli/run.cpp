@@ -81,13 +81,6 @@ void checkOptions(const engine::LaunchRequest& request) {
     for (const auto& annotation : request.annotations) {
         engine::parseAnnotation(annotation);
     }
-    for (const auto& mount : request.mounts) {
-        if (oci::isTmpfsRequest(mount)) {
-            oci::parseTmpfsRequest(mount);
-        } else {
-            oci::parseMountRequest(mount);
-        }
-    }
     for (const auto& device : request.devices) {
         if (!engine::isCdiRequest(device)) {
             oci::parseDeviceRequest(device);
@@ -172,17 +165,16 @@ bool isOfTheSystem(std::string_view directory) {
 
 /// The mounts that the site wants in all containers of people who have such directories. They come first: any
 /// other mount may cover them. Nobody has asked for them here, so one that is not possible is left out.
-std::vector<std::string> siteDefaults(const engine::SiteConfig& config, const Arguments& arguments) {
-    std::vector<std::string> requests;
+std::vector<oci::MountRequest> siteDefaults(const engine::SiteConfig& config, const Arguments& arguments) {
+    std::vector<oci::MountRequest> requests;
     if (!config.allowMount) {
         return requests;
     }
     const auto add = [&](bool wanted, const std::string& directory) {
-        if (wanted && directory.size() > 1 && directory.starts_with('/') &&
-            directory.find_first_of(":,=") == std::string::npos && isDirectory(directory) &&
+        if (wanted && directory.size() > 1 && directory.starts_with('/') && isDirectory(directory) &&
             !engine::whyNotMountable(config.userMounts, directory) &&
             !isOfTheSystem(normalizePath(directory))) {
-            requests.push_back(mountInPlace(directory, "sarus.json"));
+            requests.push_back(oci::mountInPlace(directory));
         }
     };
     add(config.mountHome && !arguments.has("home"), hostVariable("HOME").value_or(""));

@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "oci/image/image_metadata.hpp"
+#include "oci/runtime/mount_request.hpp"
 
 namespace sarus::engine {
 
@@ -33,9 +34,9 @@ struct LaunchRequest {
     std::vector<std::string> env;              ///< values of -e/--env, in order
     /// Names to remove from the container's environment, unless `env` sets them.
     std::vector<std::string> unsetEnv;
-    std::vector<std::string> mounts;       ///< values of --mount, in order
-    std::vector<std::string> devices;      ///< values of --device, in order
-    std::vector<std::string> annotations;  ///< values of --annotation, in order
+    std::vector<oci::MountRequest> mounts;  ///< in order
+    std::vector<std::string> devices;       ///< values of --device, in order
+    std::vector<std::string> annotations;   ///< values of --annotation, in order
     /// Directories of the workload manager's PMIx server that its variables do not name; like those, chosen
     /// by the user.
     std::vector<std::string> workloadDirectories;
@@ -59,7 +60,7 @@ struct LaunchRequest {
     LogLevel logLevel = LogLevel::warn;
 };
 
-/// The key of an option in LaunchRequest::optionOrigins. `value`: the whole text for --mount and --device,
+/// The key of an option in LaunchRequest::optionOrigins. `value`: the whole text for mounts and --device,
 /// the name for --env and --annotation.
 std::string optionKey(std::string_view option, std::string_view value);
 

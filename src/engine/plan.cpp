@@ -122,25 +122,19 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
         plan.mounts.push_back(
             {mount.source, mount.destination, mount.readonly, MountOrigin::site, oci::toText(mount)});
     }
-    for (const auto& text : request.mounts) {
-        if (oci::isTmpfsRequest(text)) {
-            auto tmpfs = oci::parseTmpfsRequest(text);
-            checkUserMountDestination(config.userMounts, tmpfs.destination, text);
-            if (isSameOrBelow(normalizePath(tmpfs.destination), "/dev/shm")) {
-                throw Error(cat("Invalid mount request '", printable(text),
-                                "': a memory file system cannot replace /dev/shm"),
-                            "A container uses the node's /dev/shm, with its size: leave the option out");
-            }
-            plan.mounts.push_back({.source = "tmpfs",
-                                   .destination = std::move(tmpfs.destination),
-                                   .request = text,
-                                   .tmpfsSize = tmpfs.size});
-            continue;
+    for (const auto& mount : request.mounts) {
+        oci::checkMountRequest(mount);
+        checkUserMountDestination(config.userMounts, mount.destination, mount.text);
+        if (mount.tmpfsSize && isSameOrBelow(normalizePath(mount.destination), "/dev/shm")) {
+            throw Error(cat("Invalid mount request '", printable(mount.text),
+                            "': a memory file system cannot replace /dev/shm"),
+                        "A container uses the node's /dev/shm, with its size: leave the option out");
         }
-        auto mount = oci::parseMountRequest(text);
-        checkUserMountDestination(config.userMounts, mount.destination, text);
-        plan.mounts.push_back(
-            {std::move(mount.source), std::move(mount.destination), mount.readonly, MountOrigin::user, text});
+        plan.mounts.push_back({.source = mount.tmpfsSize ? "tmpfs" : mount.source,
+                               .destination = mount.destination,
+                               .readonly = mount.readonly,
+                               .request = mount.text,
+                               .tmpfsSize = mount.tmpfsSize});
     }
 }
 

@@ -19,7 +19,14 @@ namespace sarus::engine {
 namespace {
 
 constexpr std::string_view magic = "SARUSREQ";
-constexpr std::uint32_t protocolVersion = 4;
+constexpr std::uint32_t protocolVersion = 5;
+
+template <typename Object, typename Type>
+concept Is = std::same_as<std::remove_const_t<Object>, Type>;
+
+auto fields(Is<oci::MountRequest> auto& mount) {
+    return std::tie(mount.source, mount.destination, mount.readonly, mount.tmpfsSize, mount.text);
+}
 
 class Writer {
 public:
@@ -53,7 +60,12 @@ public:
         }
     }
 
-    void field(const std::vector<std::string>& list) {
+    void field(const oci::MountRequest& mount) {
+        std::apply([&](const auto&... one) { (field(one), ...); }, fields(mount));
+    }
+
+    template <typename Element>
+    void field(const std::vector<Element>& list) {
         writeCount(list.size());
         for (const auto& element : list) {
             field(element);
@@ -154,7 +166,12 @@ public:
         }
     }
 
-    void field(std::vector<std::string>& list) {
+    void field(oci::MountRequest& mount) {
+        std::apply([&](auto&... one) { (field(one), ...); }, fields(mount));
+    }
+
+    template <typename Element>
+    void field(std::vector<Element>& list) {
         const auto count = readCount();
         list.clear();
         for (std::uint32_t i = 0; i < count; ++i) {
@@ -192,9 +209,6 @@ private:
 
     std::string_view rest;
 };
-
-template <typename Request, typename Verb>
-concept Is = std::same_as<std::remove_const_t<Request>, Verb>;
 
 // The transmitted fields of each request, in this order.
 

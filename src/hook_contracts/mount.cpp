@@ -28,6 +28,9 @@ const std::string& rootedWildcard() {
 RequestedMount parseMount(std::string_view value) {
     RequestedMount mount{.request =
                              oci::parseMountRequest(replaceAll(value, providerWildcard, rootedWildcard()))};
+    if (mount.request.tmpfsSize) {
+        throw Error(cat("Invalid mount request '", printable(value), "': 'tmpfs' is not a valid mount type"));
+    }
     mount.hasWildcard = mount.request.destination.find(providerWildcard) != std::string::npos;
     if (mount.request.source.find(providerWildcard) != std::string::npos) {
         throw Error(cat(

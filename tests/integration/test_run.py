@@ -9,6 +9,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import tempfile
 
 import pytest
 from helpers import system
@@ -458,6 +459,28 @@ def test_later_mounts_are_visible_over_earlier_ones(engine, busybox, shared, wor
     (workspace / "images").mkdir(exist_ok=True)
     options = [f"--mount=type=bind,src={workspace},dst=/mnt", f"--mount=type=bind,src={shared},dst=/mnt/images"]
     assert engine.output(busybox, "cat", "/mnt/images/file", options=options) == "content"
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a,b", "lr=0.1,batch=32", 'q"x', '"quoted"', "DOMAIN\\user", "end\\", "a\\:b", "x,", "new\nline",
+                                  "dollar$HOME"], ids=ascii)
+def test_a_directory_of_any_name_can_be_mounted_in_every_way(any_engine, load_image, plain_busybox, name):
+    image = load_image(any_engine, "busybox", plain_busybox)
+    place = pathlib.Path(tempfile.mkdtemp(dir=any_engine.user.home))
+    directory = place / name
+    directory.mkdir()
+    (directory / "f").write_text("seen\n")
+    (place / "definition.toml").write_text(f'image = "{image}"\nmounts = ["$DIRECTORY:/definition:ro", "$DIRECTORY"]\n')
+    for path in (place, directory, directory / "f"):
+        os.chown(path, any_engine.user.uid, any_engine.user.gid)
+    volume = re.sub(r"([\\:,])", r"\\\1", str(directory))
+    quoted = str(directory).replace('"', '""')
+    result = any_engine.sarus(
+        "run", f"--edf={place}/definition.toml", "--cwd", f"--volume={volume}:/volume", f"--volume={volume},{volume}:/list:ro",
+        f'--mount=type=bind,"source={quoted}",destination=/mount', f'--mount=type=bind,source=/tmp,"destination=/place/{name.replace(chr(34), chr(34) * 2)}"',
+        f"--home={volume}:/home/{volume.rsplit('/', 1)[1]}", "--", "sh", "-c", 'cat f "$HOME/f" /volume/f /list/f /mount/f /definition/f; printf "%s\\n" /place/*',
+        cwd=directory, env={"DIRECTORY": str(directory)})
+    shutil.rmtree(place)
+    assert (result.returncode, result.stdout, result.stderr) == (0, 6 * "seen\n" + f"/place/{name}\n", "")
 
 
 def test_missing_mount_source(engine, busybox):

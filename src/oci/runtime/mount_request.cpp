@@ -4,11 +4,12 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/boolean.hpp"
 #include "base/error.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 
 namespace sarus::oci {
@@ -19,7 +20,12 @@ Error invalid(std::string_view request, std::string_view why) {
     return Error(cat("Invalid mount request '", printable(request), "': ", why));
 }
 
+constexpr std::array<std::string_view, 2> sourceKeys{"source", "src"};
 constexpr std::array<std::string_view, 3> destinationKeys{"destination", "dst", "target"};
+
+bool contains(std::span<const std::string_view> list, std::string_view word) {
+    return std::find(list.begin(), list.end(), word) != list.end();
+}
 
 /// "512m" in bytes; nullopt for anything else, also for 0.
 std::optional<std::uint64_t> parseSize(std::string_view text) {
@@ -41,30 +47,64 @@ std::optional<std::uint64_t> parseSize(std::string_view text) {
 
 using Options = std::map<std::string, std::string, std::less<>>;
 
+Error unparsable(std::string_view request, std::string_view why) {
+    return Error(cat("Error parsing '", printable(request), "'. ", why));
+}
+
+/// The fields of a record of CSV. A quote inside of an unquoted field is a part of it.
+std::vector<std::string> splitFields(std::string_view record) {
+    std::vector<std::string> fields(1);
+    for (auto rest = record; !rest.empty();) {
+        if (rest.front() == ',') {
+            fields.emplace_back();
+            rest.remove_prefix(1);
+            continue;
+        }
+        if (rest.front() != '"') {
+            const auto size = std::min(rest.find(','), rest.size());
+            fields.back() = rest.substr(0, size);
+            rest.remove_prefix(size);
+            continue;
+        }
+        for (std::string_view between; rest.starts_with('"'); between = "\"") {  // two quotes stand for one
+            const auto end = rest.find('"', 1);
+            if (end == std::string_view::npos) {
+                throw unparsable(record, "The closing quote is missing");
+            }
+            fields.back() += cat(between, rest.substr(1, end - 1));
+            rest.remove_prefix(end + 1);
+        }
+        if (!rest.empty() && rest.front() != ',') {
+            throw unparsable(record, "Expected ',' after the closing quote");
+        }
+    }
+    return fields;
+}
+
 Options parseOptions(std::string_view request) {
-    const auto unparsable = [&](std::string_view why) {
-        return Error(cat("Error parsing '", printable(request), "'. ", why));
-    };
     if (request.find('\0') != std::string_view::npos) {
-        throw unparsable("It holds a NUL character");
+        throw unparsable(request, "It holds a NUL character");
     }
     Options options;
-    for (const auto& pair : split(request, ',')) {
-        const auto parts = split(pair, '=');
-        if (parts[0].empty()) {
-            throw unparsable("Expected a non-empty key");
+    for (const auto& pair : splitFields(request)) {
+        const auto separator = std::min(pair.find('='), pair.size());
+        const auto key = pair.substr(0, separator);
+        const auto value = pair.substr(std::min(separator + 1, pair.size()));
+        if (key.empty()) {
+            throw unparsable(request, "Expected a non-empty key");
         }
-        if (parts.size() > 2) {
-            throw unparsable(cat("The value of key '", printable(parts[0]), "' must not contain '='"));
+        if (value.find('=') != std::string::npos && !contains(sourceKeys, key) &&
+            !contains(destinationKeys, key)) {
+            throw unparsable(request, cat("The value of key '", printable(key), "' must not contain '='"));
         }
-        if (!options.emplace(parts[0], parts.size() == 2 ? parts[1] : std::string()).second) {
-            throw unparsable(cat("Found duplicate key '", printable(parts[0]), "'"));
+        if (!options.emplace(key, value).second) {
+            throw unparsable(request, cat("Found duplicate key '", printable(key), "'"));
         }
     }
     return options;
 }
 
-/// Returns the value of the only alias that was given, which must be an absolute path.
+/// Returns the value of the only alias that was given.
 std::string readPath(const Options& options, std::span<const std::string_view> aliases,
                      std::string_view request) {
     const std::string* path = nullptr;
@@ -86,61 +126,42 @@ std::string readPath(const Options& options, std::span<const std::string_view> a
     if (path->empty()) {
         throw invalid(request, cat("the value of '", used, "' is empty"));
     }
-    if (!path->starts_with('/')) {
-        throw invalid(request, cat(aliases.front(), " must be an absolute path"))
-            .setHint(cat("'", printable(*path), "' does not begin with '/'"));
-    }
     return *path;
 }
 
-}  // namespace
-
-bool isTmpfsRequest(std::string_view request) {
-    const auto pairs = split(request, ',');
-    return std::find(pairs.begin(), pairs.end(), "type=tmpfs") != pairs.end();
-}
-
-TmpfsRequest parseTmpfsRequest(std::string_view request) {
-    static constexpr std::array<std::string_view, 5> knownKeys{"type", "destination", "dst", "target",
-                                                               "size"};
-    const auto options = parseOptions(request);
+void checkKeys(const Options& options, std::span<const std::string_view> own, std::string_view kind,
+               std::string_view request) {
     for (const auto& [key, value] : options) {
-        if (std::find(knownKeys.begin(), knownKeys.end(), key) == knownKeys.end()) {
-            throw invalid(request, cat("'", printable(key), "' is not a valid tmpfs mount option"));
+        if (key != "type" && !contains(own, key) && !contains(destinationKeys, key)) {
+            throw invalid(request, cat("'", printable(key), "' is not a valid ", kind, " option"))
+                .setHint(
+                    "If a path contains a comma, put quotes around its key and value: '\"source=/a,b\"'");
         }
     }
-    TmpfsRequest tmpfs{.destination = readPath(options, destinationKeys, request)};
+}
+
+std::uint64_t readSize(const std::string& size, std::string_view request) {
+    const auto bytes = parseSize(size);
+    if (!bytes) {
+        throw invalid(request, cat("'", printable(size), "' is not a size"))
+            .setHint("Write a number of bytes, or one with k, m or g: size=512m");
+    }
+    return *bytes;
+}
+
+MountRequest readTmpfs(const Options& options, std::string_view request) {
+    static constexpr std::array<std::string_view, 1> own{"size"};
+    checkKeys(options, own, "tmpfs mount", request);
+    MountRequest tmpfs{.destination = readPath(options, destinationKeys, request), .tmpfsSize = 0};
     if (const auto size = options.find("size"); size != options.end()) {
-        const auto bytes = parseSize(size->second);
-        if (!bytes) {
-            throw invalid(request, cat("'", printable(size->second), "' is not a size"))
-                .setHint("Write a number of bytes, or one with k, m or g: size=512m");
-        }
-        tmpfs.size = *bytes;
+        tmpfs.tmpfsSize = readSize(size->second, request);
     }
     return tmpfs;
 }
 
-MountRequest parseMountRequest(std::string_view request) {
-    static constexpr std::array<std::string_view, 2> sourceKeys{"source", "src"};
-    static constexpr std::array<std::string_view, 9> knownKeys{
-        "type", "source", "src", "destination", "dst", "target", "readonly", "ro", "rw"};
-    if (request.empty()) {
-        throw Error("Invalid mount request: no values provided");
-    }
-    const auto options = parseOptions(request);
-    const auto type = options.find("type");
-    if (type == options.end()) {
-        throw invalid(request, "'type' must be specified");
-    }
-    if (type->second != "bind") {
-        throw invalid(request, cat("'", printable(type->second), "' is not a valid mount type"));
-    }
-    for (const auto& [key, value] : options) {
-        if (std::find(knownKeys.begin(), knownKeys.end(), key) == knownKeys.end()) {
-            throw invalid(request, cat("'", printable(key), "' is not a valid bind mount option"));
-        }
-    }
+MountRequest readBind(const Options& options, std::string_view request) {
+    static constexpr std::array<std::string_view, 5> own{"source", "src", "readonly", "ro", "rw"};
+    checkKeys(options, own, "bind mount", request);
     const auto flag = [&](std::string_view key) -> std::optional<bool> {
         const auto found = options.find(key);
         if (found == options.end()) {
@@ -163,9 +184,174 @@ MountRequest parseMountRequest(std::string_view request) {
     return {readPath(options, sourceKeys, request), readPath(options, destinationKeys, request), readonly};
 }
 
+constexpr std::string_view special = ":,\\";  ///< what a backslash may precede in a volume
+
+std::size_t findSeparator(std::string_view text, char separator, std::size_t from) {
+    while (from < text.size() && text[from] != separator) {
+        from += text[from] == '\\' ? 2 : 1;
+    }
+    return from < text.size() ? from : std::string_view::npos;
+}
+
+std::string withoutBackslashes(std::string_view text) {
+    std::string plain;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool escapes = text[i] == '\\' && i + 1 < text.size() && special.find(text[i + 1]) != text.npos;
+        i += escapes ? 1 : 0;
+        plain += text[i];
+    }
+    return plain;
+}
+
+/// The parts of a volume, without their backslashes.
+std::vector<std::string> splitVolume(std::string_view text) {
+    std::vector<std::string> parts;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const auto end = std::min(findSeparator(text, ':', begin), text.size());
+        parts.push_back(withoutBackslashes(text.substr(begin, end - begin)));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+bool startsVolume(std::string_view text) {
+    const auto directory = text.substr(0, text.find_first_of("/:,"));
+    return text.empty() || text.starts_with('/') || directory == "." || directory == "..";
+}
+
+/// Throws Error for a flag that asks for something else than every mount of a user has: recursive, private,
+/// without set-id programs, devices, labels, another owner and caches.
+bool isReadonlyFlag(std::string_view flag, std::string_view where) {
+    constexpr std::array<std::string_view, 19> harmless{
+        "rw",     "bind",    "rbind",  "private",   "rprivate",  "slave",  "rslave",
+        "shared", "rshared", "nosuid", "nodev",     "exec",      "noexec", "z",
+        "Z",      "U",       "cached", "delegated", "consistent"};
+    const bool readonly = flag == "ro" || flag == "readonly";
+    if (!readonly && !contains(harmless, flag)) {
+        throw Error(cat(where, ": the mount flag '", printable(flag), "' is not supported"),
+                    "The flags are ro and rw. Write \\: for a colon in a path");
+    }
+    return readonly;
+}
+
+}  // namespace
+
+MountRequest parseMountRequest(std::string_view request) {
+    if (request.empty()) {
+        throw Error("Invalid mount request: no values provided");
+    }
+    const auto options = parseOptions(request);
+    const auto type = options.find("type");
+    if (type == options.end()) {
+        throw invalid(request, "'type' must be specified");
+    }
+    if (type->second != "bind" && type->second != "tmpfs") {
+        throw invalid(request, cat("'", printable(type->second), "' is not a valid mount type"));
+    }
+    auto mount = type->second == "bind" ? readBind(options, request) : readTmpfs(options, request);
+    mount.text = request;
+    checkMountRequest(mount);
+    return mount;
+}
+
+MountRequest parseVolume(std::string_view text, std::string_view where, std::string_view workingDirectory) {
+    auto parts = splitVolume(text);
+    if (parts.size() > 3 || parts[0].empty() || (parts.size() > 1 && parts[1].empty())) {
+        throw Error(cat(where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"),
+                    parts.size() > 3 ? "Write \\: for a colon in a path" : "");
+    }
+    auto flags = parts.size() == 3 ? std::move(parts[2]) : "rw";
+    std::replace(flags.begin(), flags.end(), '+', ',');
+    MountRequest mount{.source = std::move(parts[0]), .text = std::string(text)};
+    for (const auto& flag : split(flags, ',')) {
+        mount.readonly = isReadonlyFlag(flag, where) || mount.readonly;
+    }
+    if (!mount.source.starts_with('/') && !mount.source.starts_with('.')) {
+        throw Error(cat(where, ": the source '", printable(mount.source), "' must begin with '/' or '.'"));
+    }
+    const bool isRelative = mount.source.starts_with('.');
+    if (isRelative) {
+        mount.source = cat(workingDirectory, '/', mount.source);
+    }
+    mount.destination = parts.size() > 1 ? std::move(parts[1])
+                        : isRelative     ? normalizePath(mount.source)
+                                         : mount.source;
+    try {
+        checkMountRequest(mount);
+    } catch (const Error& error) {
+        throw Error(cat(where, ": ", error.what()), cat(error.hint(), ". Write \\: for a colon in a path"));
+    }
+    return mount;
+}
+
+std::vector<std::string> splitVolumes(std::string_view text) {
+    std::vector<std::string> volumes;
+    for (std::size_t begin = 0, comma = 0; comma != std::string_view::npos;) {
+        comma = findSeparator(text, ',', comma);
+        if (comma == std::string_view::npos || startsVolume(text.substr(comma + 1))) {
+            volumes.emplace_back(text.substr(begin, comma - begin));
+            begin = comma + 1;
+        }
+        comma += comma == std::string_view::npos ? 0 : 1;
+    }
+    return volumes;
+}
+
+std::string volumeWord(std::string_view path) {
+    std::string word;
+    for (const char c : path) {
+        word += special.find(c) == std::string_view::npos ? std::string(1, c) : cat('\\', c);
+    }
+    return word;
+}
+
+MountRequest parseTmpfs(std::string_view text) {
+    constexpr std::string_view size = "size=";
+    auto parts = splitVolume(text);
+    if (parts.size() > 2 || (parts.size() == 2 && !parts[1].starts_with(size))) {
+        throw Error(
+            cat("Invalid value '", printable(text), "' of --tmpfs: expected DESTINATION[:size=SIZE]"));
+    }
+    MountRequest tmpfs{.destination = std::move(parts[0]), .tmpfsSize = 0, .text = std::string(text)};
+    if (parts.size() == 2) {
+        tmpfs.tmpfsSize = readSize(parts[1].substr(size.size()), text);
+    }
+    checkMountRequest(tmpfs);
+    return tmpfs;
+}
+
+MountRequest mountInPlace(std::string_view path) {
+    return {.source = std::string(path), .destination = std::string(path), .text = std::string(path)};
+}
+
+void checkMountRequest(const MountRequest& mount) {
+    const auto check = [&](std::string_view key, std::string_view path) {
+        if (!path.starts_with('/')) {
+            throw invalid(mount.text, cat(key, " must be an absolute path"))
+                .setHint(cat("'", printable(path), "' does not begin with '/'"));
+        }
+    };
+    if (!mount.tmpfsSize) {
+        check("source", mount.source);
+    }
+    check("destination", mount.destination);
+}
+
 std::string toText(const MountRequest& mount) {
-    return cat("type=bind,source=", mount.source, ",destination=", mount.destination,
-               mount.readonly ? ",readonly" : "");
+    const auto field = [](std::string_view key, std::string_view path) {
+        if (path.find_first_of(",\"") == std::string_view::npos) {
+            return cat(key, path);
+        }
+        auto quoted = cat('"', key);
+        for (const char c : path) {
+            quoted += c == '"' ? "\"\"" : std::string(1, c);
+        }
+        return quoted + '"';
+    };
+    const auto destination = field("destination=", mount.destination);
+    return mount.tmpfsSize ? cat("type=tmpfs,", destination, ",size=", *mount.tmpfsSize)
+                           : cat("type=bind,", field("source=", mount.source), ",", destination,
+                                 mount.readonly ? ",readonly" : "");
 }
 
 }  // namespace sarus::oci

@@ -1,37 +1,55 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sarus::oci {
 
-/// The value of one --mount option.
+/// A directory or file of the node, or a memory file system, and its place in a container. Paths hold any
+/// byte but NUL. They become text again only for another program (toText), never within one.
 struct MountRequest {
-    std::string source;
-    std::string destination;
+    std::string source{};  ///< empty for a memory file system
+    std::string destination{};
     bool readonly = false;
+    /// A memory file system of so many bytes; 0: the kernel's limit, half of the memory.
+    std::optional<std::uint64_t> tmpfsSize{};
+    std::string text{};  ///< as it was written, for messages
+
+    bool operator==(const MountRequest&) const = default;
 };
 
-/// Parses `key[=value]` pairs joined by commas: `type=bind`, `source`|`src`, `destination`|`dst`|`target`,
-/// `readonly`|`ro`, `rw`. No escaping, no trimming; both paths must be absolute. Throws Error with the
+/// Parses the value of --mount: a record of CSV (RFC 4180) whose fields are `key[=value]`. For `type=bind`:
+/// `source`|`src`, `destination`|`dst`|`target`, `readonly`|`ro`, `rw`. For `type=tmpfs`: the destination and
+/// `size` (a number of bytes, or with k, m or g). No trimming; paths must be absolute. Throws Error with the
 /// documented messages.
 MountRequest parseMountRequest(std::string_view request);
 
-/// A memory file system.
-struct TmpfsRequest {
-    std::string destination;
-    std::uint64_t size = 0;  ///< in bytes; 0: the kernel's limit, half of the memory
-};
+/// Parses SOURCE[:DESTINATION[:FLAGS]]; without a destination it is the source. FLAGS are separated by commas
+/// or '+'. A backslash takes the meaning from a following ':', ',' or backslash. A relative source begins
+/// with
+/// '.' and starts at `workingDirectory`. Throws Error "<where>: ...".
+MountRequest parseVolume(std::string_view text, std::string_view where, std::string_view workingDirectory);
 
-/// Whether the value of a --mount option has `type=tmpfs`.
-bool isTmpfsRequest(std::string_view request);
+/// Splits a list of volumes at commas. A source follows, which begins with '/', "./" or "../" or is "." or
+/// ".."; other commas belong to a volume.
+std::vector<std::string> splitVolumes(std::string_view text);
 
-/// Parses `type=tmpfs`, `destination`|`dst`|`target` and `size` (a number of bytes, or with k, m or g).
-/// Throws Error.
-TmpfsRequest parseTmpfsRequest(std::string_view request);
+/// The path as a part of a volume's text.
+std::string volumeWord(std::string_view path);
 
-/// The text that parseMountRequest turns into `mount`. Neither path may contain ',' or '='.
+/// Parses DESTINATION[:size=SIZE], with backslashes as in a volume. Throws Error.
+MountRequest parseTmpfs(std::string_view text);
+
+/// The mount of a directory or file of the node at the same path.
+MountRequest mountInPlace(std::string_view path);
+
+/// Throws Error "Invalid mount request ..." if a path is not absolute.
+void checkMountRequest(const MountRequest& mount);
+
+/// The value of --mount that parseMountRequest turns into `mount`, apart from `text`.
 std::string toText(const MountRequest& mount);
 
 }  // namespace sarus::oci

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
     }
     for (const auto& mount : request.mounts) {
-        sarus::oci::parseMountRequest(mount);
+        sarus::oci::checkMountRequest(mount);
     }
     for (const auto& variable : request.env) {
         if (!sarus::engine::parseEnvironmentOption(variable).second) {

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/path_in_root.hpp"
+#include "base/text.hpp"
 #include "engine/mount_rules.hpp"
 #include "oci/runtime/device_request.hpp"
 #include "oci/runtime/mount_request.hpp"
@@ -30,7 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     try {
         const auto mount = sarus::oci::parseMountRequest(text);
-        if (!mount.source.starts_with('/') || !mount.destination.starts_with('/')) {
+        auto again = sarus::oci::parseMountRequest(sarus::oci::toText(mount));
+        again.text = mount.text;
+        if ((!mount.tmpfsSize && !mount.source.starts_with('/')) || !mount.destination.starts_with('/') ||
+            again != mount) {
             std::abort();
         }
         examineDestination(mount.destination);
@@ -38,7 +42,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         examineDestination(std::string(text));  // refused as a request; still some path
     }
     try {
-        if (!sarus::oci::parseTmpfsRequest(text).destination.starts_with('/')) {
+        const auto mount = sarus::oci::parseVolume(text, "-v", "/");
+        using sarus::oci::volumeWord;
+        const auto word = sarus::cat(volumeWord(mount.source), ':', volumeWord(mount.destination),
+                                     mount.readonly ? ":ro" : "");
+        auto again = sarus::oci::parseVolume(word, "-v", "/");
+        again.text = mount.text;
+        if (sarus::oci::splitVolumes(word).size() != 1 || again != mount) {
             std::abort();
         }
     } catch (const sarus::Error&) {

@@ -21,6 +21,14 @@ def pairs(values):
     return struct.pack("<I", len(values)) + b"".join(text(key) + text(value) for key, value in sorted(values.items()))
 
 
+def mount_list(mounts):
+    def size(source):
+        return optional(None if source else 0, lambda number: struct.pack("<Q", number))
+
+    return struct.pack("<I", len(mounts)) + b"".join(
+        text(source) + text(destination) + b"\0" + size(source) + text("as written") for source, destination in mounts)
+
+
 def optional(value, encode):
     return b"\0" if value is None else b"\1" + encode(value)
 
@@ -28,7 +36,7 @@ def optional(value, encode):
 VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5}
 
 
-def head(verb, version=4):
+def head(verb, version=5):
     """What each request begins with, in the form of src/engine/starter_request.cpp. `verb`: a name or a number."""
     return b"SARUSREQ" + struct.pack("<II", version, VERBS.get(verb, verb))
 
@@ -50,12 +58,12 @@ def kill_request(name, signal="SIGTERM", session=""):
     return head("kill") + text(session) + text(name) + text(signal)
 
 
-def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", version=4):
-    """A launch."""
+def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", version=5):
+    """A launch. `mounts`: (source, or "" for a memory file system, and destination)."""
     return b"".join([
         head("launch", version), struct.pack("<i", image), text("/image"), text(reference), text(digest), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
-        texts([]), texts(list(mounts)), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), optional(None, text),
+        texts([]), mount_list(mounts), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), optional(None, text),
         b"\0" * 9, optional(None, text), struct.pack("<I", 3)])
 
 

@@ -139,7 +139,7 @@ def test_no_text_of_a_user_ends_a_value_or_a_line(engine, image, syslog):
     file.write_bytes(stored.read_bytes())
     engine.user.own(file)
     number = 9
-    channel = memory_file(request(number, reference=FORGED, environment=["SLURM_JOB_ID=" + FORGED], mounts=[f"type=bind,src={engine.user.home},dst=/x:y\n"]))
+    channel = memory_file(request(number, reference=FORGED, environment=["SLURM_JOB_ID=" + FORGED], mounts=[(str(engine.user.home), "/x:y\n")]))
     argv, _ = engine.command()
     starter = [f"{engine.prefix}/libexec/sarus-starter", str(channel)]
     result = subprocess.run([*argv[:-1], "sh", "-c", f'exec "$2" "$3" {number}<"$1"', "sh", file, *starter], pass_fds=(channel,), capture_output=True, timeout=300)

@@ -281,8 +281,8 @@ def test_a_server_of_the_users_serves_no_image_under_a_rule(engine, stored, plac
 
 
 @pytest.mark.parametrize("key, fields, options", [
-    ("allowMount", {"mounts": ["type=bind,src=/usr,dst=/x"]}, ["--mount=type=bind,src=/usr,dst=/x"]),
-    ("allowMount", {"mounts": ["type=tmpfs,dst=/x"]}, ["--tmpfs=/x"]),
+    ("allowMount", {"mounts": [("/usr", "/x")]}, ["--mount=type=bind,src=/usr,dst=/x"]),
+    ("allowMount", {"mounts": [("", "/x")]}, ["--tmpfs=/x"]),
     ("allowDevice", {"devices": ["/dev/kmsg:r"]}, ["--device=/dev/kmsg:r"])])
 def test_what_the_site_switches_off(engine, stored, key, fields, options):
     rules(engine, **{key: False})

@@ -109,7 +109,7 @@ def test_request_in_something_else(setuid_engine, workspace, kind):
 
 
 def test_damaged_requests_never_crash(setuid_engine, opened):
-    goods = [request(opened, mounts=["type=bind,source=/tmp,destination=/x"])] * 60
+    goods = [request(opened, mounts=[("/tmp", "/x")])] * 60
     goods += [exec_request("missing"), list_request(), inspect_request("missing"), kill_request("missing")] * 8
     chance = random.Random(7)
     for good in goods:

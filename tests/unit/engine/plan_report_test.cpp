@@ -93,7 +93,7 @@ TEST_F(PlanReportTest, WithoutADryRunNoOriginsAreKept) {
 
 TEST_F(PlanReportTest, EachMountAndDeviceHasItsOriginInTheOrderOfTheMounts) {
     config.siteMounts = {{.source = "/scratch", .destination = "/scratch"}};
-    request.mounts = {"type=bind,src=/a,dst=/b,readonly"};
+    request.mounts = {oci::parseMountRequest("type=bind,src=/a,dst=/b,readonly")};
     config.siteDevices = {{.source = "/dev/x", .destination = "/dev/x", .access = "rw"}};
     request.devices = {"/dev/fuse:r"};
     const auto shown = text();
@@ -151,7 +151,7 @@ TEST_F(PlanReportTest, JsonHasTheKeysOfTheManPage) {
 TEST_F(PlanReportTest, LogTellsWhatAContainerGetsAndOnDemandWhy) {
     request.dryRun = false;
     request.logLevel = LogLevel::debug;
-    request.mounts = {"type=bind,src=/a,dst=/b,readonly"};
+    request.mounts = {oci::parseMountRequest("type=bind,src=/a,dst=/b,readonly")};
     config.siteDevices = {{"/dev/null", "/dev/hole", "rw"}};
     hooks = {hook("10-yes", true, {}), hook("20-no", std::nullopt, {".*/bash"})};
     EXPECT_THAT(
@@ -183,7 +183,8 @@ TEST_F(PlanReportTest, LogOfARankTellsThatTheImagesOwnMpiIsInUse) {
 TEST_F(PlanReportTest, LogOfALongPlanIsCutOffBeforeAPipeIsFull) {
     request.dryRun = false;
     for (int i = 0; i < 2000; ++i) {
-        request.mounts.push_back(cat("type=bind,src=/a,dst=/b/", std::string(i < 2 ? 100000 : 10, 'x'), i));
+        request.mounts.push_back(oci::parseMountRequest(
+            cat("type=bind,src=/a,dst=/b/", std::string(i < 2 ? 100000 : 10, 'x'), i)));
     }
     const auto all = lines(true);
     std::size_t size = 0;

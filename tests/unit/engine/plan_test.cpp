@@ -202,7 +202,8 @@ TEST_F(PlanTest, AMissingTtyGroupIsAWarningInPrivilegedModeOnly) {
 
 TEST_F(PlanTest, SiteMountsComeBeforeUserMounts) {
     config.siteMounts = {{"/scratch", "/scratch", false}, {"/opt/x", "/etc/x", true}};
-    request.mounts = {"type=bind,src=/home,dst=/data,readonly", "type=bind,src=/a,dst=/b"};
+    request.mounts = {oci::parseMountRequest("type=bind,src=/home,dst=/data,readonly"),
+                      oci::parseMountRequest("type=bind,src=/a,dst=/b")};
     const auto mounts = make().mounts;
     ASSERT_EQ(mounts.size(), 4U);
     EXPECT_EQ(mounts[0].source, "/scratch");
@@ -222,11 +223,11 @@ TEST_F(PlanTest, UserMountRulesBindUsersAndNotTheSite) {
     config.userMounts = {{"/etc"}, {"/opt"}};
     config.siteMounts = {{"/opt", "/opt", false}, {"/x", "/etc/x", false}};
     EXPECT_EQ(error(), "no error");
-    request.mounts = {"type=bind,src=/x,dst=//etc/x"};
+    request.mounts = {oci::parseMountRequest("type=bind,src=/x,dst=//etc/x")};
     EXPECT_EQ(error(),
               "Invalid mount request 'type=bind,src=/x,dst=//etc/x': destination cannot be a subdirectory of "
               "'/etc'");
-    request.mounts = {"type=bind,src=/x,dst=/opt"};
+    request.mounts = {oci::parseMountRequest("type=bind,src=/x,dst=/opt")};
     EXPECT_EQ(
         error(),
         "Invalid mount request 'type=bind,src=/x,dst=/opt': '/opt' is not allowed as mount destination");
@@ -234,17 +235,21 @@ TEST_F(PlanTest, UserMountRulesBindUsersAndNotTheSite) {
 
 TEST_F(PlanTest, NoMemoryFileSystemReplacesSharedMemory) {
     for (const auto* path : {"/dev/shm", "/dev//shm/", "/dev/shm/x"}) {
-        request.mounts = {std::string("type=tmpfs,dst=") + path};
-        EXPECT_EQ(error(), "Invalid mount request '" + request.mounts.front() +
+        request.mounts = {oci::parseMountRequest(std::string("type=tmpfs,dst=") + path)};
+        EXPECT_EQ(error(), "Invalid mount request '" + request.mounts.front().text +
                                "': a memory file system cannot replace /dev/shm");
     }
-    request.mounts = {"type=tmpfs,dst=/dev/shmx"};
+    request.mounts = {oci::parseMountRequest("type=tmpfs,dst=/dev/shmx")};
     EXPECT_EQ(error(), "no error");
 }
 
 TEST_F(PlanTest, InvalidMountRequestsAreRefused) {
-    request.mounts = {"xyz"};
-    EXPECT_EQ(error(), "Invalid mount request 'xyz': 'type' must be specified");
+    request.mounts = {{.source = "a", .destination = "/b", .text = "xyz"}};
+    EXPECT_EQ(error(), "Invalid mount request 'xyz': source must be an absolute path");
+    request.mounts = {{.source = "/a", .destination = "", .text = "xyz"}};
+    EXPECT_EQ(error(), "Invalid mount request 'xyz': destination must be an absolute path");
+    request.mounts = {{.destination = "b", .tmpfsSize = 0}};
+    EXPECT_EQ(error(), "Invalid mount request '': destination must be an absolute path");
 }
 
 TEST_F(PlanTest, PmixServerDirectoryIsMountedAtItsOwnPath) {
@@ -309,7 +314,7 @@ TEST_F(PlanTest, PmixDirectoriesAreMountsOfAUserForTheSitesRules) {
     request.workloadDirectories = {"/scratch/user"};
     config.containerLimits.mounts = 3;
     EXPECT_THAT(make().mounts, SizeIs(3));
-    request.mounts = {"type=bind,src=/a,dst=/b"};
+    request.mounts = {oci::parseMountRequest("type=bind,src=/a,dst=/b")};
     EXPECT_THAT(error(), HasSubstr("more than 3 mounts"));
     request.mounts.clear();
     config.allowMount = false;

@@ -28,7 +28,9 @@ LaunchRequest fullRequest() {
     request.entrypoint = std::vector<std::string>{};
     request.hostEnvironment = {"PATH=/bin", "malformed"};
     request.env = {"X=1", "Y"};
-    request.mounts = {"type=bind,src=/a,dst=/b"};
+    request.mounts = {
+        {.source = "/lr=0.1,batch=32", .destination = "/b:\xFF\n", .readonly = true, .text = "as typed"},
+        {.destination = "/d", .tmpfsSize = 0x1122334455667788}};
     request.devices = {"/dev/fuse:rw"};
     request.unsetEnv = {"GONE"};
     request.annotations = {"a=b"};
@@ -123,7 +125,7 @@ TEST(StarterRequest, AnotherMagicOrVersionIsRefused) {
     auto bytes = serializeRequest(fullRequest());
     EXPECT_THAT(errorOf("x" + bytes), HasSubstr("does not come from sarus"));
     bytes[8] = 99;
-    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 4"));
+    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 5"));
 }
 
 TEST(StarterRequest, EachVerbIsItsOwn) {

@@ -50,27 +50,133 @@ TEST(MountRequest, RoIsReadonlyAndRwIsTheDefault) {
 }
 
 TEST(MountRequest, TmpfsHasADestinationAndASize) {
-    EXPECT_TRUE(isTmpfsRequest("dst=/d,type=tmpfs"));
-    EXPECT_FALSE(isTmpfsRequest("type=bind,src=/type=tmpfs,dst=/d"));
-    EXPECT_EQ(parseTmpfsRequest("type=tmpfs,target=/d").destination, "/d");
-    EXPECT_EQ(parseTmpfsRequest("type=tmpfs,dst=/d").size, 0U);
-    EXPECT_EQ(parseTmpfsRequest("type=tmpfs,dst=/d,size=5").size, 5U);
-    EXPECT_EQ(parseTmpfsRequest("type=tmpfs,dst=/d,size=2k").size, 2048U);
-    EXPECT_EQ(parseTmpfsRequest("type=tmpfs,dst=/d,size=3M").size, 3U << 20U);
-    EXPECT_EQ(parseTmpfsRequest("type=tmpfs,dst=/d,size=1g").size, 1U << 30U);
-    for (const auto* size : {"", "0", "m", "-1", "1.5g", "1mm", "9223372036854775808", "8589934592g"}) {
-        EXPECT_THROW(parseTmpfsRequest(cat("type=tmpfs,dst=/d,size=", size)), Error) << size;
+    const auto size = [](const auto& text) {
+        return parseMountRequest(cat("type=tmpfs,dst=/d", text)).tmpfsSize;
+    };
+    EXPECT_FALSE(parseMountRequest("type=bind,src=/type=tmpfs,dst=/d").tmpfsSize);
+    EXPECT_EQ(parseMountRequest("target=/d,type=tmpfs").destination, "/d");
+    EXPECT_EQ(size(""), 0U);
+    EXPECT_EQ(size(",size=5"), 5U);
+    EXPECT_EQ(size(",size=2k"), 2048U);
+    EXPECT_EQ(size(",size=3M"), 3U << 20U);
+    EXPECT_EQ(size(",size=1g"), 1U << 30U);
+    for (const auto* wrong : {"", "0", "m", "-1", "1.5g", "1mm", "9223372036854775808", "8589934592g"}) {
+        EXPECT_THROW(size(cat(",size=", wrong)), Error) << wrong;
+        EXPECT_THROW(parseTmpfs(cat("/d:size=", wrong)), Error) << wrong;
     }
-    EXPECT_THROW(parseTmpfsRequest("type=tmpfs,dst=/d,mode=777"), Error);
-    EXPECT_THROW(parseTmpfsRequest("type=tmpfs,dst=d"), Error);
-    EXPECT_THROW(parseTmpfsRequest("type=tmpfs"), Error);
+    for (const auto* wrong :
+         {"type=tmpfs,dst=/d,mode=777", "type=tmpfs,dst=d", "type=tmpfs", "type=tmpfs,src=/s,dst=/d"}) {
+        EXPECT_THROW(parseMountRequest(wrong), Error) << wrong;
+    }
+    EXPECT_EQ(parseTmpfs("/a=b,c\\:d:size=1k"),
+              (MountRequest{.destination = "/a=b,c:d", .tmpfsSize = 1024, .text = "/a=b,c\\:d:size=1k"}));
+    for (const auto* wrong : {"", "d", "/d:", "/d:mode=777", "/d:size=1:x"}) {
+        EXPECT_THROW(parseTmpfs(wrong), Error) << wrong;
+    }
 }
 
-TEST(MountRequest, TextOfARequestIsReadAsWritten) {
-    const auto text = toText({.source = "/s ", .destination = "/d", .readonly = true});
-    EXPECT_EQ(text, "type=bind,source=/s ,destination=/d,readonly");
-    EXPECT_EQ(toText(parseMountRequest(text)), text);
-    EXPECT_EQ(toText(parseMountRequest("dst=/d,src=/s,type=bind")), "type=bind,source=/s,destination=/d");
+/// Directories as people and programs name them, and each byte but NUL.
+std::vector<std::string> directories() {
+    std::vector<std::string> names{
+        "/plain", "/lr=0.1,batch=32", "/a:b",  "/q\"x", "/\"quoted\"", "/DOMAIN\\user", "/ends\\",
+        "/a\\:b", "/a\\,b",           "/x,/y", "/,",    "/ blank ",    "/a\nb",         "/\"",
+        "/\"\""};
+    for (int byte = 1; byte < 256; ++byte) {
+        names.push_back(cat("/d", static_cast<char>(byte), static_cast<char>(byte), "e"));
+        names.push_back(cat("/", static_cast<char>(byte)));
+    }
+    return names;
+}
+
+TEST(MountRequest, EveryPathSurvivesItsText) {
+    for (const auto& path : directories()) {
+        for (MountRequest mount : {MountRequest{.source = path, .destination = "/m", .readonly = true},
+                                   MountRequest{.source = "/m", .destination = path},
+                                   MountRequest{.destination = path, .tmpfsSize = 7}}) {
+            mount.text = toText(mount);
+            EXPECT_EQ(parseMountRequest(mount.text), mount) << mount.text;
+        }
+    }
+    EXPECT_EQ(toText({.source = "/s ", .destination = "/d", .readonly = true}),
+              "type=bind,source=/s ,destination=/d,readonly");
+    EXPECT_EQ(toText({.source = "/a,b", .destination = "/q\"x"}),
+              "type=bind,\"source=/a,b\",\"destination=/q\"\"x\"");
+}
+
+TEST(MountRequest, FieldsAreThoseOfCsv) {
+    for (const auto* text : {"type=bind,\"source=/a,b\",destination=/m",
+                             "\"src=/a,b\",\"dst=/m\",\"type=bind\"", "type=bind,dst=/m,\"src=/a,b\""}) {
+        EXPECT_EQ(parseMountRequest(text).source, "/a,b") << text;
+        EXPECT_EQ(parseMountRequest(text).destination, "/m") << text;
+    }
+    EXPECT_EQ(parseMountRequest("type=bind,source=/lr=0.1,destination=/q\"x").source, "/lr=0.1");
+    EXPECT_EQ(parseMountRequest("type=bind,source=/s,destination=/q\"x").destination, "/q\"x");
+    EXPECT_EQ(parseMountRequest("type=bind,source=/s,\"destination=/\"\"\"\"\"").destination, "/\"\"");
+    EXPECT_EQ(errorOf("type=bind,\"src=/a,b"),
+              "Error parsing 'type=bind,\"src=/a,b'. The closing quote is missing");
+    EXPECT_EQ(errorOf("\"type=bind\"x,src=/a"),
+              "Error parsing '\"type=bind\"x,src=/a'. Expected ',' after the closing quote");
+    EXPECT_EQ(errorOf("type=bind,src=/a,b,dst=/m"),
+              "Invalid mount request 'type=bind,src=/a,b,dst=/m': 'b' is not a valid bind mount option");
+}
+
+MountRequest volume(std::string_view text) {
+    return parseVolume(text, "-v", "/cwd");
+}
+
+std::string volumeError(std::string_view text) {
+    try {
+        volume(text);
+    } catch (const Error& error) {
+        return cat(error.what(), "; ", error.hint());
+    }
+    return "no error";
+}
+
+TEST(Volume, HasASourceADestinationAndFlags) {
+    EXPECT_EQ(volume("/a"), (MountRequest{.source = "/a", .destination = "/a", .text = "/a"}));
+    EXPECT_EQ(volume("/a:/b").destination, "/b");
+    EXPECT_TRUE(volume("/a:/b:nodev,ro").readonly);
+    EXPECT_TRUE(volume("/a:/b:readonly+z").readonly);
+    EXPECT_FALSE(volume("/a:/b:rw+private").readonly);
+    EXPECT_EQ(volume("./in:/in").source, "/cwd/./in");
+    EXPECT_EQ(volume("../in").destination, "/in");
+    EXPECT_EQ(volume(".").destination, "/cwd");
+    EXPECT_EQ(volumeError("a:/b"), "-v: the source 'a' must begin with '/' or '.'; ");
+    EXPECT_EQ(volumeError("/a:b"),
+              "-v: Invalid mount request '/a:b': destination must be an absolute path; 'b' does not begin "
+              "with '/'. Write \\: for a colon in a path");
+    EXPECT_EQ(
+        volumeError("/a:/b:/m"),
+        "-v: the mount flag '/m' is not supported; The flags are ro and rw. Write \\: for a colon in a path");
+    EXPECT_EQ(volumeError("/a:b:/m:ro"),
+              "-v: expected SOURCE:DESTINATION[:FLAGS], found '/a:b:/m:ro'; Write \\: for a colon in a path");
+    for (const auto* wrong : {"", ":", ":/b", "/a:", "/a:/b:", "/a::ro"}) {
+        EXPECT_NE(volumeError(wrong), "no error") << wrong;
+    }
+}
+
+TEST(Volume, HasEveryPath) {
+    for (const auto& path : directories()) {
+        const auto mount = volume(cat(volumeWord(path), ':', volumeWord(path), ":ro"));
+        EXPECT_EQ(mount.source, path);
+        EXPECT_EQ(mount.destination, path);
+        EXPECT_EQ(splitVolumes(cat("/a,", volumeWord(path), ",./b")),
+                  (std::vector<std::string>{"/a", volumeWord(path), "./b"}));
+    }
+    EXPECT_EQ(volume("/home/DOMAIN\\user:/m").source, "/home/DOMAIN\\user")
+        << "a backslash before any other character";
+    EXPECT_EQ(volume("/lr=0.1,batch=32:/m").source, "/lr=0.1,batch=32");
+}
+
+TEST(Volume, CommasSeparateSources) {
+    using List = std::vector<std::string>;
+    EXPECT_EQ(splitVolumes("/a:/b:ro,nodev,./c:/d,..,/lr=0.1,batch=32"),
+              (List{"/a:/b:ro,nodev", "./c:/d", "..", "/lr=0.1,batch=32"}));
+    EXPECT_EQ(splitVolumes("/a,.hidden"), List{"/a,.hidden"});
+    EXPECT_EQ(splitVolumes("/a\\,/b"), List{"/a\\,/b"});
+    EXPECT_EQ(splitVolumes("/a,"), (List{"/a", ""}));
+    EXPECT_EQ(splitVolumes(""), List{""});
 }
 
 TEST(MountRequest, ValuesAreNotTrimmed) {
@@ -83,8 +189,8 @@ TEST(MountRequest, ValuesAreNotTrimmed) {
 TEST(MountRequest, TypeMustBeBind) {
     EXPECT_EQ(errorOf("xyz"), "Invalid mount request 'xyz': 'type' must be specified");
     EXPECT_EQ(errorOf("src=/s,dst=/d"), "Invalid mount request 'src=/s,dst=/d': 'type' must be specified");
-    EXPECT_EQ(errorOf("type=tmpfs,dst=/d"),
-              "Invalid mount request 'type=tmpfs,dst=/d': 'tmpfs' is not a valid mount type");
+    EXPECT_EQ(errorOf("type=volume,dst=/d"),
+              "Invalid mount request 'type=volume,dst=/d': 'volume' is not a valid mount type");
     EXPECT_EQ(errorOf("type,src=/s,dst=/d"),
               "Invalid mount request 'type,src=/s,dst=/d': '' is not a valid mount type");
 }
@@ -123,8 +229,8 @@ TEST(MountRequest, PathsMustBeAbsolute) {
 }
 
 TEST(MountRequest, GrammarErrorsSayWhatCouldNotBeParsed) {
-    EXPECT_EQ(errorOf("type=bind,src=/a=b,dst=/d"),
-              "Error parsing 'type=bind,src=/a=b,dst=/d'. The value of key 'src' must not contain '='");
+    EXPECT_EQ(errorOf("type=bind,src=/a,dst=/d,ro=a=b"),
+              "Error parsing 'type=bind,src=/a,dst=/d,ro=a=b'. The value of key 'ro' must not contain '='");
     EXPECT_EQ(errorOf("type=bind,src=/s,dst=/d,"),
               "Error parsing 'type=bind,src=/s,dst=/d,'. Expected a non-empty key");
     EXPECT_EQ(errorOf(",type=bind"), "Error parsing ',type=bind'. Expected a non-empty key");
