@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "oci/runtime/mount_request.hpp"
 
 namespace sarus::spank {
 
@@ -112,8 +113,9 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
     append(words, request.runOptions);
     append(words, request.options);
     if (script) {
-        words.push_back(
-            cat("--mount=type=bind,source=", command.word, ",destination=", scriptPlace, ",readonly"));
+        words.push_back(cat("--mount=", oci::toText({.source = command.word,
+                                                     .destination = std::string(scriptPlace),
+                                                     .readonly = true})));
     }
     if (request.edf.empty()) {
         words.push_back(request.image);

@@ -7,6 +7,7 @@
 #include "base/boolean.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "oci/runtime/mount_request.hpp"
 #include "spank/options.hpp"
 
 namespace sarus::spank {
@@ -21,47 +22,8 @@ std::string absolute(const std::string& path, const Caller& caller) {
     return path.starts_with('/') ? path : cat(caller.workingDirectory, '/', path);
 }
 
-bool isReadonly(const std::string& flag) {
-    // Mounts of users always have these: recursive, private, without set-id programs and devices.
-    constexpr std::array<std::string_view, 9> harmless{"rw",    "bind",   "rbind",  "private", "rprivate",
-                                                       "slave", "rslave", "nosuid", "nodev"};
-    if (flag == "ro") {
-        return true;
-    }
-    if (std::find(harmless.begin(), harmless.end(), flag) == harmless.end()) {
-        throw Error(cat("--container-mounts: the flag '", printable(flag), "' is not supported"),
-                    "The flags are ro and rw");
-    }
-    return false;
-}
-
-std::string mountOption(const std::string& source, const std::string& destination, bool readonly) {
-    if (cat(source, destination).find_first_of("=,") != std::string::npos) {
-        throw Error(cat("--container-mounts: a path with ',' or '=' cannot be mounted: '", printable(source),
-                        ':', printable(destination), "'"));
-    }
-    return cat("--mount=type=bind,source=", source, ",destination=", destination,
-               readonly ? ",readonly" : "");
-}
-
-std::vector<std::string> readMounts(const std::string& text, const Caller& caller) {
-    std::vector<std::string> mounts;
-    for (const auto& mount : split(text, ',')) {
-        const auto parts = split(mount, ':');
-        const auto& destination = parts[parts.size() > 1 ? 1 : 0];
-        if (parts.size() > 3 || !destination.starts_with('/') ||
-            (!isPath(parts[0]) && parts[0] != "." && parts[0] != "..")) {
-            throw Error(cat("--container-mounts: expected SOURCE:DESTINATION[:FLAGS], found '",
-                            printable(mount), "'"),
-                        "SOURCE begins with / or ./, DESTINATION with /");
-        }
-        bool readonly = false;
-        for (const auto& flag : parts.size() == 3 ? split(parts[2], '+') : std::vector<std::string>()) {
-            readonly = isReadonly(flag) || readonly;
-        }
-        mounts.push_back(mountOption(absolute(parts[0], caller), destination, readonly));
-    }
-    return mounts;
+std::string mountOption(const oci::MountRequest& mount) {
+    return cat("--mount=", oci::toText(mount));
 }
 
 std::string tomlString(std::string_view text) {
@@ -245,8 +207,9 @@ void addName(const Values& values, StepRequest& request) {
 
 void addMounts(const Values& values, const Caller& caller, StepRequest& request) {
     for (const auto& text : values.all("container-mounts")) {
-        for (auto& mount : readMounts(text, caller)) {
-            request.runOptions.push_back(std::move(mount));
+        for (const auto& mount : oci::splitVolumes(text)) {
+            request.runOptions.push_back(
+                mountOption(oci::parseVolume(mount, "--container-mounts", caller.workingDirectory)));
         }
     }
     if (values.flag("container-mount-home", "no-container-mount-home").value_or(false)) {
@@ -254,7 +217,7 @@ void addMounts(const Values& values, const Caller& caller, StepRequest& request)
         if (!home.starts_with('/')) {
             throw Error("--container-mount-home: the variable HOME is not an absolute path");
         }
-        request.runOptions.push_back(mountOption(home, home, false));
+        request.runOptions.push_back(mountOption(oci::mountInPlace(home)));
     }
 }
 

@@ -175,18 +175,19 @@ def test_ranks_of_mpi_find_each_other_by_pmi2(call, spank_engine, load_image, im
 def test_mounts(call, image):
     folder = call.folder()
     (folder / "file").write_text("of the host\n")
-    mounts = f"./{folder.name}:/rw:rw,{folder}:/ro:ro+rprivate,{folder}"
-    script = f"cat /rw/file {folder}/file; touch /rw/made; touch /ro/made 2>/dev/null || echo readonly"
+    (folder / "lr=0.1,batch=32").mkdir()
+    (folder / "lr=0.1,batch=32" / "log").write_text("of the run\n")
+    mounts = f"./{folder.name}:/rw:rw,{folder}:/ro:ro+rprivate,{folder},{folder}/lr=0.1,batch=32:/run\\:1"
+    script = f"cat /rw/file {folder}/file /run:1/log; touch /rw/made; touch /ro/made 2>/dev/null || echo readonly"
     assert call.output(f"--container-image={image}", f"--container-mounts={mounts}", "sh", "-c", script).splitlines() == \
-        ["of the host", "of the host", "readonly"]
+        ["of the host", "of the host", "of the run", "readonly"]
 
 
 @pytest.mark.parametrize("mounts, message", [
-    ("relative:/x", "expected SOURCE:DESTINATION[:FLAGS], found 'relative:/x'"),
-    ("/tmp:x", "expected SOURCE:DESTINATION[:FLAGS]"),
+    ("relative:/x", "the source 'relative' must begin with '/' or '.'"),
+    ("/tmp:x", "destination must be an absolute path"),
     ("/tmp:/x:ro:rw", "expected SOURCE:DESTINATION[:FLAGS]"),
-    ("/tmp:/x:umount", "the flag 'umount' is not supported"),
-    ("/tmp:/x=y", "a path with ',' or '=' cannot be mounted"),
+    ("/tmp:/x:umount", "the mount flag 'umount' is not supported"),
     ("", "expected SOURCE:DESTINATION[:FLAGS], found ''"),
 ])
 def test_mistakes_in_mounts_are_reported_before_the_job_starts(call, image, mounts, message):
@@ -480,8 +481,7 @@ def test_pipe_as_definition_is_read_on_the_submitting_side_once(call, image):
 def test_paths_with_newlines_add_no_options(call, image):
     folder = call.folder() / "x\nboth=--env=INJECTED"
     folder.mkdir()
-    result = call("srun", f"--container-image={image}", f"--container-mounts={folder}:/in", "sh", "-c", "ls -d /in; echo $INJECTED")
-    assert "a path with ',' or '='" in result.stderr
+    assert call.output(f"--container-image={image}", f"--container-mounts={folder}:/in", "sh", "-c", "ls -d /in; echo $INJECTED") == "/in"
     plain = folder.parent / "x\nrun\\n"
     plain.mkdir()
     assert call.output(f"--container-image={image}", f"--container-mounts={plain}:/in", "sh", "-c", "ls -d /in; echo $INJECTED") == "/in"

@@ -92,8 +92,13 @@ TEST_F(Submissions, MountsAreAListWithFlags) {
                 ElementsAre("--mount=type=bind,source=/a,destination=/b,readonly",
                             "--mount=type=bind,source=/where/./c,destination=/d",
                             "--mount=type=bind,source=/e,destination=/e"));
-    for (const auto* wrong :
-         {"", ",", "a:/b", "/a:b", "/a:", ":/b", "/a:/b:", "/a:/b:ro:rw", "/a:/b:x", "/a:/b,"}) {
+    EXPECT_THAT(
+        read({image, {"container-entrypoint", ""}, {"container-mounts", "/lr=0.1,batch=32:/m,/a\\:b:/c=d"}})
+            .request.runOptions,
+        ElementsAre("--mount=type=bind,\"source=/lr=0.1,batch=32\",destination=/m",
+                    "--mount=type=bind,source=/a:b,destination=/c=d"));
+    for (const auto* wrong : {"", ",", "a:/b", "/a:b", "/a:", ":/b", "/a:/b:", "/a:/b:ro:rw", "/a:/b:x",
+                              "/a:/b,", "/a:/b,x:/c"}) {
         EXPECT_THAT(error({image, {"container-mounts", wrong}}), HasSubstr("--container-mounts: ")) << wrong;
     }
 }
@@ -162,7 +167,7 @@ TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithACon
              {"PYXIS_CONTAINER_READONLY", "maybe",
               "PYXIS_CONTAINER_READONLY: expected 1 or 0, found 'maybe'"},
              {"PYXIS_CONTAINER_NAME", "n:exec", "PYXIS_CONTAINER_NAME: 'n:exec' is not a valid name"},
-             {"PYXIS_CONTAINER_MOUNTS", "x", "PYXIS_CONTAINER_MOUNTS: expected SOURCE"}}) {
+             {"PYXIS_CONTAINER_MOUNTS", "x", "PYXIS_CONTAINER_MOUNTS: the source 'x' must begin"}}) {
         environment = {{"HOME", "/home/me"}, {name, value}};
         EXPECT_THAT(error({image}), testing::StartsWith(message)) << name;
     }
