@@ -108,10 +108,11 @@ std::vector<std::string> findHiddenMounts(const std::vector<PlannedMount>& mount
     for (std::size_t hidden = 0; hidden < mounts.size(); ++hidden) {
         for (std::size_t later = hidden + 1;
              mounts[hidden].origin == MountOrigin::user && later < mounts.size(); ++later) {
-            const auto& request = mounts[later].request;
-            if (!places[later].empty() && isSameOrBelow(places[hidden], places[later]) &&
-                request != mounts[hidden].request) {
-                warnings.push_back(cat("The mount request '", printable(request), "' hides '",
+            const auto& cover = mounts[later];
+            const bool isSame = places[later] == places[hidden] && cover.source == mounts[hidden].source &&
+                                cover.readonly == mounts[hidden].readonly && !cover.tmpfsSize;
+            if (!places[later].empty() && isSameOrBelow(places[hidden], places[later]) && !isSame) {
+                warnings.push_back(cat("The mount request '", printable(cover.request), "' hides '",
                                        printable(mounts[hidden].request), "', which precedes it"));
                 break;
             }

@@ -91,7 +91,7 @@ TEST(LateMountRules, NobodyMountsOnWhatIsTheEngines) {
 
 TEST(LateMountRules, WhoeverHidesAUsersMountIsNamed) {
     const auto mount = [](const char* request, MountOrigin origin) {
-        return PlannedMount{"", "", false, origin, request};
+        return PlannedMount{request, "", false, origin, request};
     };
     const std::vector<PlannedMount> mounts{
         mount("site", MountOrigin::site),  mount("inner", MountOrigin::user),
