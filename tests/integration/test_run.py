@@ -1,6 +1,7 @@
 """sarus run: what a container is, for each way of holding privileges and both OCI runtimes."""
 
 import contextlib
+import grp
 import os
 import pathlib
 import re
@@ -198,6 +199,39 @@ def test_name_service_switch_uses_files(engine, busybox):
 def test_passwd_and_group_come_from_the_installations_caches(engine, busybox):
     assert f"{engine.user.name}:" in engine.output(busybox, "cat", "/etc/passwd")
     assert pathlib.Path(engine.prefix / "etc" / "group").read_text().splitlines()[0] in engine.output(busybox, "cat", "/etc/group").splitlines()
+
+
+@pytest.mark.asroot
+@pytest.mark.parametrize("name", ["DOMAIN\\user", "user@example.org", "First.Last", "two words"])
+def test_accounts_that_the_caches_lack_come_from_the_name_services(user_engine, load_image, plain_busybox, name):
+    """With any name, for the user's groups, too. The variable USER names nobody."""
+    image = load_image(user_engine, "busybox", plain_busybox)
+    user = user_engine.user.name
+    groups = [grp.getgrgid(gid).gr_name for gid in user_engine.user.groups]
+    script = f"s/^{user}:/{name}-{user}:/p\n" + "".join(f"s/^{group}:\\(.*\\){user}$/{name}-{group}:\\1{name}-{user}/p\n" for group in groups if group != user)
+    (user_engine.user.home / "names").write_text(script.replace("DOMAIN\\", "DOMAIN\\\\"))
+    node = "set -e; mount -t tmpfs tmpfs /mnt; mkdir /mnt/upper /mnt/work; chmod 755 /mnt/upper; " \
+           "mount -t overlay -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work overlay /etc; " \
+           f"for file in passwd group; do sed -n -f {user_engine.user.home}/names /etc/$file > /mnt/new; cat /etc/$file >> /mnt/new; cat /mnt/new > /etc/$file; done; " \
+           "echo root:x:0:0::/root:/bin/sh > /mnt/passwd; printf 'root:x:0:\\ntty:x:5:\\n' > /mnt/group; " \
+           f"for file in passwd group; do mount --bind /mnt/$file {user_engine.prefix}/etc/$file; done; umount -l /mnt"
+    engine = user_engine.variant(sandbox=(*user_engine.sandbox, "--node", node))
+    result = engine.run(image, "sh", "-c", "id -un; cat /etc/passwd; cat /etc/group",
+                        env={"USER": "somebody", "SARUS_REPOSITORY_DIR": f"{engine.user.home}/.sarus"})  # the usual place has the name
+    lines = result.stdout.splitlines()
+    assert (lines[0], result.stderr) == (f"{name}-{user}", ""), result.stdout
+    assert [line for line in lines[1:] if line.startswith(f"{name}-{user}:")][0].split(":")[2:4] == [str(engine.user.uid), str(engine.user.gid)]
+    assert {line.split(":")[0] for line in lines[1:]} == {"root", "tty", f"{name}-{user}", *(f"{name}-{group}" for group in groups)}
+
+
+@pytest.mark.asroot
+def test_an_account_that_nobody_knows_has_its_number_as_name(user_engine, load_image, plain_busybox):
+    """Or cannot be asked for: a container starts all the same."""
+    image = load_image(user_engine, "busybox", plain_busybox)
+    node = "set -e; mount -t tmpfs tmpfs /mnt; chmod 755 /mnt; echo root:x:0:0::/root:/bin/sh > /mnt/passwd; " \
+           f"mount --bind /mnt/passwd {user_engine.prefix}/etc/passwd; mount --bind /bin/false /usr/bin/getent; umount -l /mnt"
+    engine = user_engine.variant(sandbox=(*user_engine.sandbox, "--node", node))
+    assert engine.output(image, "id", "-un", env={"USER": "root"}) == f"user{engine.user.uid}"
 
 
 @pytest.mark.parametrize("device", ["null", "zero", "full", "random", "urandom", "tty"])

@@ -1,13 +1,10 @@
 #include "hooks/sethomevar/account_home.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
-#include "base/pipe.hpp"
-#include "base/subprocess.hpp"
+#include "base/name_service.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/passwd.hpp"
 
@@ -20,25 +17,11 @@ constexpr const char* nodesPasswd = "/etc/passwd";
 
 /// What the node's directory service knows, in the form of passwd(5).
 std::string askDirectoryService(uid_t uid, const std::string& searchPath) {
-    constexpr std::chrono::seconds patience{10};
-    constexpr std::size_t largestAnswer = 64U << 10U;
-    const auto program = findProgram("getent", searchPath);
-    if (!program) {
-        return {};
+    try {
+        return askNameService("passwd", {cat(uid)}, searchPath);
+    } catch (Error& error) {
+        throw error.setHint("Name a file with the accounts as PASSWD_FILE in the hook's JSON file");
     }
-    auto [reader, writer] = makePipe();
-    auto child = start({.path = *program,
-                        .args = {"getent", "passwd", cat(uid)},
-                        .environment = std::vector<std::string>(),
-                        .stdoutFd = writer.get()});
-    writer.reset();
-    std::string answer;
-    if (!readToEnd({{reader.get(), appendTo(answer, largestAnswer)}}, patience)) {
-        throw Error(cat(*program, " did not answer within ", patience.count(), " s"),
-                    "Name a file with the accounts as PASSWD_FILE in the hook's JSON file");
-    }
-    child.wait();
-    return answer;
 }
 
 }  // namespace

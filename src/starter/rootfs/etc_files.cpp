@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -21,18 +23,6 @@ namespace sarus::starter {
 
 namespace {
 
-bool isNameCharacter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-}
-
-/// The caller chooses the names: they must not break out of their field.
-std::string safeName(const std::string& name, const std::string& fallback) {
-    const bool good = !name.empty() && name.size() <= 256 && name.front() != '-' &&
-                      std::all_of(name.begin(), name.end(), isNameCharacter);
-    return good ? name : fallback;
-}
-
 std::string safeHome(const std::string& home) {
     const bool good = home.starts_with('/') && home.size() < 4096 &&
                       std::none_of(home.begin(), home.end(),
@@ -40,21 +30,36 @@ std::string safeHome(const std::string& home) {
     return good ? home : "/";
 }
 
-/// Whether the third field of a line is `id`.
-bool hasId(std::string_view text, std::uint64_t id) {
+/// The text's lines.
+std::vector<std::string_view> linesOf(std::string_view text) {
+    std::vector<std::string_view> lines;
     while (!text.empty()) {
-        const auto end = text.find('\n');
-        auto line = text.substr(0, end);
-        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-        for (int field = 0; field < 2 && !line.empty(); ++field) {
-            const auto colon = line.find(':');
-            line.remove_prefix(colon == std::string_view::npos ? line.size() : colon + 1);
-        }
-        if (!line.empty() && parseNumber(line.substr(0, line.find(':'))) == id) {
-            return true;
-        }
+        const auto end = std::min(text.find('\n'), text.size());
+        lines.push_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
     }
-    return false;
+    return lines;
+}
+
+/// The third field of a line, if it is a number.
+std::optional<std::uint64_t> idOf(std::string_view line) {
+    for (int field = 0; field < 2; ++field) {
+        const auto colon = std::min(line.find(':'), line.size());
+        line.remove_prefix(std::min(colon + 1, line.size()));
+    }
+    return parseNumber(line.substr(0, line.find(':')));
+}
+
+bool hasId(std::string_view text, std::uint64_t id) {
+    const auto lines = linesOf(text);
+    return std::any_of(lines.begin(), lines.end(), [&](auto line) { return idOf(line) == id; });
+}
+
+/// Whether a line has the fields of its database and nothing else that would change its meaning. Any name is
+/// good.
+bool isEntry(std::string_view line, std::ptrdiff_t fields) {
+    return !line.starts_with(':') && std::count(line.begin(), line.end(), ':') + 1 == fields &&
+           line.find('\0') == std::string_view::npos;
 }
 
 void appendLine(std::string& text, const std::string& line) {
@@ -105,17 +110,39 @@ void writeFile(int etc, const char* name, const std::string& content, const Cred
 
 }  // namespace
 
-std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const CallerAccount& account) {
-    if (!hasId(passwd, uid)) {
-        appendLine(passwd, cat(safeName(account.name, cat("user", uid)), ":x:", uid, ':', gid,
-                               "::", safeHome(account.home), ":/bin/sh"));
+std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const std::string& home,
+                            const NameService& ask) {
+    if (hasId(passwd, uid)) {
+        return passwd;
     }
+    const auto answer = ask("passwd", {cat(uid)});
+    for (const auto line : linesOf(answer)) {
+        if (isEntry(line, 7) && idOf(line) == uid) {
+            appendLine(passwd, std::string(line));
+            return passwd;
+        }
+    }
+    appendLine(passwd, cat("user", uid, ":x:", uid, ':', gid, "::", safeHome(home), ":/bin/sh"));
     return passwd;
 }
 
-std::string withGroupEntry(std::string group, gid_t gid, const CallerAccount& account) {
-    if (!hasId(group, gid)) {
-        appendLine(group, cat(safeName(account.group, cat("group", gid)), ":x:", gid, ':'));
+std::string withGroupEntries(std::string group, const std::vector<gid_t>& gids, const NameService& ask) {
+    std::vector<std::string> missing;
+    for (const auto gid : gids) {
+        if (!hasId(group, gid)) {
+            missing.push_back(cat(gid));
+        }
+    }
+    const auto answer = missing.empty() ? std::string() : ask("group", missing);
+    for (const auto line : linesOf(answer)) {
+        const auto gid = idOf(line).value_or(std::numeric_limits<std::uint64_t>::max());
+        if (isEntry(line, 4) && !hasId(group, gid) &&
+            std::find(gids.begin(), gids.end(), gid) != gids.end()) {
+            appendLine(group, std::string(line));
+        }
+    }
+    if (!gids.empty() && !hasId(group, gids.front())) {
+        appendLine(group, cat("group", gids.front(), ":x:", gids.front(), ':'));
     }
     return group;
 }
@@ -135,9 +162,12 @@ void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials
             continue;
         }
         if (account && std::string_view(source.name) == "passwd") {
-            content = withPasswdEntry(std::move(*content), credentials.uid(), credentials.gid(), *account);
+            content = withPasswdEntry(std::move(*content), credentials.uid(), credentials.gid(),
+                                      account->home, account->ask);
         } else if (account && std::string_view(source.name) == "group") {
-            content = withGroupEntry(std::move(*content), credentials.gid(), *account);
+            std::vector<gid_t> gids{credentials.gid()};
+            gids.insert(gids.end(), credentials.groups().begin(), credentials.groups().end());
+            content = withGroupEntries(std::move(*content), gids, account->ask);
         }
         writeFile(etc.get(), source.name, *content, credentials);
     }

@@ -2,7 +2,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/name_service.hpp"
 #include "engine/site_config.hpp"
 #include "starter/entry/credentials.hpp"
 #include "starter/rootfs/rootfs.hpp"
@@ -19,8 +21,11 @@ namespace sarus::starter {
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
                    const std::optional<CallerAccount>& account);
 
-/// The text, with a passwd (group) line for the ids appended unless it has one already.
-std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const CallerAccount& account);
-std::string withGroupEntry(std::string group, gid_t gid, const CallerAccount& account);
+/// The text, with the line of the name service for the uid unless it has one already; without an answer the
+/// name is "user<uid>".
+std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const std::string& home,
+                            const NameService& ask);
+/// The same for groups. Only the first of them gets a name of the kind "group<gid>".
+std::string withGroupEntries(std::string group, const std::vector<gid_t>& gids, const NameService& ask);
 
 }  // namespace sarus::starter

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/name_service.hpp"
 #include "base/unique_fd.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/site_config.hpp"
@@ -16,11 +17,11 @@
 
 namespace sarus::starter {
 
-/// The caller's line in the container's passwd and group, used only if the installation's files lack the ids.
+/// Where the caller's lines in the container's passwd and group come from if the installation's files lack
+/// the ids.
 struct CallerAccount {
-    std::string name;   ///< names with characters outside [A-Za-z0-9_.-] become "user<uid>"
-    std::string group;  ///< same rule: "group<gid>"
-    std::string home;   ///< absolute, else "/"
+    NameService ask;   ///< its answer is the caller's: anything
+    std::string home;  ///< for an account that it does not know; absolute, else "/"
 };
 
 /// The input of buildRootfs().

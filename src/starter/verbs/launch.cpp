@@ -236,6 +236,19 @@ NamespaceSharing Launch::sharing() const {
             .createsUser = createsUser};
 }
 
+/// Asks with the caller's rights, so root loads no module of a name service. A container starts without an
+/// answer, too.
+NameService namesForCaller(const Credentials& credentials) {
+    return [&credentials](const std::string& database, const std::vector<std::string>& keys) {
+        try {
+            return credentials.asUser([&] { return askNameService(database, keys, "/usr/bin:/bin"); });
+        } catch (const Error& error) {
+            logWarn("Runtime", cat("The container lacks names of /etc/", database, ": ", error.what()));
+            return std::string();
+        }
+    };
+}
+
 void Launch::buildRoot() {
     rootfs.emplace(
         buildRootfs({.plan = plan,
@@ -246,8 +259,7 @@ void Launch::buildRoot() {
                      .bundleDir = directories.bundleDir,
                      .imageBuilderPath = program("sarus-image-builder"),
                      .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),
-                     .account = CallerAccount{.name = callerVariable(request.hostEnvironment, "USER"),
-                                              .group = {},
+                     .account = CallerAccount{.ask = namesForCaller(session.credentials),
                                               .home = callerVariable(request.hostEnvironment, "HOME")},
                      .whyNotByKernel = notByKernel,
                      .imageSharingDirectory = sharingDirectory}));

@@ -183,11 +183,16 @@ TEST_P(RootfsTest, EtcFilesComeFromHostAndInstallationAndBelongToTheUser) {
 }
 
 TEST_P(UnprivilegedCallerTest, ACallerWithoutEntryGetsOneIfAnAccountIsGiven) {
-    account = CallerAccount{.name = "alice", .group = "users", .home = "/home/alice"};
+    account = CallerAccount{.ask =
+                                [](const std::string& database, const auto&) {
+                                    return database == "passwd" ? "alice:*:54321:54322::/home/alice:/bin/sh"
+                                                                : "users:*:54322:";
+                                },
+                            .home = "/"};
     build([&](const Rootfs&, Credentials&) {
         EXPECT_EQ(readFile(in("/etc/passwd")),
-                  "root:x:0:0::/root:/bin/sh\nalice:x:54321:54322::/home/alice:/bin/sh\n");
-        EXPECT_EQ(readFile(in("/etc/group")), "root:x:0:\nusers:x:54322:\n");
+                  "root:x:0:0::/root:/bin/sh\nalice:*:54321:54322::/home/alice:/bin/sh\n");
+        EXPECT_EQ(readFile(in("/etc/group")), "root:x:0:\nusers:*:54322:\n");
     });
 }
 

@@ -1,0 +1,36 @@
+#include "base/name_service.hpp"
+
+#include <chrono>
+
+#include "base/error.hpp"
+#include "base/pipe.hpp"
+#include "base/subprocess.hpp"
+#include "base/text.hpp"
+
+namespace sarus {
+
+std::string askNameService(const std::string& database, const std::vector<std::string>& keys,
+                           std::string_view searchPath) {
+    constexpr std::chrono::seconds patience{10};
+    constexpr std::size_t largestAnswer = 4U << 20U;
+    const auto program = findProgram("getent", searchPath);
+    if (!program) {
+        return {};
+    }
+    std::vector<std::string> args{"getent", database};
+    args.insert(args.end(), keys.begin(), keys.end());
+    auto [reader, writer] = makePipe();
+    auto child = start({.path = *program,
+                        .args = std::move(args),
+                        .environment = std::vector<std::string>(),
+                        .stdoutFd = writer.get()});
+    writer.reset();
+    std::string answer;
+    if (!readToEnd({{reader.get(), appendTo(answer, largestAnswer)}}, patience)) {
+        throw Error(cat(*program, " did not answer within ", patience.count(), " s"));
+    }
+    child.wait();
+    return answer;
+}
+
+}  // namespace sarus

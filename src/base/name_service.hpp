@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sarus {
+
+/// Answers with lines in the form of passwd(5) or group(5) for names or numbers in the database "passwd" or
+/// "group". Keys without an entry have no line.
+using NameService =
+    std::function<std::string(const std::string& database, const std::vector<std::string>& keys)>;
+
+/// The node's name services, through getent(1) in one of the directories `searchPath` and with the rights of
+/// this process: it may be forged wherever the caller of this process is not trusted. "" without that
+/// program. Throws Error after 10 s without an answer.
+std::string askNameService(const std::string& database, const std::vector<std::string>& keys,
+                           std::string_view searchPath);
+
+}  // namespace sarus
