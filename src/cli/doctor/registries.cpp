@@ -13,6 +13,7 @@
 #include "cli/doctor/registry_names.hpp"
 #include "doctor/node_checks.hpp"
 #include "image/transfer/login.hpp"
+#include "image/transfer/pull_failure.hpp"
 #include "image/transfer/skopeo.hpp"
 
 namespace sarus::cli {

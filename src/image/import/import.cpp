@@ -21,6 +21,7 @@
 #include "image/store/pull_lock.hpp"
 #include "image/transfer/file_policy.hpp"
 #include "image/transfer/image_download.hpp"
+#include "image/transfer/pull_failure.hpp"
 #include "oci/image/image_manifest.hpp"
 
 namespace sarus::image {

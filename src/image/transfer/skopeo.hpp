@@ -92,12 +92,4 @@ private:
     std::vector<std::string> policy;
 };
 
-/// The text of skopeo's last error in one line, without time and level.
-std::string skopeoMessage(std::string_view errors);
-
-/// Explains, in lines for the user, why skopeo failed to get something from `server`. `credentialsGiven`:
-/// whether the user requested a login.
-std::vector<std::string> explainPullFailure(std::string_view errors, const std::string& server,
-                                            bool credentialsGiven);
-
 }  // namespace sarus::image

@@ -4,6 +4,7 @@
 #include "base/file_io.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "image/transfer/pull_failure.hpp"
 #include "image/transfer/skopeo.hpp"
 #include "image/types/reference.hpp"
 #include "oci/image/image_manifest.hpp"
