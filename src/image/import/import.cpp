@@ -89,11 +89,18 @@ std::string pullFailure(const PullRequest& request) {
     return cat("Failed to pull image '", request.reference.full(), "'");
 }
 
-Error pullError(const PullRequest& request, const ToolResult& result) {
+/// The signature policy in effect. Throws Error if there is none.
+std::string policyFileOf(const Pull& pull) {
+    const char* home = ::getenv("HOME");
+    return policyFile(pull.import.settings.skopeo.policy, home != nullptr ? home : "");
+}
+
+Error pullError(const Pull& pull, const PullRequest& request, const ToolResult& result) {
     const bool credentialsGiven =
         request.login.login || request.login.passwordStdin || request.login.username.has_value();
-    return Error(pullFailure(request),
-                 join(explainPullFailure(result.err, request.reference.server, credentialsGiven), "\n"));
+    return Error(pullFailure(request), join(explainPullFailure(result.err, request.reference.server,
+                                                               credentialsGiven, policyFileOf(pull)),
+                                            "\n"));
 }
 
 ImageSource pullSource(const PullRequest& request, const ImageReference& reference,
@@ -109,7 +116,7 @@ std::string manifestInRegistry(const Pull& pull, const PullRequest& request, con
                                const std::optional<std::string>& authentication) {
     const auto result = pull.skopeo.inspectRaw(pullSource(request, reference, authentication));
     if (!result.status.ok()) {
-        throw pullError(request, result);
+        throw pullError(pull, request, result);
     }
     return result.out;
 }
@@ -200,9 +207,7 @@ void printPullHeader(const Pull& pull, const ImageReference& reference) {
 /// Whether the signature policy accepts what a registry offers without skopeo's check.
 bool policyNeedsNothing(const Pull& pull, const PullRequest& request) {
     try {
-        const char* home = ::getenv("HOME");
-        const auto file = policyFile(pull.import.settings.skopeo.policy, home != nullptr ? home : "");
-        return policyAcceptsAll(readFile(file), policyTransport(request));
+        return policyAcceptsAll(readFile(policyFileOf(pull)), policyTransport(request));
     } catch (const Error& error) {
         logInfo("ImageManager", error.what());  // skopeo reports it
         return false;
@@ -283,7 +288,7 @@ void copyAndStore(const Pull& pull, const PullRequest& request,
         const auto missing = manifest ? missingBytes(paths, *manifest) : 0;
         const auto result = pull.skopeo.copy(source, layout, missing);
         if (!result.status.ok()) {
-            throw pullError(request, result);
+            throw pullError(pull, request, result);
         }
     };
     copy();

@@ -59,7 +59,16 @@ ImageDownload::ImageDownload(const Skopeo& skopeoSettings, const ImageSource& im
       monitor(std::in_place, skopeo.transfer(source, layout, 0)),
       proxy(std::move(program.socket), {monitor->watch().interval, [this, process = program.process.pid()] {
                                             monitor->watch().look(process);
+                                            monitor->hear(newLog());
                                         }}) {}
+
+std::string ImageDownload::newLog() {
+    std::string text(64U << 10U, '\0');
+    const auto count = ::pread(program.log.get(), text.data(), text.size(), logRead);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    logRead += static_cast<off_t>(text.size());
+    return text;
+}
 
 ImageDownload::~ImageDownload() {
     program.process = {};  // its end ends the thread

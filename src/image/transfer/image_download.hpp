@@ -46,6 +46,8 @@ public:
 
 private:
     void tryToFetchDocuments();
+    /// What the proxy has printed since the last call.
+    std::string newLog();
     oci::ImageManifest parse(const std::string& text);
     bool isStored(const oci::Descriptor& blob) const;
     UniqueFd createGrowing(const oci::Digest& digest) const;
@@ -60,6 +62,7 @@ private:
     UniqueFd directory;
     std::vector<oci::Descriptor> missing{};  ///< layers, the topmost first
     ProxyProgram program;
+    off_t logRead = 0;
     std::optional<TransferMonitor> monitor;
     ImageProxy proxy;
     Pipe lifeline{};

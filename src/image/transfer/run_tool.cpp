@@ -99,6 +99,9 @@ ToolResult runTool(const Command& command, ToolStreams streams, std::string_view
                 [[maybe_unused]] const auto shown = ::write(STDERR_FILENO, piece.data(), piece.size());
             }
             keepError(piece);
+            if (watch && watch->hear) {
+                watch->hear(piece);
+            }
         };
         constexpr std::chrono::milliseconds interval{200};
         Impatience impatience;

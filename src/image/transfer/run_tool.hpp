@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/subprocess.hpp"
 
@@ -18,10 +19,12 @@ struct ToolResult {
     std::string err;
 };
 
-/// Periodically calls `look` while a program runs. An exception from `look` ends the program (SIGKILL).
+/// Periodically calls `look` while a program runs, and `hear` with the pieces of its standard error. An
+/// exception from them ends the program (SIGKILL).
 struct ToolWatch {
     std::chrono::milliseconds interval;
     std::function<void(pid_t program)> look;
+    std::function<void(std::string_view piece)> hear{};
 };
 
 /// Starts a program in the root directory, in a process group of its own. `package` is the Debian package to

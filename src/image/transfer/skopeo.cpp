@@ -1,13 +1,18 @@
 #include "image/transfer/skopeo.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
@@ -76,9 +81,10 @@ Skopeo::Skopeo(const SkopeoSettings& theSettings, std::string temporaryDirectory
     policy = policyOptions(settings.policy, home != nullptr ? home : "");
 }
 
-Command Skopeo::command(std::vector<std::string> arguments) const {
+Command Skopeo::command(const ImageSource& source, std::vector<std::string> arguments) const {
     std::vector<std::string> all{"skopeo", "--tmpdir", temporary};
-    if (logLevel() == LogLevel::debug) {
+    // Only there it says for how long a registry wants not to be asked.
+    if (logLevel() == LogLevel::debug || !source.server.empty()) {
         all.emplace_back("--debug");
     }
     all.insert(all.end(), policy.begin(), policy.end());
@@ -99,16 +105,35 @@ Command Skopeo::command(std::vector<std::string> arguments) const {
 
 namespace {
 
-/// Runs a tool that contacts a registry. Retries once after 1 s if the registry was overloaded.
-ToolResult runWithRetry(const Command& command, ToolStreams streams, TransferMonitor& monitor) {
-    auto result = runTool(command, streams, "skopeo", monitor.watch());
-    if (!result.status.ok() && result.err.find(overloaded) != std::string::npos) {
-        logInfo("ImageManager", "The registry is overloaded (503 Service Unavailable); trying once more");
-        constexpr timespec pause{.tv_sec = 1, .tv_nsec = 0};
+/// Pauses between attempts, in seconds.
+constexpr int pauses[] = {1, 2, 4, 8};
+
+/// Runs a tool that contacts a registry. Tries again while the registry's failure may pass, as long as the
+/// time spent on waiting stays below that of all pauses and of the registry's timeout.
+ToolResult runWithRetry(const Command& command, ToolStreams streams, TransferMonitor& monitor,
+                        const RegistryTimings& timings) {
+    using std::chrono::steady_clock;
+    const std::chrono::duration<double> bound(
+        std::min(static_cast<double>(timings.timeoutMs) / 1000,
+                 1.0 * std::reduce(std::begin(pauses), std::end(pauses))));
+    std::chrono::duration<double> waited{};
+    for (const int seconds : pauses) {
+        const auto begin = steady_clock::now();
+        auto result = runTool(command, streams, "skopeo", monitor.watch());
+        const auto failure = result.status.ok() ? std::nullopt : passingFailure(result.err);
+        if (failure && failure->tooManyRequests) {
+            waited += steady_clock::now() - begin;  // skopeo has waited itself
+        }
+        waited += std::chrono::seconds(seconds);
+        if (!failure || waited > bound) {
+            return result;
+        }
+        logInfo("ImageManager",
+                cat("The registry fails (", failure->cause, "); trying again in ", seconds, " s"));
+        const timespec pause{.tv_sec = seconds, .tv_nsec = 0};
         ::nanosleep(&pause, nullptr);
-        result = runTool(command, streams, "skopeo", monitor.watch());
     }
-    return result;
+    return runTool(command, streams, "skopeo", monitor.watch());
 }
 
 }  // namespace
@@ -120,7 +145,12 @@ ToolResult Skopeo::inspectRaw(const ImageSource& source) const {
     }
     arguments.push_back(source.name);
     TransferMonitor monitor({.server = source.server, .image = source.image, .timings = settings.timings});
-    return runWithRetry(command(std::move(arguments)), ToolStreams::captureBoth, monitor);
+    auto result = runWithRetry(command(source, std::move(arguments)), ToolStreams::captureBoth, monitor,
+                               settings.timings);
+    if (result.status.ok() && !source.server.empty() && !trim(result.out).starts_with('{')) {
+        return {.status = {.code = 1}, .out = {}, .err = std::string(answerIsNoManifest)};
+    }
+    return result;
 }
 
 ToolResult Skopeo::copy(const ImageSource& source, const std::string& layout,
@@ -152,7 +182,7 @@ ToolResult Skopeo::copyTo(const ImageSource& source, std::string_view transport,
     const bool byDescriptor = directory.find(':') != std::string::npos;
     arguments.push_back(source.name);
     arguments.push_back(cat(transport, byDescriptor ? cat("/proc/self/fd/", target.get()) : directory, name));
-    auto copyCommand = command(std::move(arguments));
+    auto copyCommand = command(source, std::move(arguments));
     if (byDescriptor) {
         copyCommand.keepFds.push_back(target.get());
     }
@@ -160,7 +190,7 @@ ToolResult Skopeo::copyTo(const ImageSource& source, std::string_view transport,
         copyCommand.keepFds.push_back(source.descriptor);
     }
     TransferMonitor monitor(transfer(source, directory, missingBytes));
-    return runWithRetry(copyCommand, ToolStreams::captureErrors, monitor);
+    return runWithRetry(copyCommand, ToolStreams::captureErrors, monitor, settings.timings);
 }
 
 Transfer Skopeo::transfer(const ImageSource& source, const std::string& directory,
@@ -180,18 +210,18 @@ ProxyProgram Skopeo::startProxy(const ImageSource& source) const {
     if (source.authenticationFile) {
         arguments.insert(arguments.end(), {"--authfile", *source.authenticationFile});
     }
-    auto proxy = command(std::move(arguments));
+    auto proxy = command(source, std::move(arguments));
     std::array<int, 2> ends{};
     checkErrno(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()),
                "Failed to create a socket");
     UniqueFd ours(ends[0]);
     const UniqueFd theirs(ends[1]);
-    // Its answers have all that it would print, except for debugging.
     const auto nowhere = openFile("/dev/null", O_WRONLY);
+    UniqueFd log(checkErrno(::memfd_create("skopeo", MFD_CLOEXEC), "Failed to create a file in memory"));
     proxy.stdinFd = theirs.get();
     proxy.stdoutFd = nowhere.get();
-    proxy.stderrFd = logLevel() == LogLevel::debug ? -1 : nowhere.get();
-    return {startTool(std::move(proxy), "skopeo"), std::move(ours)};
+    proxy.stderrFd = logLevel() == LogLevel::debug ? -1 : log.get();
+    return {startTool(std::move(proxy), "skopeo"), std::move(ours), std::move(log)};
 }
 
 }  // namespace sarus::image

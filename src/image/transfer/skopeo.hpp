@@ -52,6 +52,7 @@ std::vector<std::string> platformOptions(const oci::Platform& platform);
 struct ProxyProgram {
     Child process;
     UniqueFd socket;
+    UniqueFd log;  ///< a file in memory, with what it prints unless that is shown
 };
 
 /// Runs skopeo, which handles transport, authentication, signature policy, mirrors and proxies. It gets the
@@ -61,7 +62,8 @@ public:
     /// `temporaryDirectory`: for skopeo's temporary files.
     Skopeo(const SkopeoSettings& settings, std::string temporaryDirectory);
 
-    /// The manifest as stored in the registry: `out` of the result. Its output is not shown.
+    /// The manifest as stored in the registry, a JSON object: `out` of the result. Its output is not shown.
+    /// All calls to a registry are repeated for a bounded time if its failure may pass (passingFailure()).
     ToolResult inspectRaw(const ImageSource& source) const;
 
     /// Copies the image for the platform into an OCI layout, under the name `sarus-oci-image`. Standard
@@ -85,7 +87,7 @@ public:
 private:
     ToolResult copyTo(const ImageSource& source, std::string_view transport, const std::string& directory,
                       std::string_view name, std::uint64_t missingBytes) const;
-    Command command(std::vector<std::string> arguments) const;
+    Command command(const ImageSource& source, std::vector<std::string> arguments) const;
 
     SkopeoSettings settings;
     std::string temporary;

@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/progress_line.hpp"
 #include "base/text.hpp"
+#include "image/transfer/pull_failure.hpp"
 
 namespace sarus::image {
 
@@ -90,7 +91,20 @@ TransferMonitor::~TransferMonitor() {
 }
 
 ToolWatch TransferMonitor::watch() {
-    return {interval, [this](pid_t program) { look(program); }};
+    return {interval, [this](pid_t program) { look(program); },
+            [this](std::string_view piece) { hear(piece); }};
+}
+
+void TransferMonitor::hear(std::string_view piece) {
+    constexpr std::chrono::seconds longestPause{60};  // skopeo waits for longer ones in vain
+    heard += piece;
+    if (const auto pause = requestedPause(heard); pause && *pause > longestPause) {
+        throw Error(cat("Failed to pull image '", transfer.image, "'"),
+                    cat("The registry '", transfer.server, "' refuses more requests for the next ",
+                        pause->count(), " s. A login may raise the limit (--login option)."));
+    }
+    constexpr std::size_t longestLine = 512;
+    heard.erase(0, heard.size() - std::min(heard.size(), longestLine));
 }
 
 std::uint64_t TransferMonitor::transferred() {

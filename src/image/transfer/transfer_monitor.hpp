@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "image/transfer/run_tool.hpp"
 
@@ -43,6 +44,8 @@ public:
 
     /// For runTool(); refers to this object.
     ToolWatch watch();
+    /// Takes pieces of the program's log. Throws Error if a registry wants not to be asked for a long time.
+    void hear(std::string_view piece);
 
 private:
     using Duration = Clock::duration;
@@ -64,6 +67,7 @@ private:
     Duration nextWarning;
     std::uint64_t seenBytes = 0;
     std::uint64_t finishedBytes = 0;
+    std::string heard{};                             ///< the end of the log
     std::map<std::string, std::uint64_t> growing{};  ///< sizes by file name
 };
 

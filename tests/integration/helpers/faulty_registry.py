@@ -19,12 +19,12 @@ class FaultyRegistry:
     "short"     the content and the length that is announced are shorter than the manifest says
     "digest"    other content of the right size
     "damaged"   content that is wrong from its beginning; the second half comes a second later
-    "cut"       the connection is closed in the middle
+    "cut"       the connection is closed in the middle; "cut-once": of the next request alone
     "503"       service unavailable, once
     "stall"     half of the content, then nothing until release() is called
 
     `stall_manifest`: nothing is sent in answer to a request for the manifest. `token_status`: the status with which the server of
-    tokens answers, to which every request is sent first; None: no token is needed.
+    tokens answers, to which every request is sent first; None: no token is needed. answer() replaces single answers.
     """
 
     def __init__(self, image, directory):
@@ -34,6 +34,8 @@ class FaultyRegistry:
         self.stall_manifest = False
         self.token_status = None
         self.requests = []
+        self.manifest_type = "application/vnd.oci.image.manifest.v1+json"  # of manifests that do not say it
+        self._answers = {}
         self._released = threading.Event()
         registry = self
 
@@ -62,6 +64,27 @@ class FaultyRegistry:
         other = {**entry, "digest": "sha256:" + 64 * "0", "platform": {"os": "linux", "architecture": "s390x"}}
         self.manifest = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [other, entry]}).encode()
 
+    def answer(self, place, status, content=b"", times=None, **headers):
+        """How requests for `place` ("ping", "token", "manifests", or "blobs": the largest one) are answered from now on, `times` times
+        (None: for ever). "token": tokens are then needed, and given where nothing else is said. Other names are those of headers."""
+        content = content if isinstance(content, bytes) else content.encode()
+        self._answers[place] = [status, content, {name.replace("_", "-"): value for name, value in headers.items()}, times]
+
+    def next_answer(self, place):
+        """(status, content, headers), or None: the ordinary one."""
+        answer = self._answers.get(place)
+        if answer is None or answer[3] == 0:
+            return None
+        if answer[3] is not None:
+            answer[3] -= 1
+        return answer[:3]
+
+    def needs_token(self):
+        return self.token_status is not None or "token" in self._answers
+
+    def answer_as_usual(self):
+        self.fault, self.stall_manifest, self.token_status, self._answers = None, False, None, {}
+
     def blob_requests(self):
         return [line for line in self.requests if "/blobs/" in line]
 
@@ -84,10 +107,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.owner.requests.append(self.path)
-        parts = self.path.split("/")
-        if parts[1] == "token":
-            self._error(self.owner.token_status, "UNAUTHORIZED", "authentication required")
-        elif self.owner.token_status is not None:
+        parts = self.path.split("?")[0].split("/")
+        place = "ping" if self.path == "/v2/" else parts[1] if parts[1] == "token" else parts[-2]
+        answer = self.owner.next_answer(place) if place != "blobs" or parts[-1].endswith(self.owner.blob) else None
+        if answer is not None and (place in ("ping", "token") or not self._lacks_token()):
+            self._send(*answer)
+        elif parts[1] == "token":
+            if self.owner.token_status is None:
+                self._send(200, b'{"token": "given"}', {"Content-Type": "application/json"})
+            else:
+                self._error(self.owner.token_status, "UNAUTHORIZED", "authentication required")
+        elif self._lacks_token():
             self._error(401, "UNAUTHORIZED", "authentication required",
                         {"WWW-Authenticate": f'Bearer realm="http://{self.owner.host}/token",service="test",scope="repository:library/faulty:pull"'})
         elif self.path == "/v2/":
@@ -96,13 +126,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if self.owner.stall_manifest:
                 self.owner.wait_for_release()
             content = self.owner.blobs[parts[-1][7:]] if parts[-1].startswith("sha256:") else self.owner.manifest
-            self._send(200, content, {"Content-Type": json.loads(content)["mediaType"]})
+            self._send(200, content, {"Content-Type": json.loads(content).get("mediaType", self.owner.manifest_type)})
         elif parts[-2] == "blobs":
             self._blob(parts[-1][7:])
         else:
             self._error(404, "NOT_FOUND", "no such thing")
 
     do_HEAD = do_GET
+
+    def _lacks_token(self):
+        return self.owner.needs_token() and self.headers.get("Authorization") != "Bearer given"
 
     def _blob(self, name):
         content = self.owner.blobs[name]
@@ -113,7 +146,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.owner.fault = None
             self._error(503, "UNAVAILABLE", "try later")
         elif fault == "429":
-            self._error(429, "TOOMANYREQUESTS", "You have reached your rate limit", {"Retry-After": "1"})
+            self._error(429, "TOOMANYREQUESTS", "You have reached your rate limit", {"Retry-After": "0"})
         elif fault == "missing":
             self._error(404, "BLOB_UNKNOWN", "blob unknown to registry")
         elif fault == "short":
@@ -129,7 +162,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.flush()
             time.sleep(1)
             self.wfile.write(content[len(content) // 2:])
-        elif fault in ("cut", "stall"):
+        elif fault in ("cut", "cut-once", "stall"):
+            if fault == "cut-once":
+                self.owner.fault = None
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

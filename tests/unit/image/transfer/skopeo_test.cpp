@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "image/scratch.hpp"
+#include "image/transfer/pull_failure.hpp"
 
 namespace sarus::image::skopeo_test {
 namespace {
@@ -91,17 +92,32 @@ TEST(Skopeo, copiesIntoALayout) {
                             cat("oci:", layout, ":sarus-oci-image")));
 }
 
-TEST(Skopeo, asksOnceMoreWhereARegistryIsOverloaded) {
-    FakeSkopeo fake;
-    const auto once =
-        cat("[ -e ", fake.scratch.path("again"), " ] && exit 0; touch ", fake.scratch.path("again"));
-    FakeSkopeo overloaded(
-        cat(once, "; echo 'received unexpected HTTP status: 503 Service Unavailable' >&2; exit 1"));
-    EXPECT_TRUE(
-        Skopeo(overloaded.settings, "/spool").inspectRaw({"docker://quay.io/a:t", std::nullopt}).status.ok());
-    FakeSkopeo always("echo 'received unexpected HTTP status: 503 Service Unavailable' >&2; exit 1");
-    EXPECT_FALSE(
-        Skopeo(always.settings, "/spool").inspectRaw({"docker://quay.io/a:t", std::nullopt}).status.ok());
+TEST(Skopeo, asksAgainForABoundedTimeWhereAFailureMayPass) {
+    const FakeSkopeo counter;
+    const auto calls = counter.scratch.path("calls");
+    const auto attempts = [&](std::string_view error, std::uint64_t timeoutMs, int failures) {
+        counter.scratch.write("calls", "");
+        FakeSkopeo failing(cat("echo x >>", calls, "; [ $(wc -l <", calls, ") -gt ", failures,
+                               " ] && exit 0; echo '", error, "' >&2; exit 1"));
+        failing.settings.timings.timeoutMs = timeoutMs;
+        const bool ok = Skopeo(failing.settings, "/spool").inspectRaw({"docker://quay.io/a:t"}).status.ok();
+        return std::pair(split(trim(readFile(calls)), '\n').size(), ok);
+    };
+    constexpr auto* overloaded = "received unexpected HTTP status: 503 Service Unavailable";
+    EXPECT_EQ(attempts(overloaded, 600'000, 2), std::pair(std::size_t{3}, true));
+    EXPECT_EQ(attempts(overloaded, 1000, 99), std::pair(std::size_t{2}, false));
+    EXPECT_EQ(attempts("manifest unknown", 600'000, 99), std::pair(std::size_t{1}, false));
+}
+
+TEST(Skopeo, refusesAManifestThatIsNone) {
+    for (const auto* answer : {"<html>Sign in</html>", "", "[]"}) {
+        FakeSkopeo portal(cat("printf '", answer, "'"));
+        const auto result =
+            Skopeo(portal.settings, "/spool").inspectRaw({.name = "docker://h/a:t", .server = "h"});
+        EXPECT_FALSE(result.status.ok());
+        EXPECT_THAT(explainPullFailure(result.err, "h", false),
+                    ElementsAre(HasSubstr("does not come from a container registry")));
+    }
 }
 
 TEST(Skopeo, neverSwitchesVerificationOff) {

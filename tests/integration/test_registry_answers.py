@@ -1,0 +1,163 @@
+"""What registries, their token servers and others on the way answer when something is wrong, and what a pull says then."""
+
+import json
+import os
+
+import pytest
+from helpers.faulty_registry import FaultyRegistry
+from helpers.images import Image, Layer, busybox_layer
+from helpers.registry import allow_plain_http
+
+PAGE = "<html><head><title>Sign in</title></head><body>Please sign in</body></html>"
+PLACES = ["ping", "token", "manifests", "blobs"]
+PRIVATE = ["The image may be private or not present in the remote registry.", "Did you perform a login with the proper credentials?",
+           "See 'sarus help pull' (--login option)"]
+LOGIN_RAN_OUT = "The registry refused to send a layer, although it had sent the manifest: a login may have run out. Try again."
+NO_REGISTRY = "The answer does not come from a container registry: a login portal, a proxy or another web server answers for '{host}'. " \
+    "Check the server's name and the proxy settings (HTTPS_PROXY, NO_PROXY)."
+
+
+def error(code, text):
+    return json.dumps({"errors": [{"code": code, "message": text}]})
+
+
+@pytest.fixture(scope="module")
+def two_layers():
+    return Image([busybox_layer(), Layer().file("variant", "answers").file("noise", os.urandom(2 << 20)).bytes()],
+                 {"Env": ["PATH=/bin"]})
+
+
+@pytest.fixture(scope="module")
+def skopeo_path():
+    """The keys of sarus.json that choose another skopeo."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def hasty(make_any_prefix, any_engine, skopeo_path):
+    """An engine that waits for registries for four seconds altogether."""
+    return any_engine.variant(prefix=make_any_prefix("hasty", registryTimings={"warningMs": 4000, "timeoutMs": 4000}, **skopeo_path))
+
+
+@pytest.fixture
+def registry(two_layers, tmp_path, user, hasty):
+    server = FaultyRegistry(two_layers, tmp_path / "layout")
+    file = allow_plain_http(user, server)
+    yield server
+    server.stop()
+    file.unlink()
+    hasty.sarus("rmi", server.reference)
+    hasty.sarus("prune")
+
+
+def check_failure(engine, registry, *reasons):
+    """Pulling fails with these lines, and nothing is stored."""
+    result = engine.sarus("pull", registry.reference)
+    assert result.returncode == 1
+    headline, *lines = result.stderr.splitlines()
+    assert headline == f"Failed to pull image '{registry.reference}'"
+    assert [line for line in lines if line != "Error reading manifest from registry."] == list(reasons)
+    assert registry.host not in engine.sarus("images").stdout
+
+
+def check_success(engine, registry):
+    result = engine.sarus("pull", registry.reference)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert engine.output(registry.reference, "cat", "/variant") == "answers"
+
+
+REFUSALS = {
+    "ghcr.io": (403, error("DENIED", "denied")),
+    "gitlab": (403, error("DENIED", "access forbidden")),
+    "docker.io": (401, error("UNAUTHORIZED", "authentication required")),
+    "other-words": (401, error("UNAUTHORIZED", "The access token is invalid or has expired")),
+    "nothing": (403, ""),
+}
+
+
+# 401 in answer to "ping" is how a registry asks for a token.
+@pytest.mark.parametrize("place,name", [(place, name) for place in PLACES for name in REFUSALS if (place, REFUSALS[name][0]) != ("ping", 401)])
+def test_a_refusal_in_any_words_suggests_a_login(hasty, registry, place, name):
+    status, text = REFUSALS[name]
+    registry.answer(place, status, text, Content_Type="application/json")
+    check_failure(hasty, registry, *([LOGIN_RAN_OUT] if place == "blobs" else PRIVATE))
+
+
+def test_a_refusal_with_an_unknown_code_is_quoted(hasty, registry):
+    registry.answer("manifests", 403, error("QUARANTINED", "this image has not been scanned"), Content_Type="application/json")
+    check_failure(hasty, registry, *PRIVATE, "The registry says: this image has not been scanned")
+
+
+def test_a_token_that_is_refused_after_the_manifest_is_a_login_that_ran_out(hasty, registry):
+    registry.answer("blobs", 401, error("UNAUTHORIZED", "authentication required"), Content_Type="application/json",
+                    WWW_Authenticate=f'Bearer realm="http://{registry.host}/token",service="x",scope="repository:library/faulty:pull"')
+    registry.answer("token", 401, error("UNAUTHORIZED", "token expired"), Content_Type="application/json")
+    registry.needs_token = lambda: False
+    check_failure(hasty, registry, LOGIN_RAN_OUT)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 429])
+def test_a_failure_that_passes_is_survived(hasty, registry, place, status):
+    registry.answer(place, status, PAGE, times=2, Content_Type="text/html", Retry_After="1")
+    check_success(hasty, registry)
+
+
+STATUS_TEXTS = {500: "Internal Server Error", 502: "Bad Gateway", 504: "Gateway Timeout"}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 429])
+def test_a_failure_that_stays_is_one_line(hasty, registry, place, status):
+    registry.answer(place, status, PAGE, Content_Type="text/html", Retry_After="0")
+    sender = "The registry's token server" if place == "token" else "The registry"
+    check_failure(hasty, registry,
+                  "The registry refuses more requests for some time. A login may raise the limit (--login option)." if status == 429
+                  else f"{sender} is overloaded or under maintenance (503 Service Unavailable). Try again later." if status == 503
+                  else f"{sender} failed: {status} ({STATUS_TEXTS[status]}). Try again later.")
+
+
+@pytest.mark.parametrize("place", ["ping", "manifests", "blobs"])
+def test_a_long_pause_that_a_registry_asks_for_is_said_at_once(make_any_prefix, any_engine, skopeo_path, registry, place):
+    registry.answer(place, 429, error("TOOMANYREQUESTS", "pull rate limit"), Content_Type="application/json", Retry_After="3600")
+    patient = any_engine.variant(prefix=make_any_prefix("patient", **skopeo_path))
+    check_failure(patient, registry,
+                  f"The registry '{registry.host}' refuses more requests for the next 3600 s. A login may raise the limit (--login option).")
+
+
+@pytest.mark.parametrize("place,status,page", [
+    ("token", 200, PAGE), ("token", 200, ""), ("manifests", 200, PAGE), ("manifests", 200, ""), ("manifests", 200, "<!DOCTYPE html>\n" + PAGE),
+    ("manifests", 404, PAGE), ("ping", 404, PAGE)])
+def test_an_answer_that_is_no_registrys_says_so(hasty, registry, place, status, page):
+    registry.answer(place, status, page, Content_Type="text/html")
+    check_failure(hasty, registry, NO_REGISTRY.format(host=registry.host))
+
+
+@pytest.mark.parametrize("enforced", [False, True], ids=["proxy", "copy"])
+def test_a_connection_that_is_cut_once_is_tried_again(make_any_prefix, any_engine, skopeo_path, registry, workspace, enforced):
+    policy = workspace / "answers-policy.json"
+    policy.write_text(json.dumps({"default": [{"type": "insecureAcceptAnything"}],
+                                  "transports": {"docker": {"elsewhere.example": [{"type": "reject"}]}} if enforced else {}}))
+    engine = any_engine.variant(prefix=make_any_prefix(f"cut-{enforced}", containersPolicy={"path": str(policy), "enforce": True}, **skopeo_path))
+    registry.fault = "cut-once"
+    check_success(engine, registry)
+
+
+def test_the_file_of_the_signature_policy_that_refuses_is_named(make_any_prefix, any_engine, skopeo_path, registry, workspace):
+    policy = workspace / "answers-reject.json"
+    policy.write_text(json.dumps({"default": [{"type": "reject"}]}))
+    engine = any_engine.variant(prefix=make_any_prefix("reject", containersPolicy={"path": str(policy), "enforce": True}, **skopeo_path))
+    check_failure(engine, registry, f"The signature policy {policy} does not accept this image.")
+
+
+def test_a_credential_helper_that_is_missing_is_named(hasty, registry, user):
+    file = user.home / ".docker/config.json"
+    file.parent.mkdir()
+    try:
+        file.write_text(json.dumps({"credHelpers": {registry.host: "absent"}}))
+        user.own(file)
+        check_failure(hasty, registry, "The credential helper 'docker-credential-absent' is not installed, or not in PATH. Install it, or remove it from "
+                      "credHelpers and credsStore in your credential files (~/.docker/config.json).")
+    finally:
+        file.unlink()
+        file.parent.rmdir()
