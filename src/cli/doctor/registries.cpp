@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <map>
 #include <span>
@@ -54,19 +53,6 @@ std::vector<std::string> configurationFiles() {
     return files;
 }
 
-/// Whether an error says that the registry has answered: nobody has the image that the doctor asks for.
-bool isAnswer(std::string_view error) {
-    constexpr std::array signs{"manifest unknown", "name unknown",
-                               "unauthorized",     "access to the resource is denied",
-                               "not found",        "authentication required",
-                               " 403 (",           " 404 (",
-                               "toomanyrequests"};
-    constexpr std::array failures{"no such host", "x509", "connection refused"};
-    const auto has = [&](std::string_view sign) { return error.find(sign) != std::string_view::npos; };
-    return std::any_of(signs.begin(), signs.end(), has) &&
-           std::none_of(failures.begin(), failures.end(), has);
-}
-
 /// The command that writes these lines of registries.conf.
 std::string howToAllow(const std::string& server, std::span<const std::string> lines) {
     constexpr const char* directory = "~/.config/containers/registries.conf.d";
@@ -94,10 +80,11 @@ Findings checkRegistry(const image::Skopeo& skopeo, const std::string& registry,
     const auto own = mirrors == std::string::npos ? message : message.substr(message.find("]): ", mirrors));
     const auto isMirror = [](std::string_view line) { return line.starts_with("The mirror "); };
     Findings all;
-    if (result.status.ok() || isAnswer(own)) {
+    if (result.status.ok() || image::isRegistrysAnswer(own)) {
         all.push_back(doctor::ok(cat(printable(server), " answers")));
-    } else if (std::any_of(lines.begin(), lines.end(),
-                           [&](const std::string& line) { return isMirror(line) && isAnswer(line); })) {
+    } else if (std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+                   return isMirror(line) && image::isRegistrysAnswer(line);
+               })) {
         all.push_back(doctor::ok(cat("a mirror of ", printable(server), " answers")));
     } else {
         const auto& reason = lines.front();
@@ -108,7 +95,7 @@ Findings checkRegistry(const image::Skopeo& skopeo, const std::string& registry,
                      : cat("curl -v ", shellWord(cat("https://", server, "/v2/")))));
     }
     for (const auto& line : lines) {
-        if (isMirror(line) && !isAnswer(line)) {
+        if (isMirror(line) && !image::isRegistrysAnswer(line)) {
             all.push_back(doctor::warning(line, cat("Correct or remove the mirror in ", printable(file))));
         }
     }
