@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/pipe.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
@@ -31,6 +32,20 @@ std::string askNameService(const std::string& database, const std::vector<std::s
     }
     child.wait();
     return answer;
+}
+
+std::optional<PasswdEntry> findAccount(uid_t uid, std::string_view searchPath) {
+    constexpr const char* file = "/etc/passwd";
+    std::optional<PasswdEntry> account;
+    try {
+        account = findPasswdEntry(readFile(file, largestPasswdFile), uid);
+    } catch (const Error& error) {
+        if (error.errnum() == 0) {
+            throw;
+        }
+        // No such file for this process.
+    }
+    return account ? account : findPasswdEntry(askNameService("passwd", {cat(uid)}, searchPath), uid);
 }
 
 }  // namespace sarus

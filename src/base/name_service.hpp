@@ -1,9 +1,14 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/passwd_file.hpp"
 
 namespace sarus {
 
@@ -17,5 +22,9 @@ using NameService =
 /// program. Throws Error after 10 s without an answer.
 std::string askNameService(const std::string& database, const std::vector<std::string>& keys,
                            std::string_view searchPath);
+
+/// The node's account of this uid: of /etc/passwd, or, if that has none, of askNameService(); nullopt without
+/// one. Throws Error as askNameService() does.
+std::optional<PasswdEntry> findAccount(uid_t uid, std::string_view searchPath);
 
 }  // namespace sarus

@@ -2,14 +2,45 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sarus {
 
-/// The name of the first entry with `uid` in the text of a passwd(5) file, if it can be the name of a
-/// directory.
-std::optional<std::string> findUserName(std::string_view passwdFile, uid_t uid);
+/// More than the accounts of any site, in bytes.
+inline constexpr std::size_t largestPasswdFile = 256U << 20U;
+
+/// The text's lines; what ends without a line feed is one.
+std::vector<std::string_view> linesOf(std::string_view text);
+
+/// The third field of a line of passwd(5) or group(5), if it is a number.
+std::optional<std::uint64_t> idOf(std::string_view line);
+
+/// An entry of a password file (passwd(5)).
+struct PasswdEntry {
+    std::string name;
+    std::string home;
+    std::string shell;
+};
+
+/// The first entry of this uid; nullopt if there is none.
+std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid);
+
+/// The name of the first entry of this uid that can be the name of a directory; nullopt if there is none.
+std::optional<std::string> findUserName(std::string_view text, uid_t uid);
+
+/// The file with /bin/sh as the shell of all whose shell does not exist; nullopt if nothing changes. Whatever
+/// is no entry stays as it is.
+std::optional<std::string> replaceMissingShells(std::string_view text,
+                                                const std::function<bool(const std::string& path)>& exists);
+
+/// The file with this home directory in the first entry of the uid; nullopt if nothing changes, or there is
+/// no such entry. Whatever else is there stays as it is. `home` has neither a colon nor a line feed.
+std::optional<std::string> replaceHome(std::string_view text, uid_t uid, std::string_view home);
 
 }  // namespace sarus

@@ -9,13 +9,13 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/passwd_file.hpp"
 #include "base/text.hpp"
 #include "container_root/editor.hpp"
 #include "container_root/root_files.hpp"
 #include "container_root/user_tree.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "hooks/kit/container_user.hpp"
-#include "hooks/kit/passwd.hpp"
 #include "hooks/kit/run_hook.hpp"
 
 namespace {

@@ -5,20 +5,19 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/name_service.hpp"
+#include "base/passwd_file.hpp"
 #include "base/text.hpp"
-#include "hooks/kit/passwd.hpp"
 
 namespace sarus::hooks::sethomevar {
 
 namespace {
 
-constexpr std::size_t largestPasswd = 64U << 20U;
-constexpr const char* nodesPasswd = "/etc/passwd";
-
-/// What the node's directory service knows, in the form of passwd(5).
-std::string askDirectoryService(uid_t uid, const std::string& searchPath) {
+std::optional<PasswdEntry> accountOf(uid_t uid, const Settings& settings) {
+    if (!settings.passwdFile.empty()) {
+        return findPasswdEntry(readFile(settings.passwdFile, largestPasswdFile), uid);
+    }
     try {
-        return askNameService("passwd", {cat(uid)}, searchPath);
+        return findAccount(uid, settings.searchPath);
     } catch (Error& error) {
         throw error.setHint("Name a file with the accounts as PASSWD_FILE in the hook's JSON file");
     }
@@ -35,14 +34,10 @@ Settings readSettings(const HookEnvironment& environment) {
 }
 
 std::string homeOf(uid_t uid, const Settings& settings) {
-    const bool isNodes = settings.passwdFile.empty();
-    auto entry = findPasswdEntry(readFile(isNodes ? nodesPasswd : settings.passwdFile, largestPasswd), uid);
-    if (!entry && isNodes) {
-        entry = findPasswdEntry(askDirectoryService(uid, settings.searchPath), uid);
-    }
+    const auto entry = accountOf(uid, settings);
     if (!entry) {
         throw Error(cat("There is no account with the uid ", uid,
-                        isNodes ? "" : cat(" in ", printable(settings.passwdFile))));
+                        settings.passwdFile.empty() ? "" : cat(" in ", printable(settings.passwdFile))));
     }
     const bool isPath = entry->home.starts_with('/') && std::none_of(entry->home.begin(), entry->home.end(),
                                                                      [](char c) { return c == '\0'; });

@@ -24,8 +24,6 @@ constexpr std::string_view usage =
     "Waits until all tasks of the container's Slurm step have got this far. Does nothing outside of a step.\n"
     "--env gives the container of --explain a variable.\n";
 
-constexpr std::size_t largestPasswdFile = 256U << 20U;
-
 std::optional<Task> taskOf(const HookContext& context) {
     return findTask([&](std::string_view name) { return context.callersVariable(name); });
 }

@@ -12,10 +12,10 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
+#include "base/passwd_file.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "container_root/root_files.hpp"
-#include "hooks/kit/passwd.hpp"
 
 namespace sarus::hooks::ssh {
 
@@ -110,8 +110,7 @@ void requireDropbear(const std::string& dropbearDirectory) {
 }
 
 std::string keysDirectory(const Settings& settings, uid_t uid) {
-    constexpr std::size_t maxPasswd = 64U << 20U;
-    const auto entry = findPasswdEntry(readFile(settings.passwdFile, maxPasswd), uid);
+    const auto entry = findPasswdEntry(readFile(settings.passwdFile, largestPasswdFile), uid);
     if (!entry || entry->name.find('/') != std::string::npos || entry->name.starts_with('.')) {
         throw Error(cat("The user ", uid, " is not in ", printable(settings.passwdFile)),
                     "Ask your administrator to run libexec/update-passwd-cache");

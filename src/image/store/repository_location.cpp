@@ -1,6 +1,5 @@
 #include "image/store/repository_location.hpp"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/name_service.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 
@@ -21,18 +21,6 @@ namespace {
 
 bool isPathComponent(std::string_view name) {
     return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
-}
-
-std::optional<std::string> userNameOfSystem(uid_t uid) {
-    std::vector<char> buffer(16384);
-    passwd entry{};
-    passwd* found = nullptr;
-    int error = 0;
-    while ((error = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found)) == ERANGE &&
-           buffer.size() < (16U << 20U)) {
-        buffer.resize(buffer.size() * 2);
-    }
-    return error == 0 && found != nullptr ? std::optional<std::string>(found->pw_name) : std::nullopt;
 }
 
 void refuseOtherOwner(const std::string& path, uid_t owner, std::string_view cure) {
@@ -92,21 +80,11 @@ bool isPlainPath(const std::string& path) {
 
 }  // namespace
 
-std::optional<std::string> userNameIn(std::string_view passwd, uid_t uid) {
-    for (const auto& line : split(passwd, '\n')) {
-        const auto fields = split(line, ':');
-        if (fields.size() >= 3 && parseNumber(fields[2]) == std::optional<std::uint64_t>(uid)) {
-            return fields[0];
-        }
-    }
-    return std::nullopt;
-}
-
 std::string userName(const std::string& prefixDir, uid_t uid) {
     const auto file = cat(prefixDir, "/etc/passwd");
     std::optional<std::string> name;
     try {
-        name = userNameIn(readFile(file, 256U << 20U), uid);
+        name = findUserName(readFile(file, largestPasswdFile), uid);
     } catch (const Error& error) {
         if (error.errnum() == 0) {
             throw;
@@ -114,7 +92,8 @@ std::string userName(const std::string& prefixDir, uid_t uid) {
         // No such cache, as in a user's own installation: the system knows.
     }
     if (!name) {
-        name = userNameOfSystem(uid);
+        const auto account = findAccount(uid, "/usr/bin:/bin");
+        name = account ? std::optional(account->name) : std::nullopt;
     }
     if (!name || !isPathComponent(*name)) {
         throw Error(

@@ -15,9 +15,6 @@ struct RepositorySettings {
     std::string prefixDir;
 };
 
-/// The name of the first entry of `uid` in the text of a passwd file.
-std::optional<std::string> userNameIn(std::string_view passwd, uid_t uid);
-
 /// The caller's name: from `<prefixDir>/etc/passwd`, otherwise from the system's user database. Throws Error
 /// if neither lists the caller.
 std::string userName(const std::string& prefixDir, uid_t uid);

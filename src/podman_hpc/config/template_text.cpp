@@ -1,8 +1,6 @@
 #include "podman_hpc/config/template_text.hpp"
 
-#include <pwd.h>
-#include <unistd.h>
-
+#include "base/name_service.hpp"
 #include "base/text.hpp"
 
 namespace sarus::podman_hpc {
@@ -10,11 +8,8 @@ namespace sarus::podman_hpc {
 namespace {
 
 std::string userName(const Surroundings& from) {
-    std::string buffer(16384, '\0');
-    struct passwd entry {};
-    struct passwd* found = nullptr;
-    if (::getpwuid_r(from.uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
-        return found->pw_name;
+    if (const auto account = findAccount(from.uid, "/usr/bin:/bin")) {
+        return account->name;
     }
     if (auto user = from.variable("USER"); user && !user->empty()) {
         return *user;  // compute nodes may not know the name

@@ -16,8 +16,6 @@ namespace sarus::starter {
 
 namespace {
 
-constexpr std::size_t largestPasswdFile = 256U << 20U;
-
 /// True if the user's directory is there.
 bool exists(int base, const std::string& name, const std::string& shown, uid_t uid) {
     struct stat status {};

@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/passwd_file.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -28,26 +29,6 @@ std::string safeHome(const std::string& home) {
                       std::none_of(home.begin(), home.end(),
                                    [](char c) { return c == ':' || static_cast<unsigned char>(c) < ' '; });
     return good ? home : "/";
-}
-
-/// The text's lines.
-std::vector<std::string_view> linesOf(std::string_view text) {
-    std::vector<std::string_view> lines;
-    while (!text.empty()) {
-        const auto end = std::min(text.find('\n'), text.size());
-        lines.push_back(text.substr(0, end));
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return lines;
-}
-
-/// The third field of a line, if it is a number.
-std::optional<std::uint64_t> idOf(std::string_view line) {
-    for (int field = 0; field < 2; ++field) {
-        const auto colon = std::min(line.find(':'), line.size());
-        line.remove_prefix(std::min(colon + 1, line.size()));
-    }
-    return parseNumber(line.substr(0, line.find(':')));
 }
 
 bool hasId(std::string_view text, std::uint64_t id) {
