@@ -32,13 +32,13 @@ def patched_files(patch):
     return {name: "\n".join(lines) + "\n" for name, lines in files.items()}
 
 
-@pytest.fixture
-def sources(source_dir, tmp_path):
-    """A directory with a Debian source package; the archive in it is like a release of Dropbear."""
+@pytest.fixture(params=["container.patch", "container-2024.patch"])
+def sources(source_dir, tmp_path, request):
+    """A directory with a Debian source package; the archive in it is like a release of Dropbear, before and since 2024.84."""
     folder = tmp_path / "sources"
     folder.mkdir()
     archive = folder / "dropbear_1.0.tar.gz"
-    files = {**patched_files((source_dir / "packaging/dropbear/container.patch").read_text()), "configure": CONFIGURE, "LICENSE": "free\n",
+    files = {**patched_files((source_dir / "packaging/dropbear" / request.param).read_text()), "configure": CONFIGURE, "LICENSE": "free\n",
              "debian/source/format": "3.0 (native)\n"}
     with tarfile.open(archive, "w:gz") as tar:
         for name, text in files.items():
@@ -53,8 +53,8 @@ def sources(source_dir, tmp_path):
     return folder
 
 
-def build(source_dir, source, target):
-    return subprocess.run([source_dir / "packaging/dropbear/build", "--source", source, target], capture_output=True, text=True, timeout=300,
+def build(source_dir, source, target, *options):
+    return subprocess.run([source_dir / "packaging/dropbear/build", *options, "--source", source, target], capture_output=True, text=True, timeout=300,
                           env={**os.environ, "CCACHE_DISABLE": "1"})
 
 
@@ -89,10 +89,28 @@ def test_damaged_source_package_is_refused(source_dir, sources, tmp_path, damage
     assert [*(tmp_path / "result").iterdir()] == []
 
 
-def test_release_that_the_patch_does_not_fit_is_refused(source_dir, sources, tmp_path):
-    archive = sources / "other.tar.gz"
-    with tarfile.open(archive, "w:gz") as tar:
+@pytest.fixture(params=["container.patch", "container-2024.patch"])
+def other_release(tmp_path, request):
+    """(A release that the patch does not fit, the name of the patch.)"""
+    with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("dropbear-2/configure"))
+        if request.param == "container-2024.patch":
+            tar.addfile(tarfile.TarInfo("dropbear-2/src/session.h"))
+    return tmp_path / "other.tar.gz", request.param
+
+
+def test_release_that_the_patch_does_not_fit_is_refused(source_dir, other_release, tmp_path):
+    archive, patch = other_release
     result = build(source_dir, archive, tmp_path / "result")
-    assert result.returncode == 1 and "container.patch does not fit this version of Dropbear" in result.stderr
+    assert result.returncode == 1 and f"{patch} does not fit this version of Dropbear: give another source of Dropbear" in result.stderr
+    assert "-DENABLE_SSH=OFF" in result.stderr
+    assert [*(tmp_path / "result").iterdir()] == []
+
+
+def test_release_that_cannot_be_built_does_not_stop_what_else_is_built(source_dir, other_release, tmp_path):
+    archive, patch = other_release
+    result = build(source_dir, archive, tmp_path / "result", "--optional")
+    assert result.returncode == 0, result.stderr
+    assert f"{patch} does not fit this version of Dropbear: building without SSH in containers\n" in result.stderr
+    assert "packaging/dropbear/build --source" in result.stderr and "-DENABLE_SSH=OFF" in result.stderr
     assert [*(tmp_path / "result").iterdir()] == []
