@@ -119,10 +119,11 @@ function(sarus_link_package target scope package)
     endif()
 endfunction()
 
-# sarus_program(NAME LIBRARY folder DESTINATION dir [STATIC] [COMPONENT name]) builds src/folder/main.cpp.
-# All programs carry libstdc++; STATIC ones carry everything (not under sanitizers, which need the dynamic linker).
+# sarus_program(NAME LIBRARY folder DESTINATION dir [STATIC] [COMPONENT name] [CALLS packages...]) builds src/folder/main.cpp.
+# All programs carry libstdc++; STATIC ones carry everything (not under sanitizers, which need the dynamic linker). If a package of CALLS, those of
+# cmake/Archives.cmake that it calls, has no archive, the program is linked dynamically.
 function(sarus_program name)
-    cmake_parse_arguments(ARG "STATIC" "LIBRARY;DESTINATION;COMPONENT" "" ${ARGN})
+    cmake_parse_arguments(ARG "STATIC" "LIBRARY;DESTINATION;COMPONENT" "CALLS" ${ARGN})
     if(NOT ARG_COMPONENT)
         set(ARG_COMPONENT sarus)
     endif()
@@ -134,12 +135,25 @@ function(sarus_program name)
     add_executable(${name} "${main}")
     set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
     target_link_libraries(${name} PRIVATE sarus_${id})
+    get_property(dropped GLOBAL PROPERTY SARUS_ARCHIVES)
+    set(lacking "")
+    foreach(package IN LISTS ARG_CALLS)
+        list(REMOVE_ITEM dropped ${package})
+        get_property(archives GLOBAL PROPERTY SARUS_LACKING_${package})
+        string(APPEND lacking "${archives}")
+    endforeach()
+    set_target_properties(${name} PROPERTIES SARUS_DROPS "${dropped}")
     if(SARUS_SANITIZERS)
         # as the compiler links by itself
+    elseif(lacking)
+        target_link_options(${name} PRIVATE -pie)  # with the libstdc++ of the shared library
+        if(ARG_STATIC)
+            set_property(GLOBAL APPEND PROPERTY SARUS_DYNAMIC_PROGRAMS "${name} (no ${lacking})")
+        endif()
     elseif(ARG_STATIC OR SARUS_STATIC)
         target_link_options(${name} PRIVATE -static-pie)  # a privileged program gets a random address space
     else()
-        target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+        target_link_options(${name} PRIVATE -pie -static-libstdc++ -static-libgcc)
     endif()
     install(TARGETS ${name} RUNTIME DESTINATION ${ARG_DESTINATION} COMPONENT ${ARG_COMPONENT})
 endfunction()

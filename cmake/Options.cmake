@@ -54,6 +54,8 @@ if(ENABLE_FUZZERS)
     endif()
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+# Not every compiler makes position-independent programs by default. Modules (-fPIC) are not programs.
+add_compile_options("$<$<NOT:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>>:-fPIE>")
 # A program has what it uses of a room, however the room is compiled.
 add_compile_options(-ffunction-sections -fdata-sections)
 add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed -Wl,--gc-sections)

@@ -15,9 +15,15 @@ pytestmark = pytest.mark.asroot
 TOOLCHAINS = {"gcc.cmake": [], "gcc-gcov.cmake": ["--coverage"], "gcc-asan.cmake": ["-fsanitize=address,undefined"]}
 
 
+def run_cmake(source_dir, directory, *options, **environment):
+    return subprocess.run(["cmake", "-S", source_dir, "-B", directory, "-G", "Ninja", *options], capture_output=True, text=True, cwd=source_dir,
+                          env={**os.environ, **environment})
+
+
 def configure(source_dir, directory, *options):
     """Configures the project and returns the command that compiles the first of its files."""
-    subprocess.run(["cmake", "-S", source_dir, "-B", directory, "-G", "Ninja", *options], check=True, capture_output=True, cwd=source_dir)
+    result = run_cmake(source_dir, directory, *options)
+    assert result.returncode == 0, result.stdout + result.stderr
     return json.loads((directory / "compile_commands.json").read_text())[0]["command"]
 
 
@@ -39,6 +45,38 @@ def test_option_for_tests(source_dir, tmp_path):
     names = registered_tests(tmp_path / "with")
     assert "unit_engine" in names
     assert registered_tests(tmp_path / "without") == {}
+
+
+def link_command(directory, program):
+    commands = subprocess.run(["ninja", "-C", directory, "-t", "commands", program], check=True, capture_output=True, text=True).stdout
+    return commands.splitlines()[-1].split()
+
+
+def test_static_programs_contain_what_a_library_needs(source_dir, tmp_path):
+    """As RE2 since 2023-06, whose archive needs those of Abseil."""
+    subprocess.run(["ar", "rc", tmp_path / "libabsl_other.a"], check=True)
+    subprocess.run(["ar", "rc", tmp_path / "libabsl_base.a"], check=True)
+    about = "Name: x\nDescription: x\nVersion: 11\n"
+    (tmp_path / "absl_base.pc").write_text(f"{about}Libs: -L{tmp_path} -labsl_base\n")
+    (tmp_path / "absl_other.pc").write_text(f"{about}Requires: absl_base\nLibs: -L{tmp_path} -labsl_other\n")
+    (tmp_path / "re2.pc").write_text(f"{about}Requires: absl_base absl_other\nLibs: -pthread -lre2\n")
+    result = run_cmake(source_dir, tmp_path / "build", "-DENABLE_UNIT_TESTS=OFF", PKG_CONFIG_PATH=str(tmp_path))
+    assert result.returncode == 0 and "-- All static programs are linked statically\n" in result.stdout
+    for program in ("sarus-starter", "sarus"):
+        archives = [os.path.basename(word) for word in link_command(tmp_path / "build", program) if re.search("absl|re2", word)]
+        assert archives == ["libre2.a", "libabsl_other.a", "libabsl_base.a"]
+
+
+def test_shared_libraries_are_linked_where_archives_are_missing(source_dir, tmp_path):
+    """As on RHEL and SLES. Programs that do not call them stay as they are."""
+    result = run_cmake(source_dir, tmp_path, "-DENABLE_UNIT_TESTS=OFF", "-DSARUS_ARCHIVE_re2=OFF", "-DSARUS_ARCHIVE_yaml=OFF")
+    assert result.returncode == 0, result.stderr
+    assert "-- Static programs are linked statically, except sarus-starter (no libre2.a), podman_hpc_hook (no libyaml.a)\n" in result.stdout
+    for program, libraries in {"sarus-starter": ["libre2.so"], "sarus": ["libre2.so"], "podman_hpc_hook": ["libyaml.so"], "podman-hpc": ["libyaml.so"],
+                               "sarus-hook": [], "mpi_hook": [], "sarus-image-builder": []}.items():
+        command = link_command(tmp_path, program)
+        assert [os.path.basename(word) for word in command if re.search("libre2|libyaml", word)] == libraries
+        assert ("-static-pie" in command) == (program in ("sarus-hook", "mpi_hook")) and ("-pie" in command or "-static-pie" in command)
 
 
 def test_ssh_can_be_left_out(source_dir, tmp_path):

@@ -1,0 +1,50 @@
+# Libraries for static programs. Some distributions (RHEL, SLES) ship only shared ones: the programs that call these are linked dynamically there.
+
+# sarus_archive(PACKAGE) makes the target sarus::PACKAGE from what pkg-config names: the library's archive with the archives that it needs, or else
+# its shared library. SARUS_ARCHIVE_library is the archive; OFF takes the shared library though there is one.
+function(sarus_archive package)
+    pkg_check_modules(${package} REQUIRED ${package})
+    set(libraries ${${package}_STATIC_LIBRARIES})
+    list(REVERSE libraries)  # the last of equal ones stays, behind all that need it
+    list(REMOVE_DUPLICATES libraries)
+    list(REVERSE libraries)
+    set(linked "")
+    set(lacking "")
+    foreach(library IN LISTS libraries)
+        if(library MATCHES "^(atomic|c|dl|m|pthread|rt|stdc\\+\\+)$")  # the compiler's
+            list(APPEND linked ${library})
+            continue()
+        endif()
+        find_library(SARUS_ARCHIVE_${library} NAMES lib${library}.a HINTS ${${package}_STATIC_LIBRARY_DIRS})
+        mark_as_advanced(SARUS_ARCHIVE_${library})
+        if(SARUS_ARCHIVE_${library})
+            list(APPEND linked "${SARUS_ARCHIVE_${library}}")
+        else()
+            list(APPEND lacking lib${library}.a)
+        endif()
+    endforeach()
+    add_library(sarus_${package} INTERFACE)
+    add_library(sarus::${package} ALIAS sarus_${package})
+    target_include_directories(sarus_${package} SYSTEM INTERFACE ${${package}_INCLUDE_DIRS})
+    if(lacking)
+        # Other programs link code that calls it, too, but drop it.
+        set(linked "$<$<NOT:$<IN_LIST:${package},$<TARGET_PROPERTY:SARUS_DROPS>>>:${${package}_LINK_LIBRARIES}>")
+        list(JOIN lacking ", " lacking)
+    endif()
+    target_link_libraries(sarus_${package} INTERFACE "${linked}" Threads::Threads)
+    set_property(GLOBAL APPEND PROPERTY SARUS_ARCHIVES ${package})
+    set_property(GLOBAL PROPERTY SARUS_LACKING_${package} "${lacking}")
+endfunction()
+
+# sarus_report_archives(): one line that says what is linked how. After all programs.
+function(sarus_report_archives)
+    get_property(dynamic GLOBAL PROPERTY SARUS_DYNAMIC_PROGRAMS)
+    if(SARUS_SANITIZERS)
+        message(STATUS "All programs are linked dynamically, for the sanitizers")
+    elseif(dynamic)
+        list(JOIN dynamic ", " dynamic)
+        message(STATUS "Static programs are linked statically, except ${dynamic}")
+    else()
+        message(STATUS "All static programs are linked statically")
+    endif()
+endfunction()
