@@ -47,6 +47,20 @@ def test_option_for_tests(source_dir, tmp_path):
     assert registered_tests(tmp_path / "without") == {}
 
 
+def test_tests_are_built_where_their_libraries_are(source_dir, tmp_path):
+    lacking = "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON"
+    configure(source_dir, tmp_path / "default", lacking)
+    assert registered_tests(tmp_path / "default") == {}
+    result = run_cmake(source_dir, tmp_path / "wanted", lacking, "-DENABLE_UNIT_TESTS=ON")
+    assert result.returncode != 0
+    assert "ENABLE_UNIT_TESTS needs GoogleTest and libarchive (scripts/install-dependencies --test)" in " ".join(result.stderr.split())
+
+
+def test_warnings_are_no_errors_for_people_who_build(source_dir, tmp_path):
+    for options in ([], ["--preset", "release"]):
+        assert "-Werror" not in configure(source_dir, tmp_path / str(len(options)), "-DENABLE_UNIT_TESTS=OFF", *options).split()
+
+
 def link_command(directory, program):
     commands = subprocess.run(["ninja", "-C", directory, "-t", "commands", program], check=True, capture_output=True, text=True).stdout
     return commands.splitlines()[-1].split()

@@ -53,6 +53,8 @@ def test_preset_has_its_flags_and_all_files_that_a_compiler_reads(clone, name):
     subprocess.run(["cmake", "--preset", name, "-B", build, "-G", "Ninja", "-DENABLE_UNIT_TESTS=ON"], check=True, capture_output=True, cwd=clone)
     entries = json.loads((build / "compile_commands.json").read_text())
     assert [entry["file"] for entry in entries if FLAGS[name] not in shlex.split(entry["command"])] == []
+    strict = [entry["file"] for entry in entries if "-Werror" in shlex.split(entry["command"])]
+    assert strict == ([] if name == "release" else [entry["file"] for entry in entries])
     known = {}
     for entry in entries:
         look_up(entry, known)
