@@ -182,6 +182,42 @@ def test_signal_ends_a_pull_whose_credential_helper_ignores_it(any_engine, fault
     assert leftovers(user, temp_dir) == []
 
 
+@pytest.mark.parametrize("program", ["script", "helper"])
+def test_a_killed_pull_leaves_no_process_and_no_file(make_any_prefix, any_engine, faulty, user, workspace, temp_dir, program):
+    """The kernel ends skopeo with its parent, but not what skopeo, or a site's script around it, has started."""
+    script = workspace / f"skopeo-{program}"
+    script.write_text('#!/bin/sh\n/usr/bin/skopeo "$@"\nexit $?\n')
+    script.chmod(0o755)
+    engine = any_engine.variant(prefix=make_any_prefix(f"killed-{program}", skopeoPath=str(script) if program == "script" else "/usr/bin/skopeo"))
+    helper, file = user.home / "bin/docker-credential-slow", user.home / ".docker/config.json"
+    for path in (helper.parent, file.parent):
+        path.mkdir()
+    before = system.processes_of(user)
+    try:
+        if program == "helper":
+            helper.write_text("#!/bin/sh\nsleep 4244\n")
+            helper.chmod(0o755)
+            file.write_text(json.dumps({"credHelpers": {faulty.host: "slow"}}))
+        faulty.stall_manifest = True
+        process = engine.start("pull", faulty.reference, env={"PATH": f"{helper.parent}:{system.PATH}"})
+        sign = "sleep 4244" if program == "helper" else "/usr/bin/skopeo "
+        assert system.eventually(lambda: [command for pid, _, command in system.processes() if pid in system.processes_of(user) - before and sign in command])
+        if program == "script":
+            assert system.eventually(lambda: any("/manifests/" in request for request in faulty.requests))
+        process.kill()
+        process.communicate(timeout=300)
+        assert system.eventually(lambda: system.processes_of(user) <= before), system.processes()
+    finally:
+        for path in (helper, file):
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()
+        faulty.answer_as_usual()
+        faulty.release()
+    engine.sarus("images")  # removes what the killed pull has left
+    assert leftovers(user, temp_dir) == []
+    assert not list((user.home / ".sarus/cache/ociImages").glob("*"))
+
+
 def test_credentials_that_others_can_change_are_warned_about(any_engine, faulty, user):
     """They can name a program there, which then runs as the user."""
     file = user.home / ".docker/config.json"

@@ -57,10 +57,11 @@ ImageDownload::ImageDownload(const Skopeo& skopeoSettings, const ImageSource& im
       directory(openFile(layout, O_PATH | O_DIRECTORY)),
       program(skopeo.startProxy(source)),
       monitor(std::in_place, skopeo.transfer(source, layout, 0)),
-      proxy(std::move(program.socket), {monitor->watch().interval, [this, process = program.process.pid()] {
-                                            monitor->watch().look(process);
-                                            monitor->hear(newLog());
-                                        }}) {}
+      proxy(std::move(program.socket),
+            {monitor->watch().interval, [this, process = program.tool.process.pid()] {
+                 monitor->watch().look(process);
+                 monitor->hear(newLog());
+             }}) {}
 
 std::string ImageDownload::newLog() {
     std::string text(64U << 10U, '\0');
@@ -71,7 +72,7 @@ std::string ImageDownload::newLog() {
 }
 
 ImageDownload::~ImageDownload() {
-    program.process = {};  // its end ends the thread
+    program.tool = {};  // its end ends the thread
     if (thread.joinable()) {
         thread.join();
     }
@@ -81,7 +82,7 @@ ImageDownload::~ImageDownload() {
 }
 
 void ImageDownload::fetchDocuments() {
-    const SignalForwarding forwarding(program.process);
+    const SignalForwarding forwarding(program.tool.process);
     try {
         tryToFetchDocuments();
     } catch (...) {
@@ -207,7 +208,7 @@ void ImageDownload::fetchLayers() {
 
 void ImageDownload::finish() {
     {
-        const SignalForwarding forwarding(program.process);  // its end ends the thread
+        const SignalForwarding forwarding(program.tool.process);  // its end ends the thread
         thread.join();
     }
     throwIfInterrupted();

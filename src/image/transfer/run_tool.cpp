@@ -1,13 +1,17 @@
 #include "image/transfer/run_tool.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <utility>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
@@ -68,13 +72,48 @@ private:
 
 }  // namespace
 
-Child startTool(Command command, std::string_view package) {
+GroupGuard::GroupGuard(pid_t group) noexcept {
+    const pid_t parent = ::getpid();
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    id = ::fork();
+    if (id != 0) {
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        return;  // without a guard, if there can be no process
+    }
+    // Only async-signal-safe calls.
+    ::setpgid(0, 0);  // a signal for the parent's group must not end it
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    closeRange(0);
+    sigset_t death;
+    ::sigemptyset(&death);
+    ::sigaddset(&death, SIGTERM);
+    while (::getppid() == parent) {
+        ::sigwaitinfo(&death, nullptr);
+    }
+    ::kill(-group, SIGKILL);
+    ::_exit(0);
+}
+
+GroupGuard::~GroupGuard() {
+    if (id > 0) {
+        ::kill(id, SIGKILL);
+        while (::waitpid(id, nullptr, 0) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+Tool startTool(Command command, std::string_view package) {
     checkProgram(command.path, package);
     logDebug("ImageManager", cat("Executing ", printable(join(command.args, " "))));
     throwIfInterrupted();
-    command.ownGroup = true;  // includes processes of the program, such as skopeo's credential helpers
+    command.ownGroup = true;  // includes skopeo's credential helpers, and skopeo itself behind a script
     const InRootDirectory here;
-    return start(command);
+    Tool tool{.guard = {}, .process = start(command)};
+    tool.guard = GroupGuard(tool.process.pid());
+    return tool;
 }
 
 ToolResult runTool(const Command& command, ToolStreams streams, std::string_view package,
@@ -88,7 +127,8 @@ ToolResult runTool(const Command& command, ToolStreams streams, std::string_view
     auto err = makePipe();
     connected.stderrFd = err.writer.get();
     ToolResult result;
-    auto child = startTool(std::move(connected), package);
+    auto tool = startTool(std::move(connected), package);
+    auto& child = tool.process;
     {
         const SignalForwarding forwarding(child);
         out.writer.reset();

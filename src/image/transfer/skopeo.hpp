@@ -50,7 +50,7 @@ std::vector<std::string> platformOptions(const oci::Platform& platform);
 
 /// `skopeo experimental-image-proxy`, and the socket on which it listens.
 struct ProxyProgram {
-    Child process;
+    Tool tool;
     UniqueFd socket;
     UniqueFd log;  ///< a file in memory, with what it prints unless that is shown
 };
