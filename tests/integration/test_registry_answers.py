@@ -5,7 +5,7 @@ import os
 
 import pytest
 from helpers.faulty_registry import FaultyRegistry
-from helpers.images import Image, Layer, busybox_layer
+from helpers.images import Image, Layer, architecture, busybox_layer, digest
 from helpers.registry import allow_plain_http
 
 PAGE = "<html><head><title>Sign in</title></head><body>Please sign in</body></html>"
@@ -161,3 +161,98 @@ def test_a_credential_helper_that_is_missing_is_named(hasty, registry, user):
     finally:
         file.unlink()
         file.parent.rmdir()
+
+
+# What the registry has
+
+
+IMAGE, INDEX = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
+
+
+def serve(registry, manifest, media=IMAGE):
+    """The registry's tag leads to this manifest, whatever its digest is."""
+    content = json.dumps(manifest).encode()
+    registry.manifest = registry.blobs[digest(content)[7:]] = content
+    registry.answer("manifests", 200, content, Content_Type=media)
+    return {"digest": digest(content), "size": len(content)}
+
+
+def described(registry, content, media):
+    registry.blobs[digest(content)[7:]] = content
+    return {"mediaType": media, "digest": digest(content), "size": len(content)}
+
+
+ARTIFACTS = {
+    "application/x.model": {"artifactType": "application/x.model", "config": "application/vnd.oci.empty.v1+json"},
+    "application/vnd.cncf.helm.config.v1+json": {"config": "application/vnd.cncf.helm.config.v1+json"},
+    "application/vnd.sylabs.sif.layer.v1.sif": {"config": "application/vnd.oci.image.config.v1+json", "layer": "application/vnd.sylabs.sif.layer.v1.sif"},
+}
+NO_IMAGE = ["This is no container image but '{}'",
+            "Sarus takes container images only. Get other artifacts with a program for their type, such as oras"]
+
+
+@pytest.mark.parametrize("kind", ARTIFACTS)
+def test_an_artifact_is_named_by_its_type(hasty, registry, kind):
+    made = dict(ARTIFACTS[kind])
+    config, layer = described(registry, b"{}", made.pop("config")), described(registry, b"data", made.pop("layer", "application/x.weights"))
+    serve(registry, {"schemaVersion": 2, "mediaType": IMAGE, **made, "config": config, "layers": [layer]})
+    check_failure(hasty, registry, NO_IMAGE[0].format(kind), NO_IMAGE[1])
+    assert registry.blob_requests() == []
+
+
+def test_a_manifest_of_another_type_is_named(hasty, registry):
+    kind = "application/vnd.oci.artifact.manifest.v1+json"
+    serve(registry, {"mediaType": kind, "artifactType": "application/x.model", "blobs": []}, kind)
+    check_failure(hasty, registry, NO_IMAGE[0].format(kind), NO_IMAGE[1])
+
+
+def bare_image(registry, **config):
+    """The members of an image that the specification requires, and no other."""
+    layer = busybox_layer(extra=lambda files: files.file("variant", "answers"))
+    configuration = {"architecture": architecture(), "os": "linux", "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}, **config}
+    return {"schemaVersion": 2, "config": described(registry, json.dumps(configuration).encode(), "application/vnd.oci.image.config.v1+json"),
+            "layers": [described(registry, layer, "application/vnd.oci.image.layer.v1.tar")]}
+
+
+@pytest.mark.parametrize("fields", ["none", "null"])
+def test_a_manifest_without_optional_members_is_read(hasty, registry, fields):
+    more = {"config": None, "history": None, "created": None, "author": None} if fields == "null" else {}
+    manifest = bare_image(registry, **more)
+    serve(registry, {**manifest, **({"annotations": None} if fields == "null" else {})})
+    check_runs(hasty, registry)
+
+
+@pytest.mark.parametrize("kind", ["absent", "null"])
+def test_an_index_without_optional_members_is_read(hasty, registry, kind):
+    entry = serve(registry, {**bare_image(registry), "mediaType": IMAGE})
+    registry.answer_as_usual()
+    serve_index(registry, {"schemaVersion": 2, "manifests": [{"mediaType": IMAGE, **entry, **({"platform": None, "annotations": None} if kind == "null" else {})}]})
+    check_runs(hasty, registry)
+
+
+def serve_index(registry, index):
+    registry.manifest = json.dumps(index).encode()
+    registry.blobs[digest(registry.manifest)[7:]] = registry.manifest
+    registry.manifest_type = INDEX
+
+
+def check_runs(engine, registry):
+    result = engine.sarus("pull", registry.reference)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert engine.output(registry.reference, "/bin/busybox", "cat", "/variant") == "answers"
+
+
+def test_an_image_for_another_architecture_is_named(hasty, registry):
+    other = "arm64" if architecture() == "amd64" else "amd64"
+    serve(registry, bare_image(registry, architecture=other))
+    result = hasty.sarus("pull", registry.reference)
+    assert result.returncode == 0
+    assert f"The image {registry.reference} is for linux/{other}, and this machine is linux/{architecture()}" in result.stderr
+
+
+def test_an_image_for_another_system_is_refused(hasty, registry):
+    serve(registry, bare_image(registry, os="windows"))
+    result = hasty.sarus("pull", registry.reference)
+    assert result.returncode == 1
+    assert f"The image is for the platform windows/{architecture()}, not for linux/{architecture()}" in result.stderr
+    assert registry.host not in hasty.sarus("images").stdout

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -137,6 +138,15 @@ std::string digestForPlatform(const Pull& pull, const PullRequest& request, cons
                     oci::toString(platform), "), only for: ", join(available, ", ")));
 }
 
+/// Throws what the user should see of an error about the kind of an image.
+void checkKind(const PullRequest& request, const std::function<void()>& check) {
+    try {
+        check();
+    } catch (const Error& error) {
+        throw Error(pullFailure(request), cat(error.what(), error.hint().empty() ? "" : "\n", error.hint()));
+    }
+}
+
 /// The registry's information about an image before the download.
 struct RemoteImage {
     std::string digest;      ///< of the manifest for this platform; "" if its kind is unknown
@@ -147,6 +157,7 @@ struct RemoteImage {
 RemoteImage imageInRegistry(const Pull& pull, const PullRequest& request,
                             const std::optional<std::string>& authentication) {
     const auto text = manifestInRegistry(pull, request, request.reference, authentication);
+    checkKind(request, [&] { oci::checkMayBeImage(text); });
     switch (oci::manifestKind(text)) {
         case oci::ManifestKind::imageManifest:
             return {cat("sha256:", sha256Hex(text)), text};
@@ -342,6 +353,9 @@ void pullImage(Repository& repository, const ImportSettings& settings, const Pul
         return;
     }
     const auto manifest = expectedManifest(pull, request, image, authenticationPath);
+    if (manifest) {
+        checkKind(request, [&] { oci::checkIsImage(*manifest); });
+    }
     if (!storeWithoutDownload(pull, request, image, manifest)) {
         copyAndStore(pull, request, authenticationPath, image, manifest);
     }

@@ -14,6 +14,7 @@
 #include "image/store/link_image.hpp"
 #include "image/store/pull_lock.hpp"
 #include "oci/image/image_metadata.hpp"
+#include "oci/image/platform.hpp"
 
 namespace sarus::image {
 
@@ -127,8 +128,27 @@ bool storeAsEqual(const Import& import, const Destination& destination, const Im
     return true;
 }
 
+namespace {
+
+/// An image for another architecture is welcome where other nodes run it; here it needs a word.
+void warnAboutPlatform(const Import& import, const Destination& destination, const std::string& config) {
+    const auto platform = oci::platformOfConfig(config);
+    const auto here = oci::hostPlatform();
+    if (!import.settings.builder.platform && !platform.architecture.empty() &&
+        platform.architecture != here.architecture) {
+        logWarn("ImageManager",
+                cat("The image ", destination.reference.full(), " is for ",
+                    printable(oci::toString(platform)), ", and this machine is ", oci::toString(here)));
+    }
+}
+
+}  // namespace
+
 void storeImage(const Import& import, const BuildSource& source, const Destination& destination,
                 const std::optional<ImageDescription>& description) {
+    if (description) {
+        warnAboutPlatform(import, destination, description->config);
+    }
     if (!description || description->layersId.empty()) {
         convert(import, source, destination, "");
         return;

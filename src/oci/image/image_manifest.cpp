@@ -1,5 +1,7 @@
 #include "oci/image/image_manifest.hpp"
 
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "oci/json/json_node.hpp"
 
 namespace sarus::oci {
@@ -94,7 +96,8 @@ ManifestKind manifestKind(std::string_view text, std::string_view what) {
 ImageManifest parseImageManifest(std::string_view text, std::string_view what) {
     const auto json = parseJson<Json>(text, what);
     const Node document(json, "", what);
-    return {readDescriptor(requiredMember(document, "config")), readDescriptors(document, "layers")};
+    return {readDescriptor(requiredMember(document, "config")), readDescriptors(document, "layers"),
+            textOf(document, "artifactType")};
 }
 
 ImageIndex parseImageIndex(std::string_view text, std::string_view what) {
@@ -102,12 +105,80 @@ ImageIndex parseImageIndex(std::string_view text, std::string_view what) {
     return {readDescriptors(Node(json, "", what), "manifests")};
 }
 
+namespace {
+
+bool isConfigType(std::string_view type) {
+    return type.empty() || type == "application/vnd.oci.image.config.v1+json" ||
+           type == "application/vnd.docker.container.image.v1+json" ||
+           type == "application/octet-stream";  // Docker 1.10
+}
+
+bool isLayerType(std::string_view type) {
+    constexpr std::string_view oci = "application/vnd.oci.image.layer.";
+    if (type.starts_with(oci)) {
+        type.remove_prefix(oci.size());
+        if (type.starts_with("nondistributable.")) {
+            type.remove_prefix(std::string_view("nondistributable.").size());
+        }
+        return type == "v1.tar" || type == "v1.tar+gzip" || type == "v1.tar+zstd";
+    }
+    constexpr std::string_view docker = "application/vnd.docker.image.rootfs.";
+    if (type.starts_with(docker)) {
+        type.remove_prefix(docker.size());
+        return type == "diff.tar" || type == "diff.tar.gzip" || type == "diff.tar.zstd" ||
+               type == "foreign.diff.tar" || type == "foreign.diff.tar.gzip";
+    }
+    return false;
+}
+
+[[noreturn]] void refuseArtifact(std::string_view type) {
+    throw Error(
+        cat("This is no container image but '", printable(type), "'"),
+        "Sarus takes container images only. Get other artifacts with a program for their type, such as oras");
+}
+
+}  // namespace
+
+void checkIsImage(const ImageManifest& manifest) {
+    constexpr std::string_view noConfig = "application/vnd.oci.empty.v1+json";
+    const auto& config = manifest.config.mediaType;
+    if (!isConfigType(config)) {
+        const auto& first = manifest.layers.empty() ? config : manifest.layers.front().mediaType;
+        refuseArtifact(!manifest.artifactType.empty() ? manifest.artifactType
+                       : config == noConfig           ? first
+                                                      : config);
+    }
+    for (const auto& [type, digest, size, platform, name, isAttestation] : manifest.layers) {
+        if (type.ends_with("+encrypted")) {
+            throw Error(cat("The image is encrypted (layers of the type '", printable(type), "')"),
+                        "Decrypt it first, for example with skopeo copy --decryption-key");
+        }
+        if (type.empty()) {
+            throw Error(cat("The layer ", digest.text(), " has no media type"));
+        }
+        if (!isLayerType(type)) {
+            refuseArtifact(type);
+        }
+    }
+}
+
+void checkMayBeImage(std::string_view text) {
+    const auto json = parseJson<Json>(text, "The image manifest");
+    const auto type = textOf(Node(json, "", "The image manifest"), "mediaType");
+    // Of the version 1, which skopeo converts.
+    if (manifestKind(text) == ManifestKind::unknown && !type.empty() &&
+        !type.starts_with("application/vnd.docker.distribution.manifest.")) {
+        refuseArtifact(type);
+    }
+}
+
 const Descriptor* selectPlatform(const ImageIndex& index, const Platform& platform) {
     const Descriptor* best = nullptr;
     int bestSuitability = -1;
     for (const auto& entry : index.manifests) {
         const int value = entry.platform ? suitability(platform, *entry.platform) : -1;
-        if (value > bestSuitability) {
+        const bool fits = best == nullptr && !entry.platform && !entry.isAttestation;
+        if (value > bestSuitability || fits) {
             bestSuitability = value;
             best = &entry;
         }

@@ -25,6 +25,7 @@ struct Descriptor {
 struct ImageManifest {
     Descriptor config;
     std::vector<Descriptor> layers;  ///< lowest first
+    std::string artifactType{};      ///< "" if there is none
 };
 
 /// An OCI image index or Docker manifest list; also the index.json of an OCI image layout.
@@ -42,8 +43,15 @@ ManifestKind manifestKind(std::string_view json, std::string_view what = "The im
 ImageManifest parseImageManifest(std::string_view json, std::string_view what = "The image manifest");
 ImageIndex parseImageIndex(std::string_view json, std::string_view what = "The image index");
 
-/// The first of the entries that suit `platform` best (oci::suitability). Entries without a platform are
-/// skipped. nullptr if there is none.
+/// Throws Error, with the type, if the manifest describes something else than a container image (OCI image
+/// specification, manifest.md, "Guidelines for Artifact Usage"), or if it has layers of other types.
+void checkIsImage(const ImageManifest& manifest);
+
+/// Throws Error if the manifest's own type is known to be no image's, as those of artifacts before OCI 1.1.
+void checkMayBeImage(std::string_view json);
+
+/// The first of the entries that suit `platform` best (oci::suitability). If none suits, the
+/// first one without a platform, which is optional, apart from attestations. nullptr if there is none.
 const Descriptor* selectPlatform(const ImageIndex& index, const Platform& platform);
 
 }  // namespace sarus::oci

@@ -119,6 +119,15 @@ std::string serializeImageMetadata(const ImageMetadata& metadata) {
     return writer.text();
 }
 
+Platform platformOfConfig(std::string_view json) {
+    const auto blob = parseObject(json, "image configuration");
+    const auto text = [&](const char* key) {
+        const auto& value = member(blob, key);
+        return value.is_string() ? value.get<std::string>() : std::string();
+    };
+    return {text("os"), text("architecture"), text("variant")};
+}
+
 ImageMetadata parseImageConfig(std::string_view json) {
     const auto blob = parseObject(json, "image configuration");
     const auto& config = member(blob, "config");

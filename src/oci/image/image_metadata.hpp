@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "oci/image/platform.hpp"
+
 namespace sarus::oci {
 
 /// What a container inherits from its image: the part of the OCI image configuration (image-spec, config.md,
@@ -29,5 +31,8 @@ std::string serializeImageMetadata(const ImageMetadata& metadata);
 
 /// The same fields from an OCI or Docker image configuration blob.
 ImageMetadata parseImageConfig(std::string_view json);
+
+/// The platform in such a configuration; members that it lacks are "". Throws Error.
+Platform platformOfConfig(std::string_view json);
 
 }  // namespace sarus::oci

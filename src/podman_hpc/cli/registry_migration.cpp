@@ -87,6 +87,7 @@ std::pair<MigrationResult, std::string> migrateFromRegistry(const std::string& w
     const WorkDirectory work(settings.text(Key::graphRoot));
     Registry registry(reference, work.path());
     const auto manifest = oci::parseImageManifest(registry.manifest());
+    oci::checkIsImage(manifest);
     const auto known = readLists(store);
     if (const auto* image = findImageById(known.images, manifest.config.digest.hex())) {
         // Only if the store is damaged is it not finished; then the image is downloaded.

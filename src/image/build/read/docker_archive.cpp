@@ -132,9 +132,7 @@ SourceImage openDockerArchive(const std::shared_ptr<const SourceFiles>& files,
                               const ImageSelection& selection) {
     const auto items = readItems(*files);
     auto [item, configuration] = choose(*files, items, selection);
-    if (selection.platform) {
-        checkPlatform(configuration.json, *selection.platform);
-    }
+    checkPlatform(configuration.json, selection.platform);
     const auto digests = diffIds(configuration.json, item->layers.size());
     std::vector<Layer> layers;
     for (std::size_t i = 0; i < digests.size(); ++i) {

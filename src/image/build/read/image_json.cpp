@@ -63,12 +63,14 @@ std::vector<Digest> diffIds(const Json& config, std::size_t layers) {
     return result;
 }
 
-void checkPlatform(const Json& config, const oci::Platform& wanted) {
+void checkPlatform(const Json& config, const std::optional<oci::Platform>& wanted) {
     const auto offered = platformOfConfig(config);
+    const auto needed = wanted.value_or(oci::hostPlatform());
     const bool known = !offered.os.empty() && !offered.architecture.empty();
-    if (known && (offered.os != wanted.os || offered.architecture != wanted.architecture)) {
+    const bool runsElsewhere = wanted && offered.architecture != needed.architecture;
+    if (known && (offered.os != needed.os || runsElsewhere)) {
         throw Error(cat("The image is for the platform ", printable(oci::toString(offered)), ", not for ",
-                        oci::toString(wanted)));
+                        oci::toString(needed)));
     }
 }
 

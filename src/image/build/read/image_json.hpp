@@ -3,6 +3,7 @@
 // Shared by the readers of OCI layouts and of docker save's archives. Include this only in source files of
 // this directory: it includes the JSON library.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,9 @@ const Json& arrayMember(const Json& object, const char* key, const std::string& 
 /// layers. Throws Error.
 std::vector<Digest> diffIds(const Json& config, std::size_t layers);
 
-/// Compares only fields that are present: configurations often lack the variant listed in their index. Throws
-/// Error.
-void checkPlatform(const Json& config, const oci::Platform& wanted);
+/// Compares only fields that are present: configurations often lack the variant listed in their index.
+/// Without `wanted`, only the operating system must be this machine's. Throws Error.
+void checkPlatform(const Json& config, const std::optional<oci::Platform>& wanted);
 
 oci::Platform platformOfConfig(const Json& config);
 

@@ -25,24 +25,6 @@ namespace {
 constexpr int mostNestedIndexes = 8;
 constexpr const char* indexName = "index.json";
 
-bool isLayerType(std::string_view type) {
-    constexpr std::string_view oci = "application/vnd.oci.image.layer.";
-    if (type.starts_with(oci)) {
-        type.remove_prefix(oci.size());
-        if (type.starts_with("nondistributable.")) {
-            type.remove_prefix(std::string_view("nondistributable.").size());
-        }
-        return type == "v1.tar" || type == "v1.tar+gzip" || type == "v1.tar+zstd";
-    }
-    constexpr std::string_view docker = "application/vnd.docker.image.rootfs.";
-    if (type.starts_with(docker)) {
-        type.remove_prefix(docker.size());
-        return type == "diff.tar" || type == "diff.tar.gzip" || type == "diff.tar.zstd" ||
-               type == "foreign.diff.tar" || type == "foreign.diff.tar.gzip";
-    }
-    return false;
-}
-
 std::string blobName(const Digest& digest) {
     return cat("blobs/", digest.blobName());
 }
@@ -153,6 +135,7 @@ FoundManifest findManifest(const SourceFiles& files, const ImageSelection& selec
         const std::string what = cat("manifest ", digest->text());
         const auto text = readBlob(files, *digest, size, largestManifest, "manifest");
         if (oci::manifestKind(text, what) != oci::ManifestKind::imageIndex) {
+            oci::checkMayBeImage(text);
             return {*digest, oci::parseImageManifest(text, what), name};
         }
         descend(oci::parseImageIndex(text, what).manifests, what);
@@ -182,11 +165,6 @@ std::vector<Layer> describeLayers(const std::shared_ptr<const SourceFiles>& file
     std::vector<Layer> result;
     for (std::size_t i = 0; i < layers.size(); ++i) {
         const auto& [mediaType, digest, size, platform, name, attestation] = layers[i];
-        if (!isLayerType(mediaType)) {
-            throw Error(
-                cat("Layer ", digest.text(), " has the unsupported type '", printable(mediaType), "'"),
-                "Only container images can be converted, not other artifacts or encrypted images");
-        }
         if (isForeign(mediaType) && !isStored(*files, blobName(digest))) {
             throw Error(cat("Layer ", digest.text(), " is not among the files of the image (type '",
                             printable(mediaType), "')"),
@@ -201,12 +179,11 @@ std::vector<Layer> describeLayers(const std::shared_ptr<const SourceFiles>& file
 SourceImage openLayout(const std::shared_ptr<const SourceFiles>& files, const ImageSelection& selection) {
     const oci::Platform wanted = selection.platform.value_or(oci::hostPlatform());
     const auto [digest, manifest, name] = findManifest(*files, selection, wanted);
+    oci::checkIsImage(manifest);
     const auto& described = manifest.config;
     auto text = readBlob(*files, described.digest, described.size, largestConfig, "image configuration");
     const Json config = parseJsonObject(text, cat("image configuration ", described.digest.text()));
-    if (selection.platform) {
-        checkPlatform(config, wanted);
-    }
+    checkPlatform(config, selection.platform);
     auto layers = describeLayers(files, manifest.layers, config);
     return {digest, described.digest, std::move(layers), std::move(text), name};
 }

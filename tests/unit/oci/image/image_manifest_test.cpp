@@ -130,5 +130,61 @@ TEST(Platform, entriesWithoutAPlatformAreSkipped) {
         "none");
 }
 
+std::string kindProblem(const std::string& config, const std::string& layer, const std::string& more = "") {
+    try {
+        checkIsImage(parseImageManifest(cat(R"({"config":{"mediaType":")", config, R"(","size":2,"digest":")",
+                                            digestA, R"("},"layers":[{"mediaType":")", layer,
+                                            R"(","size":2,"digest":")", digestB, R"("}])", more, '}')));
+        return "";
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+TEST(Kind, OfAnImageIsThatOfConfigurationAndLayers) {
+    const std::string ociConfig = "application/vnd.oci.image.config.v1+json";
+    const std::string ociLayer = "application/vnd.oci.image.layer.v1.tar+gzip";
+    for (const std::string& config :
+         {ociConfig, std::string("application/vnd.docker.container.image.v1+json")}) {
+        for (const std::string& layer :
+             {ociLayer, std::string("application/vnd.docker.image.rootfs.diff.tar.gzip")}) {
+            EXPECT_EQ(kindProblem(config, layer), "");
+        }
+    }
+    const auto foreign = [](const std::string& type) {
+        return cat("This is no container image but '", type, "'");
+    };
+    const std::string empty = "application/vnd.oci.empty.v1+json";
+    EXPECT_EQ(kindProblem(empty, "application/x.weights", R"(,"artifactType":"application/x.model")"),
+              foreign("application/x.model"));
+    EXPECT_EQ(kindProblem(empty, "application/x.weights"), foreign("application/x.weights"));
+    EXPECT_EQ(kindProblem("application/vnd.cncf.helm.config.v1+json",
+                          "application/vnd.cncf.helm.chart.content.v1.tar+gzip"),
+              foreign("application/vnd.cncf.helm.config.v1+json"));
+    EXPECT_EQ(kindProblem("application/vnd.wasm.config.v0+json", ociLayer),
+              foreign("application/vnd.wasm.config.v0+json"));
+    EXPECT_EQ(kindProblem(ociConfig, "application/vnd.dev.cosign.simplesigning.v1+json"),
+              foreign("application/vnd.dev.cosign.simplesigning.v1+json"));
+    EXPECT_EQ(kindProblem(ociConfig, ociLayer + "+encrypted"),
+              cat("The image is encrypted (layers of the type '", ociLayer, "+encrypted')"));
+    EXPECT_NE(kindProblem(ociConfig, ""), "");
+}
+
+TEST(Kind, OfAManifestThatIsNoImagesIsNamed) {
+    EXPECT_THROW(checkMayBeImage(R"({"mediaType":"application/vnd.oci.artifact.manifest.v1+json"})"), Error);
+    EXPECT_NO_THROW(
+        checkMayBeImage(R"({"mediaType":"application/vnd.docker.distribution.manifest.v1+prettyjws"})"));
+    EXPECT_NO_THROW(checkMayBeImage(R"({"schemaVersion":1})"));
+    EXPECT_NO_THROW(checkMayBeImage(R"({"schemaVersion":2,"config":{},"layers":[]})"));
+}
+
+TEST(SelectPlatform, takesAnEntryWithoutAPlatformWhereNoOtherFits) {
+    const auto here = R"({"os":"linux","architecture":"amd64"})";
+    const auto other = R"({"os":"linux","architecture":"s390x"})";
+    EXPECT_EQ(selected(cat(entry(digestA, ""), ',', entry(digestB, here)), {"linux", "amd64", ""}), digestB);
+    EXPECT_EQ(selected(cat(entry(digestA, other), ',', entry(digestB, "")), {"linux", "amd64", ""}), digestB);
+    EXPECT_EQ(selected(entry(digestA, other), {"linux", "amd64", ""}), "none");
+}
+
 }  // namespace
 }  // namespace sarus::oci::image_manifest_test
