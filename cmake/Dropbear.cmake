@@ -13,7 +13,7 @@ if(ENABLE_SSH)
         endif()
         add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/dropbear/bin/dropbearmulti"
             COMMAND "${dropbear}/build" ${optional} --jobs ${processors} "${CMAKE_BINARY_DIR}/dropbear"
-            DEPENDS "${dropbear}/build" "${dropbear}/container.patch" "${dropbear}/container-2024.patch" "${dropbear}/localoptions.h"
+            DEPENDS "${dropbear}/build" "${CMAKE_SOURCE_DIR}/packaging/lib/sources.sh" "${dropbear}/container.patch" "${dropbear}/container-2024.patch" "${dropbear}/localoptions.h"
             COMMENT "Building Dropbear" VERBATIM)
         add_custom_target(dropbear ALL DEPENDS "${CMAKE_BINARY_DIR}/dropbear/bin/dropbearmulti")
         install(DIRECTORY "${CMAKE_BINARY_DIR}/dropbear" DESTINATION . COMPONENT hooks USE_SOURCE_PERMISSIONS OPTIONAL)
