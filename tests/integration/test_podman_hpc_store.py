@@ -20,8 +20,10 @@ import time
 
 import pytest
 from helpers import system
+from helpers.faulty_registry import FaultyRegistry
 from helpers.images import Image, Layer, busybox_layer
 from helpers.podman_hpc import RUN, podman_hpc, podman_hpc_of  # noqa: F401
+from helpers.registry import allow_plain_http
 
 pytestmark = pytest.mark.asroot
 
@@ -458,6 +460,19 @@ def test_migration_from_a_registry(fresh, registry):
     trees = [listing_of(store, image) for store in (fresh, other)]
     assert trees[0] == trees[1]
     assert "Failed to get image" in fresh("migrate", f"docker://{reference}-no", status=1, stream="err")
+
+
+def test_migration_of_a_private_image_suggests_podmans_login(fresh, tmp_path):
+    server = FaultyRegistry(rich_image("private"), tmp_path / "layout")
+    server.answer("manifests", 403, '{"errors": [{"code": "DENIED", "message": "denied"}]}', Content_Type="application/json")
+    file = allow_plain_http(fresh.podman_hpc.user, server)
+    try:
+        error = fresh("migrate", f"docker://{server.reference}", status=1, stream="err")
+    finally:
+        server.stop()
+        file.unlink()
+    assert "The image may be private or not present in the remote registry." in error
+    assert f"Run: podman-hpc login {server.host}" in error and "sarus" not in error
 
 
 def test_an_image_without_a_name(fresh, images):

@@ -122,7 +122,7 @@ def test_a_long_pause_that_a_registry_asks_for_is_said_at_once(make_any_prefix, 
     registry.answer(place, 429, error("TOOMANYREQUESTS", "pull rate limit"), Content_Type="application/json", Retry_After="3600")
     patient = any_engine.variant(prefix=make_any_prefix("patient", **skopeo_path))
     check_failure(patient, registry,
-                  f"The registry '{registry.host}' refuses more requests for the next 3600 s. A login may raise the limit (--login option).")
+                  f"The registry '{registry.host}' refuses more requests for the next 3600 s. A login may raise the limit.")
 
 
 @pytest.mark.parametrize("place,status,page", [

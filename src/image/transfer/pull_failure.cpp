@@ -342,15 +342,9 @@ std::string foreignAnswer(const std::string& server) {
         printable(server), "'. Check the server's name and the proxy settings (HTTPS_PROXY, NO_PROXY).");
 }
 
-const std::vector<std::string>& maybePrivate() {
-    static const std::vector<std::string> lines{
-        "The image may be private or not present in the remote registry.",
-        "Did you perform a login with the proper credentials?", "See 'sarus help pull' (--login option)"};
-    return lines;
-}
-
 /// 401 and 403.
-std::vector<std::string> explainRefusal(const Answer& answer, bool credentialsGiven) {
+std::vector<std::string> explainRefusal(const Answer& answer, bool credentialsGiven,
+                                        const LoginAdvice& advice) {
     if (answer.place == Place::blob) {
         return {
             "The registry refused to send a layer, although it had sent the manifest: a login may have run "
@@ -362,7 +356,9 @@ std::vector<std::string> explainRefusal(const Answer& answer, bool credentialsGi
     auto lines = credentialsGiven
                      ? std::vector<std::string>{"The registry refused this user name or password.",
                                                 "If they are right, they give no access to this image."}
-                     : maybePrivate();
+                     : std::vector<std::string>{
+                           "The image may be private or not present in the remote registry.",
+                           "Did you perform a login with the proper credentials?", advice.sentence};
     if (answer.isPage) {
         lines.emplace_back("The answer was a web page: a proxy or a login portal may have sent it.");
     }
@@ -392,7 +388,7 @@ std::string explainMissing(const Answer& answer, std::string_view message) {
 
 /// Answers of the HTTP status 400 and above.
 std::vector<std::string> explainAnswer(const Answer& answer, const std::string& message,
-                                       bool credentialsGiven) {
+                                       bool credentialsGiven, const LoginAdvice& advice) {
     const std::string_view sender = answer.isProxys                 ? "The proxy"
                                     : answer.place == Place::tokens ? "The registry's token server"
                                                                     : "The registry";
@@ -406,16 +402,15 @@ std::vector<std::string> explainAnswer(const Answer& answer, const std::string& 
     switch (answer.status) {
         case 401:
         case 403:
-            return explainRefusal(answer, credentialsGiven);
+            return explainRefusal(answer, credentialsGiven, advice);
         case 404:
             if (answer.place == Place::tokens) {
                 break;
             }
             return {explainMissing(answer, message)};
         case 429:
-            return {
-                "The registry refuses more requests for some time. A login may raise the limit (--login "
-                "option)."};
+            return {cat("The registry refuses more requests for some time. A login may raise the limit (",
+                        advice.brief, ").")};
         case 503:
             return {cat(sender,
                         " is overloaded or under maintenance (503 Service Unavailable). Try again later.")};
@@ -430,7 +425,7 @@ std::vector<std::string> explainAnswer(const Answer& answer, const std::string& 
     if (answer.status != 400 || text == std::string::npos) {
         return {cat(sender, " refused the request: ", message)};
     }
-    auto lines = explainRefusal(answer, credentialsGiven);
+    auto lines = explainRefusal(answer, credentialsGiven, advice);
     lines.push_back(cat("The registry says: ", message.substr(text + unnamed.size())));
     return lines;
 }
@@ -472,7 +467,8 @@ std::vector<std::string> explainTls(const std::string& server) {
 }
 
 std::vector<std::string> explainRegistryFailure(const std::string& message, const std::string& server,
-                                                bool credentialsGiven, const std::string& policyFile) {
+                                                bool credentialsGiven, const std::string& policyFile,
+                                                const LoginAdvice& advice) {
     constexpr std::string_view badCredentialFile = "getting username and password: ";
     if (const auto found = message.find(badCredentialFile); found != std::string::npos) {
         return {explainCredentials(message.substr(found + badCredentialFile.size()))};
@@ -505,7 +501,7 @@ std::vector<std::string> explainRegistryFailure(const std::string& message, cons
     if (const auto* failure = findSymptom(knownFailures, message)) {
         return end({std::string(failure->meaning)});
     }
-    return end(answer.status >= 400 ? explainAnswer(answer, message, credentialsGiven)
+    return end(answer.status >= 400 ? explainAnswer(answer, message, credentialsGiven, advice)
                                     : std::vector{message});
 }
 
@@ -543,9 +539,10 @@ MirrorFailures separateMirrors(std::string_view errors) {
 }  // namespace
 
 std::vector<std::string> explainPullFailure(std::string_view allErrors, const std::string& server,
-                                            bool credentialsGiven, const std::string& policyFile) {
+                                            bool credentialsGiven, const std::string& policyFile,
+                                            const LoginAdvice& advice) {
     auto [mirrors, errors] = separateMirrors(allErrors);
-    auto lines = explainRegistryFailure(skopeoMessage(errors), server, credentialsGiven, policyFile);
+    auto lines = explainRegistryFailure(skopeoMessage(errors), server, credentialsGiven, policyFile, advice);
     lines.insert(lines.end(), mirrors.begin(), mirrors.end());
     return lines;
 }

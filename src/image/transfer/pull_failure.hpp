@@ -14,10 +14,17 @@ std::string skopeoMessage(std::string_view errors);
 /// What a failure of Skopeo::inspectRaw() says if the registry's answer is no manifest at all.
 inline constexpr std::string_view answerIsNoManifest = "the answer is no manifest";
 
+/// How a user of the calling program logs in at a registry.
+struct LoginAdvice {
+    std::string sentence = "See 'sarus help pull' (--login option)";
+    std::string brief = "--login option";
+};
+
 /// Explains, in lines for the user, why skopeo failed to get something from `server`. `credentialsGiven`:
 /// whether the user requested a login. `policyFile`: the signature policy in effect, "" if unknown.
 std::vector<std::string> explainPullFailure(std::string_view errors, const std::string& server,
-                                            bool credentialsGiven, const std::string& policyFile = "");
+                                            bool credentialsGiven, const std::string& policyFile = "",
+                                            const LoginAdvice& advice = {});
 
 /// Whether a registry has answered, and refused what it was asked for: it lacks that, or the caller may not
 /// have it (now).

@@ -101,7 +101,7 @@ void TransferMonitor::hear(std::string_view piece) {
     if (const auto pause = requestedPause(heard); pause && *pause > longestPause) {
         throw Error(cat("Failed to pull image '", transfer.image, "'"),
                     cat("The registry '", transfer.server, "' refuses more requests for the next ",
-                        pause->count(), " s. A login may raise the limit (--login option)."));
+                        pause->count(), " s. A login may raise the limit."));
     }
     constexpr std::size_t longestLine = 512;
     heard.erase(0, heard.size() - std::min(heard.size(), longestLine));

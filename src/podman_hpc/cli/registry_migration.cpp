@@ -1,9 +1,12 @@
 #include "podman_hpc/cli/registry_migration.hpp"
 
+#include <cstdlib>
+
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "image/transfer/file_policy.hpp"
 #include "image/transfer/pull_failure.hpp"
 #include "image/transfer/skopeo.hpp"
 #include "image/types/reference.hpp"
@@ -68,8 +71,14 @@ private:
     }
     void check(const image::ToolResult& result) const {
         if (!result.status.ok()) {
-            throw Error(cat("Failed to get image ", reference.full()),
-                        join(image::explainPullFailure(result.err, reference.server, false), "\n"));
+            const char* home = ::getenv("HOME");
+            const auto login = cat("podman-hpc login ", printable(reference.server));
+            throw Error(
+                cat("Failed to get image ", reference.full()),
+                join(image::explainPullFailure(result.err, reference.server, false,
+                                               image::policyFile(std::nullopt, home != nullptr ? home : ""),
+                                               {.sentence = cat("Run: ", login), .brief = login}),
+                     "\n"));
         }
     }
 

@@ -61,7 +61,7 @@ class Releases:
 
     def dependencies(self, suite, architecture, name):
         """The packages that a package itself needs, without those that they need."""
-        return [each.split()[0] for each in self._index(suite, architecture)[name]["Depends"].split(", ")]
+        return [each.split()[0] for each in self._index(suite, architecture)[name].get("Depends", "").split(", ") if each]
 
     def _index(self, suite, architecture):
         """{package: {"Package", "Filename" (below the mirror) and "Depends": text}}"""
