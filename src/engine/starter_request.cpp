@@ -160,9 +160,12 @@ public:
     void field(std::optional<Value>& value) {
         bool present = false;
         field(present);
-        value.reset();
+        Value read{};
         if (present) {
-            field(value.emplace());
+            field(read);
+            value = std::move(read);
+        } else {
+            value.reset();
         }
     }
 

@@ -109,7 +109,7 @@ private:
         }
         auto value = convert(*yaml_document_get_node(&document, pair.value), level + 1);
         value.line = key.line;  // messages are about the key
-        map.members.emplace_back(key.text, std::move(value));
+        map.members.push_back({key.text, std::move(value)});
     }
 
     yaml_document_t& document;
@@ -121,8 +121,8 @@ private:
 
 const YamlValue* YamlValue::find(std::string_view key) const {
     const auto found =
-        std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.first == key; });
-    return found == members.end() ? nullptr : &found->second;
+        std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.key == key; });
+    return found == members.end() ? nullptr : &found->value;
 }
 
 bool YamlValue::isBoolean() const {

@@ -10,6 +10,8 @@
 
 namespace sarus::podman_hpc {
 
+struct YamlMember;
+
 /// A value of a YAML document (YAML 1.1) and the line where it begins. Aliases are resolved.
 struct YamlValue {
     enum class Kind { null, scalar, list, map };
@@ -17,7 +19,7 @@ struct YamlValue {
     std::string text{};   ///< of a scalar
     bool quoted = false;  ///< a quoted scalar is text, whatever it looks like
     std::vector<YamlValue> items{};
-    std::vector<std::pair<std::string, YamlValue>> members{};
+    std::vector<YamlMember> members;
     int line = 1;
 
     /// nullptr if the map has no such key.
@@ -26,6 +28,11 @@ struct YamlValue {
     bool isNumber() const;
     /// "text", "a number", "a list", ... for messages.
     std::string_view describe() const;
+};
+
+struct YamlMember {
+    std::string key;
+    YamlValue value;
 };
 
 /// Parses one document; an empty one is null. Throws Error "FILE:LINE: reason".

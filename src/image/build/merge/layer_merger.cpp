@@ -173,7 +173,7 @@ std::uint32_t LayerMerger::internXattrs(TarEntry& entry) {
                         "Linux allows 255 bytes for the name and 64 KiB for the value");
         }
         const auto same = std::find_if(set.begin(), set.end(),
-                                       [&name = name](const auto& known) { return known.first == name; });
+                                       [&wanted = name](const auto& known) { return known.first == wanted; });
         if (same != set.end()) {
             same->second = std::move(value);
         } else {

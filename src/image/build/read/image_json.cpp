@@ -31,7 +31,7 @@ std::string stringMember(const Json& object, const char* key) {
     return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-const Json& member(const Json& object, const char* key, const std::string& what) {
+const Json& member(const Json& object, const char* key, std::string_view what) {
     const auto found = object.is_object() ? object.find(key) : object.end();
     if (found == object.end()) {
         throw Error(cat(what, " lacks \"", key, "\""));
@@ -39,7 +39,7 @@ const Json& member(const Json& object, const char* key, const std::string& what)
     return *found;
 }
 
-const Json& arrayMember(const Json& object, const char* key, const std::string& what) {
+const Json& arrayMember(const Json& object, const char* key, std::string_view what) {
     const Json& array = member(object, key, what);
     if (!array.is_array()) {
         throw Error(cat("\"", key, "\" of ", what, " is not a list"));

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -27,8 +28,8 @@ Json parseJsonObject(const std::string& text, const std::string& what);
 /// "" if it is missing or not a string.
 std::string stringMember(const Json& object, const char* key);
 /// Both throw Error if it is missing; the second also if it is not a list.
-const Json& member(const Json& object, const char* key, const std::string& what);
-const Json& arrayMember(const Json& object, const char* key, const std::string& what);
+const Json& member(const Json& object, const char* key, std::string_view what);
+const Json& arrayMember(const Json& object, const char* key, std::string_view what);
 
 /// The digests of the uncompressed layers in an image configuration, lowest first; must match the number of
 /// layers. Throws Error.

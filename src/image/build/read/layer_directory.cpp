@@ -253,9 +253,10 @@ bool LayerDirectory::describe(const std::string& name, TarEntry& entry) {
         }
     }
     for (const auto& [key, value] : attributes) {
-        const bool own = std::any_of(overlayPrefixes.begin(), overlayPrefixes.end(),
-                                     [&key = key](auto prefix) { return key.starts_with(prefix); }) ||
-                         std::find(overrideNames.begin(), overrideNames.end(), key) != overrideNames.end();
+        const bool own =
+            std::any_of(overlayPrefixes.begin(), overlayPrefixes.end(),
+                        [&attribute = key](auto prefix) { return attribute.starts_with(prefix); }) ||
+            std::find(overrideNames.begin(), overrideNames.end(), key) != overrideNames.end();
         if (!own) {
             entry.xattrs.emplace_back(key, value);
         }
