@@ -16,6 +16,7 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/passwd_file.hpp"
+#include "base/signal_name.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
@@ -308,8 +309,7 @@ int parseSignal(std::string_view signal) {
         name.erase(0, 3);
     }
     for (int number = 1; number < NSIG; ++number) {
-        const char* known = ::sigabbrev_np(number);
-        if (known != nullptr && name == known) {
+        if (!name.empty() && name == signalName(number)) {
             return number;
         }
     }

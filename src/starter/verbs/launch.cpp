@@ -16,6 +16,7 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/mounts.hpp"
+#include "base/signal_name.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/environment.hpp"
@@ -46,10 +47,9 @@ namespace {
 constexpr std::string_view subsystem = "Runtime";
 
 std::string howItEnded(const ExitStatus& status) {
-    const char* const name = status.signal != 0 ? ::sigabbrev_np(status.signal) : nullptr;
-    return status.signal == 0
-               ? cat("with status ", status.code)
-               : cat("by ", name != nullptr ? cat("SIG", name) : cat("signal ", status.signal));
+    const auto name = signalName(status.signal);
+    return status.signal == 0 ? cat("with status ", status.code)
+                              : cat("by ", name.empty() ? cat("signal ", status.signal) : cat("SIG", name));
 }
 
 /// One container, from its plan to its end. The members are in order of creation; their destructors, in
