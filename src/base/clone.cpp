@@ -12,7 +12,7 @@ namespace sarus {
 
 bool runInClone(int flags, const std::function<void()>& work) {
     constexpr std::size_t stackSize = 64U << 10U;
-    const auto stack = std::make_unique_for_overwrite<std::byte[]>(stackSize);
+    const std::unique_ptr<std::byte[]> stack(new std::byte[stackSize]);
     const auto main = [](void* function) -> int {
         (*static_cast<const std::function<void()>*>(function))();
         return 0;

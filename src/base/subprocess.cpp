@@ -126,7 +126,7 @@ public:
     /// The process works in the memory of this thread, which waits: nothing is copied. Returns its pid or -1.
     pid_t start() const {
         constexpr std::size_t stackSize = 256U << 10U;
-        const auto stack = std::make_unique_for_overwrite<std::byte[]>(stackSize);
+        const std::unique_ptr<std::byte[]> stack(new std::byte[stackSize]);
         const auto main = [](void* self) -> int { static_cast<const ChildSide*>(self)->run(); };
         // No handler of this process may run in the other one.
         sigset_t all;

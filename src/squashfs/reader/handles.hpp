@@ -3,6 +3,7 @@
 #include <sqfs/inode.h>
 #include <sqfs/predef.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>

@@ -179,7 +179,7 @@ public:
     /// Starts the process. Returns once it has executed the runtime or failed.
     pid_t start() {
         constexpr std::size_t stackSize = 256U << 10U;
-        const auto stack = std::make_unique_for_overwrite<std::byte[]>(stackSize);
+        const std::unique_ptr<std::byte[]> stack(new std::byte[stackSize]);
         const auto main = [](void* self) -> int { static_cast<RuntimeChild*>(self)->run(); };
         return checkErrno(::clone(main, stack.get() + stackSize, CLONE_VM | CLONE_VFORK | SIGCHLD, this),
                           "Failed to create a process for the OCI runtime");

@@ -1,13 +1,18 @@
 #include "image/build/write/content_key.hpp"
 
-#include <openssl/core_names.h>
 #include <openssl/evp.h>
-#include <openssl/params.h>
+#include <openssl/opensslv.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.hpp"
+
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+#include <openssl/core_names.h>
+#include <openssl/params.h>
+#endif
 
 namespace sarus::image::build {
 
@@ -18,6 +23,8 @@ ContentKeys::Secret ContentKeys::newSecret() {
     }
     return secret;
 }
+
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
 
 void ContentKeys::Free::operator()(evp_mac_st* freed) const noexcept {
     EVP_MAC_free(freed);
@@ -57,5 +64,35 @@ ContentKey ContentKeys::of(std::span<const unsigned char> content) {
     std::copy_n(whole.begin(), key.size(), key.begin());
     return key;
 }
+
+#else  // OpenSSL 1.1.1 has no EVP_MAC: there, the codes are signatures of a private key
+
+void ContentKeys::Free::operator()(evp_mac_st*) const noexcept {}
+void ContentKeys::Free::operator()(evp_mac_ctx_st*) const noexcept {}
+
+ContentKeys::ContentKeys(const Secret& conversionSecret, const char* preferred)
+    : secret(conversionSecret), approved(std::string_view(preferred) != "POLY1305") {}
+
+ContentKey ContentKeys::of(std::span<const unsigned char> content) {
+    const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+        EVP_PKEY_new_raw_private_key(approved ? EVP_PKEY_HMAC : EVP_PKEY_POLY1305, nullptr, secret.data(),
+                                     secret.size()),
+        &EVP_PKEY_free);
+    const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> signature(EVP_MD_CTX_new(),
+                                                                            &EVP_MD_CTX_free);
+    std::array<unsigned char, EVP_MAX_MD_SIZE> whole{};
+    std::size_t size = whole.size();
+    if (!key || !signature ||
+        EVP_DigestSignInit(signature.get(), nullptr, approved ? EVP_sha256() : nullptr, nullptr, key.get()) !=
+            1 ||
+        EVP_DigestSign(signature.get(), whole.data(), &size, content.data(), content.size()) != 1) {
+        throw Error("Failed to compare contents");
+    }
+    ContentKey result{};
+    std::copy_n(whole.begin(), result.size(), result.begin());
+    return result;
+}
+
+#endif
 
 }  // namespace sarus::image::build
