@@ -65,6 +65,11 @@ void applySite(const SiteEnvironment& site, Environment& container) {
     }
 }
 
+/// What tells programs that they are in a container: "container" is a convention of systemd, Podman and
+/// others. They take the place of those of a container around this one and of the image.
+constexpr const char* insideVariable = "container";
+constexpr const char* imageVariable = "SARUS_CONTAINER";
+
 /// Records what each step has changed, if there is a place to record it.
 class Origins {
 public:
@@ -142,6 +147,11 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
     noted.changedBy("host environment");
     applyImage(request.metadata.env, container);
     noted.changedBy("image");
+    if (!request.imageReference.empty()) {  // a command in a running container has its variables
+        container.insert_or_assign(insideVariable, std::string("sarus"));
+        container.insert_or_assign(imageVariable, request.imageReference);
+    }
+    noted.changedBy("container engine");
     rewriteCudaVariables(host, container);
     noted.changedBy("container engine (renumbered GPUs)");
     if (config.enablePmixV3Support.value_or(false)) {
@@ -177,7 +187,7 @@ std::vector<std::string> ownVariables(const SiteConfig& config, const LaunchRequ
                .append = config.environment.append,
                .unset = {}},
               own);
-    std::set<std::string> names;
+    std::set<std::string> names{insideVariable, imageVariable};
     for (const auto& variable : own) {
         names.insert(variable.first);
     }

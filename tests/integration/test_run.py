@@ -191,6 +191,37 @@ def test_a_node_without_network_files_for_its_users_runs_containers(user_engine,
     assert all("Permission denied. The container has the image's file, if any" in line for line in warnings), result.stderr
 
 
+INSIDE = "echo $container $SARUS_CONTAINER; cat /run/.containerenv"
+
+
+def test_programs_find_out_that_they_are_in_a_container(user_engine, load_image, images):
+    """As in other containers, whatever the image and the caller's environment say; the caller's options win."""
+    image = load_image(user_engine, "nested", images.busybox({"Env": ["container=oci"]}))
+    full = image if ":" in image else f"{image}:latest"
+    expected = f'sarus {full}\nengine="sarus"\nname="inside"\nimage="{full}"\nrootless={int(user_engine.mode == "rootless")}'
+    assert user_engine.output(image, "sh", "-c", INSIDE, options=["--name=inside"], env={"container": "podman", "SARUS_CONTAINER": "x"}) == expected
+    assert user_engine.output(image, "sh", "-c", "echo $container $SARUS_CONTAINER", options=["-e", "container=mine", "--env=SARUS_CONTAINER="]) == "mine"
+
+
+def test_the_file_of_containers_leads_nowhere(user_engine, load_image, images):
+    """Neither a link of the image nor a directory of the host gets it; on a file system of the container's own it appears."""
+    outside = pathlib.Path(tempfile.mkdtemp(dir=user_engine.user.home))
+    (outside / "file").write_text("mine")
+    os.chown(outside, user_engine.user.uid, user_engine.user.gid)
+    os.chown(outside / "file", user_engine.user.uid, user_engine.user.gid)
+    mount = f"--volume={outside}:/elsewhere"
+    for name, extra, seen in [("link", lambda layer: layer.directory("run").symlink("run/.containerenv", "/elsewhere/file"), "sarus"),
+                              ("directory", lambda layer: layer.directory("run").directory("run/.containerenv"), "none"),
+                              ("elsewhere", lambda layer: layer.symlink("run", "/elsewhere"), "none")]:
+        image = load_image(user_engine, f"containerenv-{name}", images.busybox(extra=extra))
+        script = "grep -q ^engine= /run/.containerenv 2>/dev/null && echo sarus || echo none"
+        assert user_engine.output(image, "sh", "-c", script, options=[mount]) == seen, name
+        assert user_engine.output(image, "sh", "-c", script, options=[f"--volume={outside}:/run"]) == "none"
+        assert user_engine.output(image, "sh", "-c", script, options=["--tmpfs=/run"]) == "sarus"
+    assert ([path.name for path in outside.iterdir()], (outside / "file").read_text()) == (["file"], "mine")
+    shutil.rmtree(outside)
+
+
 def test_name_service_switch_uses_files(engine, busybox):
     text = engine.output(busybox, "cat", "/etc/nsswitch.conf")
     assert re.search(r"^passwd:\s+files$", text, re.M) and re.search(r"^hosts:\s+files dns$", text, re.M)

@@ -147,7 +147,7 @@ def test_exit_statuses_and_signals_are_those_of_the_command(call, image):
 
 
 def test_limits_prolog_and_variables_reach_the_container(call, image):
-    script = "ulimit -n; echo $FROM_TASK_PROLOG $SLURM_PROCID $OWN; env | grep -E 'SLURM_SARUS|SLURM_SPANK|SARUS_' | wc -l"
+    script = "ulimit -n; echo $FROM_TASK_PROLOG $SLURM_PROCID $OWN; env | grep -E 'SLURM_SARUS|SLURM_SPANK|SARUS_' | grep -v ^SARUS_CONTAINER= | wc -l"
     result = call.output(f"--container-image={image}", "--propagate=NOFILE", "sh", "-c", script, env={"OWN": "value"},
                          preexec_fn=lambda: __import__("resource").setrlimit(__import__("resource").RLIMIT_NOFILE, (333, 444)))
     assert result.splitlines() == ["333", "yes 0 value", "0"]

@@ -162,6 +162,22 @@ void bringProgram(int program, int dev, const std::string& path, const std::opti
     writeAll(target.get(), content, path);
 }
 
+/// The file that tells programs of a container, as of Podman's, where they are. It replaces a link of the
+/// image and stays away from mounts of the user or the host. Where it cannot be, the container starts without
+/// it.
+void writeContainerenv(const container_root::Editor& editor, const std::string& content) {
+    constexpr mode_t mode = 0644;
+    if (content.empty()) {
+        return;
+    }
+    try {
+        editor.makeDirectory("/run");
+        editor.replaceFile("/run/.containerenv", content, mode);
+    } catch (const Error& error) {
+        logInfo("Rootfs", cat("The container has no /run/.containerenv: ", error.what()));
+    }
+}
+
 Rootfs buildRootfs(const RootfsRequest& request) {
     const auto& plan = request.plan;
     const auto& credentials = request.credentials;
@@ -223,6 +239,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     if (const auto home = engine::homeOf(plan)) {
         tree.createHome(*home);
     }
+    writeContainerenv(editor, request.containerenv);
     requireDevForRuntime(rootfs.root.get(), rootfs.dev.get());
     return rootfs;
 }

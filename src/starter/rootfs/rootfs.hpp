@@ -31,6 +31,7 @@ struct RootfsRequest {
     const Credentials& credentials;
     int imageFd = -1;              ///< O_RDONLY, opened with the caller's rights
     std::string imagePath;         ///< for messages only
+    std::string containerenv{};    ///< content of /run/.containerenv; "" for none
     std::string bundleDir;         ///< exists; only root (rootless: the caller) can change it
     std::string imageBuilderPath;  ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
     std::string squashfsServerPath;  ///< absolute path of sarus-squashfs

@@ -249,6 +249,21 @@ NameService namesForCaller(const Credentials& credentials) {
     };
 }
 
+/// The keys that Podman writes there, for programs that read them and shells that execute them.
+std::string containerenvOf(const engine::LaunchRequest& request, const engine::ContainerPlan& plan,
+                           bool privileged) {
+    const auto line = [](std::string_view key, std::string_view value) {
+        std::string quoted;
+        for (const char c : printable(value)) {
+            quoted += std::string_view("\"\\$`").find(c) == std::string_view::npos ? std::string(1, c)
+                                                                                   : cat('\\', c);
+        }
+        return cat(key, "=\"", quoted, "\"\n");
+    };
+    return cat(line("engine", "sarus"), line("name", plan.name), line("image", request.imageReference),
+               "rootless=", privileged ? 0 : 1, '\n');
+}
+
 void Launch::buildRoot() {
     rootfs.emplace(
         buildRootfs({.plan = plan,
@@ -256,6 +271,7 @@ void Launch::buildRoot() {
                      .credentials = session.credentials,
                      .imageFd = image.get(),
                      .imagePath = request.imagePath,
+                     .containerenv = containerenvOf(request, plan, privileged()),
                      .bundleDir = directories.bundleDir,
                      .imageBuilderPath = program("sarus-image-builder"),
                      .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),

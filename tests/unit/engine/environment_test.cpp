@@ -242,8 +242,22 @@ TEST_F(EnvironmentTest, OwnVariablesAreThoseOfImageSiteAndCommandLine) {
     request.hostEnvironment = {"HOST=1"};
     request.metadata.env = {"IMAGE=1", "PMIX_X=1"};
     request.env = {"HOST", "OPTION=1"};
-    EXPECT_THAT(ownVariables(config, request),
-                testing::ElementsAre("HOST", "IMAGE", "OPTION", "PATH", "SET"));
+    EXPECT_THAT(ownVariables(config, request), testing::ElementsAre("HOST", "IMAGE", "OPTION", "PATH",
+                                                                    "SARUS_CONTAINER", "SET", "container"));
+}
+
+TEST_F(EnvironmentTest, ProgramsFindTheEngineAndTheImage) {
+    request.imageReference = "quay.io/a/b:1";
+    request.hostEnvironment = {"container=podman", "SARUS_CONTAINER=outer"};
+    request.metadata.env = {"container=oci"};
+    EXPECT_EQ(makeEnvironment(config, request),
+              (Environment{{"SARUS_CONTAINER", "quay.io/a/b:1"}, {"container", "sarus"}}));
+    config.environment.set = {{"container", "site"}};
+    request.env = {"SARUS_CONTAINER=mine"};
+    EXPECT_EQ(makeEnvironment(config, request),
+              (Environment{{"SARUS_CONTAINER", "mine"}, {"container", "site"}}));
+    request.unsetEnv = {"container"};
+    EXPECT_FALSE(makeEnvironment(config, request).contains("container"));
 }
 
 }  // namespace

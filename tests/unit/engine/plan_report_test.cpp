@@ -143,7 +143,8 @@ TEST_F(PlanReportTest, JsonHasTheKeysOfTheManPage) {
         R"("user":{"uid":1000,"gid":100,"additionalGids":[]},"umask":"0027","cpus":[],"pid":"host","terminal":false,)"
         R"("privileged":true,"runtime":"/usr/bin/crun","mounts":[{"source":"/images/a.squashfs","destination":"/",)"
         R"("readonly":false,"origin":"image"}],"devices":[],"environment":[{"name":"A","value":"1",)"
-        R"("origin":"host environment"}],"descriptors":[],"annotations":[{"name":"com.hooks.logging.level","value":"2",)"
+        R"("origin":"host environment"},{"name":"SARUS_CONTAINER","value":"docker.io/library/a:1","origin":"container engine"},)"
+        R"({"name":"container","value":"sarus","origin":"container engine"}],"descriptors":[],"annotations":[{"name":"com.hooks.logging.level","value":"2",)"
         R"("origin":"container engine"}],"hooks":[],"warnings":[]})"
         "\n");
 }

@@ -574,6 +574,7 @@ TEST_F(PlanTest, InvalidAnnotationsAreRefused) {
 }
 
 TEST_F(PlanTest, PmiDescriptorBecomesNumberThree) {
+    request.imageReference.clear();  // it would be a variable
     request.hostEnvironment = {"PMI_FD=9"};
     const auto result = make();
     ASSERT_EQ(result.descriptors.size(), 1U);
@@ -590,6 +591,7 @@ TEST_F(PlanTest, PmiDescriptorMustBeANumber) {
 }
 
 TEST_F(PlanTest, PmiDescriptorMustHaveBeenOpenAtEntry) {
+    request.imageReference.clear();  // it would be a variable
     for (const auto* value : {"7", "4294967301", "4294967295"}) {
         request.hostEnvironment = {std::string("PMI_FD=") + value};
         const auto result = make();
@@ -606,6 +608,7 @@ TEST_F(PlanTest, PmiDescriptorCannotBeTheImage) {
 }
 
 TEST_F(PlanTest, AStandardStreamAsPmiDescriptorStaysWhatItIs) {
+    request.imageReference.clear();  // it would be a variable
     request.hostEnvironment = {"PMI_FD=1"};
     const auto result = make();
     EXPECT_THAT(result.descriptors, IsEmpty());
@@ -613,6 +616,7 @@ TEST_F(PlanTest, AStandardStreamAsPmiDescriptorStaysWhatItIs) {
 }
 
 TEST_F(PlanTest, PmiDescriptorIsNotPassedIfTheVariableIsReplaced) {
+    request.imageReference.clear();  // it would be a variable
     request.hostEnvironment = {"PMI_FD=9"};
     config.environment.unset = {"PMI_FD"};
     EXPECT_THAT(make().descriptors, IsEmpty());
@@ -622,6 +626,7 @@ TEST_F(PlanTest, PmiDescriptorIsNotPassedIfTheVariableIsReplaced) {
 }
 
 TEST_F(PlanTest, OnlyTheHostsPmiDescriptorCounts) {
+    request.imageReference.clear();  // it would be a variable
     request.metadata.env = {"PMI_FD=9"};
     EXPECT_THAT(make().descriptors, IsEmpty());
     EXPECT_THAT(make().environment, ElementsAre(Pair("PMI_FD", "9")));
@@ -634,7 +639,9 @@ TEST_F(PlanTest, VariablesThatAreNotUtf8AreWarnedOf) {
 
 TEST_F(PlanTest, EnvironmentIsSortedByName) {
     request.hostEnvironment = {"Z=1", "A=2", "M=3"};
-    EXPECT_THAT(make().environment, ElementsAre(Pair("A", "2"), Pair("M", "3"), Pair("Z", "1")));
+    EXPECT_THAT(make().environment, ElementsAre(Pair("A", "2"), Pair("M", "3"),
+                                                Pair("SARUS_CONTAINER", "docker.io/library/debian:12"),
+                                                Pair("Z", "1"), Pair("container", "sarus")));
 }
 
 struct ExecPlanTest : PlanTest {
