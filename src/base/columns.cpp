@@ -8,8 +8,44 @@
 
 namespace sarus {
 
-std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_t gap,
-                          std::size_t narrowest) {
+namespace {
+
+std::size_t widthOf(std::string_view text) {
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+        return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
+    }));
+}
+
+/// The cells of a row behind the first one, as many side by side as fit.
+std::string foldRow(const std::vector<std::string>& row, std::size_t gap, std::size_t width) {
+    constexpr std::size_t indent = 2;
+    auto text = cat(foldLine(row.front(), width, 0), '\n');
+    std::size_t column = 0;
+    for (std::size_t i = 1; i < row.size(); ++i) {
+        if (row[i].empty()) {
+            continue;
+        }
+        const auto size = widthOf(row[i]);
+        const bool fits = column != 0 && column + gap + size <= width;
+        text += fits ? std::string(gap, ' ') : cat(column == 0 ? "" : "\n", std::string(indent, ' '));
+        text += fits ? row[i] : foldLine(row[i], width, indent);
+        column = size + (fits ? column + gap : indent);
+    }
+    return column == 0 ? text : cat(text, '\n');
+}
+
+}  // namespace
+
+std::string foldRows(const std::vector<std::vector<std::string>>& rows, std::size_t gap, std::size_t width) {
+    std::string table;
+    for (const auto& row : rows) {
+        table += foldRow(row, gap, width);
+    }
+    return table;
+}
+
+std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_t gap, std::size_t narrowest,
+                          std::size_t width) {
     std::vector<std::size_t> widths(rows.front().size(), narrowest);
     for (const auto& row : rows) {
         for (std::size_t column = 0; column < row.size(); ++column) {
@@ -17,6 +53,13 @@ std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_
         }
     }
     std::string table;
+    std::size_t whole = (widths.size() - 1) * gap;
+    for (const auto columnWidth : widths) {
+        whole += columnWidth;
+    }
+    if (width != 0 && whole > width) {
+        return foldRows(rows, gap, width);
+    }
     for (auto& row : rows) {
         for (std::size_t column = 0; column + 1 < row.size(); ++column) {
             row[column].resize(widths[column] + gap, ' ');

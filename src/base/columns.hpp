@@ -8,9 +8,13 @@
 namespace sarus {
 
 /// A table, a line for each row: the columns are as wide as their longest cell, at least `narrowest`
-/// characters, and `gap` blanks apart. All rows have the same number of cells.
+/// characters, and `gap` blanks apart. All rows have the same number of cells. A table that is wider than
+/// `width` (0: any is) has the first cell of each row in a line of its own and the others indented below it.
 std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_t gap,
-                          std::size_t narrowest = 0);
+                          std::size_t narrowest = 0, std::size_t width = 0);
+
+/// The rows of such a table in at most `width` columns.
+std::string foldRows(const std::vector<std::vector<std::string>>& rows, std::size_t gap, std::size_t width);
 
 /// The columns of the terminal; 0 if the descriptor is none, or its width is unknown.
 std::size_t terminalWidth(int fd);

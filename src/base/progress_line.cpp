@@ -1,5 +1,10 @@
 #include "base/progress_line.hpp"
 
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/columns.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
@@ -18,7 +23,15 @@ std::string progressLine(const std::string& label, std::uint64_t done, std::uint
     return line;
 }
 
-std::string rewritten(const std::string& line) {
+bool canRewrite(int fd) {
+    const char* terminal = std::getenv("TERM");
+    return ::isatty(fd) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
+std::string rewritten(std::string line, int fd) {
+    if (const auto width = terminalWidth(fd); width > 1 && line.size() >= width) {
+        line.resize(width - 1);  // some terminals go to the next line behind the last column
+    }
     return cat("\r", line, "\033[K");
 }
 

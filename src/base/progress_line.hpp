@@ -18,7 +18,11 @@ constexpr std::string_view wipedLine = "\r\033[K";
 /// layers: 512.00MB, 210.00MB/s". Without line control.
 std::string progressLine(const std::string& label, std::uint64_t done, std::uint64_t total, double seconds);
 
-/// The line for a terminal, which replaces the line before it.
-std::string rewritten(const std::string& line);
+/// Whether `fd` is a terminal on which a line can be rewritten (TERM is not "dumb").
+bool canRewrite(int fd);
+
+/// The line for such a terminal, which replaces the line before it: cut to its width, as a longer one would
+/// stay.
+std::string rewritten(std::string line, int fd);
 
 }  // namespace sarus

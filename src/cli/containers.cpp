@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "base/columns.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -24,7 +25,8 @@ int ps(Context& context, const Arguments& arguments) {
         .sessionDirectory = sessionDirectory(),
         .json = !arguments.has("quiet") && (arguments.has("json") || format == "json"),
         .all = arguments.has("all") && ::geteuid() == 0,  // no container that has ended is there for anybody
-        .brief = !arguments.has("quiet") && brief};
+        .brief = !arguments.has("quiet") && brief,
+        .width = static_cast<int>(terminalWidth(STDOUT_FILENO))};
     if (!arguments.has("quiet")) {
         execStarter(context, request);
     }

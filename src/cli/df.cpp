@@ -103,7 +103,7 @@ std::string formatTable(const std::vector<Usage>& all) {
                         formatSize(usage.reclaimable)});
     }
     constexpr std::size_t gap = 3;
-    return formatColumns(std::move(rows), gap);
+    return formatColumns(std::move(rows), gap, 0, terminalWidth(STDOUT_FILENO));
 }
 
 std::string formatJson(const std::string& repository, const std::vector<Usage>& all) {

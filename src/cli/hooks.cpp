@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/columns.hpp"
 #include "base/config_files.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -33,8 +34,10 @@ void showFiring(Context& context, const std::vector<std::string>& commandLine,
     facts.randomName = "xxxxxxxxxxxxxxxx";
     facts.hookOutput = "(a pipe of the engine)";
     const auto plan = engine::plan(context.config(), request.launch, facts, hooks);
-    writeAll(STDOUT_FILENO, cat('\n', engine::formatFiringTable(hooks, engine::hookSubject(plan))),
-             "standard output");
+    writeAll(
+        STDOUT_FILENO,
+        cat('\n', engine::formatFiringTable(hooks, engine::hookSubject(plan), terminalWidth(STDOUT_FILENO))),
+        "standard output");
 }
 
 std::string formatHooks(const std::vector<oci::HookConfig>& hooks, const engine::SiteConfig& config,
@@ -42,8 +45,9 @@ std::string formatHooks(const std::vector<oci::HookConfig>& hooks, const engine:
     if (arguments.has("json")) {
         return engine::formatHookJson(hooks, config.defaultMpiType, arguments.has("mpi"));
     }
-    return arguments.has("mpi") ? engine::formatMpiHookTable(hooks, config.defaultMpiType)
-                                : engine::formatHookTable(hooks);
+    const auto width = terminalWidth(STDOUT_FILENO);
+    return arguments.has("mpi") ? engine::formatMpiHookTable(hooks, config.defaultMpiType, width)
+                                : engine::formatHookTable(hooks, width);
 }
 
 int hooks(Context& context, const Arguments& arguments) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/boolean.hpp"
+#include "base/columns.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
@@ -103,8 +104,9 @@ int run(Context& context, const Arguments& arguments) {
         ::isatty(STDOUT_FILENO) == 1 && !arguments.has("digests") && ids == image::Ids::shortened;
     writeAll(STDOUT_FILENO,
              arguments.has("json") ? image::formatImageJson(repository.paths(), images)
-             : isShort             ? image::formatShortImageTable(repository.paths(), images)
-                                   : image::formatImageTable(images, arguments.has("digests"), ids),
+             : isShort
+                 ? image::formatShortImageTable(repository.paths(), images, terminalWidth(STDOUT_FILENO))
+                 : image::formatImageTable(images, arguments.has("digests"), ids),
              "standard output");
     return 0;
 }

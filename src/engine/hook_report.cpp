@@ -1,7 +1,9 @@
 #include "engine/hook_report.hpp"
 
 #include <algorithm>
+#include <numeric>
 
+#include "base/columns.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/shipped_hooks.hpp"
 #include "oci/json/json_writer.hpp"
@@ -12,8 +14,9 @@ namespace {
 
 /// The layout of `sarus images`: columns as wide as their longest value, at least 10, separated by three
 /// spaces.
-std::string formatTable(std::vector<std::vector<std::string>> rows) {
+std::string formatTable(std::vector<std::vector<std::string>> rows, std::size_t width) {
     constexpr std::size_t smallest = 10;
+    constexpr std::size_t gap = 3;
     std::string table;
     std::vector<std::size_t> widths(rows.front().size(), smallest);
     for (std::size_t row = 1; row < rows.size(); ++row) {
@@ -21,11 +24,15 @@ std::string formatTable(std::vector<std::vector<std::string>> rows) {
             widths[column] = std::max(widths[column], rows[row][column].size());
         }
     }
+    const auto whole = std::accumulate(widths.begin(), widths.end(), (widths.size() - 1) * gap);
+    if (width != 0 && whole > width) {
+        return foldRows(rows, gap, width);
+    }
     for (auto& row : rows) {
         for (std::size_t column = 0; column + 1 < row.size(); ++column) {
             row[column].resize(std::max(row[column].size(), widths[column]), ' ');
         }
-        table += cat(join(row, "   "), '\n');
+        table += cat(join(row, std::string(gap, ' ')), '\n');
     }
     return table;
 }
@@ -44,16 +51,16 @@ bool looksUnanchored(const std::string& pattern) {
 
 }  // namespace
 
-std::string formatHookTable(const std::vector<oci::HookConfig>& hooks) {
+std::string formatHookTable(const std::vector<oci::HookConfig>& hooks, std::size_t width) {
     std::vector<std::vector<std::string>> rows{{"NAME", "PATH", "STAGES"}};
     for (const auto& hook : hooks) {
         rows.push_back({printable(hook.name()), printable(hook.hook.path), join(hook.stages, ",")});
     }
-    return formatTable(std::move(rows));
+    return formatTable(std::move(rows), width);
 }
 
 std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks,
-                               const std::optional<std::string>& defaultMpiType) {
+                               const std::optional<std::string>& defaultMpiType, std::size_t width) {
     std::vector<std::vector<std::string>> rows{{"NAME", "MPI TYPE"}};
     for (const auto& hook : hooks) {
         const auto type = oci::mpiTypePattern(hook.when);
@@ -63,17 +70,18 @@ std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks,
         rows.push_back({printable(hook.name()),
                         cat(printable(*type), isDefaultType(type, defaultMpiType) ? " (default)" : "")});
     }
-    return formatTable(std::move(rows));
+    return formatTable(std::move(rows), width);
 }
 
-std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const oci::HookSubject& subject) {
+std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const oci::HookSubject& subject,
+                              std::size_t width) {
     std::vector<std::vector<std::string>> rows{{"NAME", "RUNS", "STAGES", "WHY"}};
     for (const auto& hook : hooks) {
         const bool fires = oci::hookFires(hook.when, subject);
         rows.push_back({printable(hook.name()), fires ? "yes" : "no", join(hook.stages, ","),
                         oci::explainConditions(hook.when, subject)});
     }
-    return formatTable(std::move(rows));
+    return formatTable(std::move(rows), width);
 }
 
 std::string formatHookJson(const std::vector<oci::HookConfig>& hooks,

@@ -9,15 +9,16 @@
 namespace sarus::engine {
 
 /// The table of `sarus hooks`: name, path, stages.
-std::string formatHookTable(const std::vector<oci::HookConfig>& hooks);
+std::string formatHookTable(const std::vector<oci::HookConfig>& hooks, std::size_t width = 0);
 
 /// The table of `sarus hooks --mpi`: the hooks that `--mpi` can enable, with the pattern of their type.
 std::string formatMpiHookTable(const std::vector<oci::HookConfig>& hooks,
-                               const std::optional<std::string>& defaultMpiType);
+                               const std::optional<std::string>& defaultMpiType, std::size_t width = 0);
 
 /// The table of `sarus hooks --check run ...`: which hooks run for a container, at which stages, and the
 /// reason for each.
-std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const oci::HookSubject& subject);
+std::string formatFiringTable(const std::vector<oci::HookConfig>& hooks, const oci::HookSubject& subject,
+                              std::size_t width = 0);
 
 /// The list of `sarus hooks --json`: an array with an object for each hook (keys: docs/man/sarus-hooks.1),
 /// and a newline. With `onlyMpi`, only those that `--mpi` can enable.

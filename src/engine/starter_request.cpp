@@ -232,7 +232,7 @@ auto fields(Is<ExecRequest> auto& request) {
 }
 
 auto fields(Is<ListRequest> auto& request) {
-    return std::tie(request.sessionDirectory, request.json, request.all, request.brief);
+    return std::tie(request.sessionDirectory, request.json, request.all, request.brief, request.width);
 }
 
 auto fields(Is<InspectRequest> auto& request) {

@@ -31,6 +31,7 @@ struct ListRequest {
     bool json = false;
     bool all = false;    ///< of all users; for root
     bool brief = false;  ///< columns for people instead of those of runc
+    int width = 0;       ///< of the terminal for these columns; 0: any
 };
 
 /// `sarus inspect` of a container.

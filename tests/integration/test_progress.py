@@ -77,6 +77,31 @@ def test_a_terminal_gets_one_line_that_is_rewritten_and_wiped(slow, image):
     assert len(updates) > 5 and "\n" not in shown and shown.endswith("\r\x1b[K"), shown[-300:]
 
 
+def terminal_of(engine, *arguments, columns=40, **variables):
+    """What a command prints on a terminal, and its status."""
+    argv, identity = engine.command(*arguments)
+    session = Terminal(argv, identity, size=(24, columns), env=engine.user.environment(**{"TERM": "xterm", **variables}), cwd=engine.user.home)
+    status = session.wait()
+    session.close()
+    return status, session.text
+
+
+def test_lines_fit_into_a_narrow_terminal(slow):
+    engine, archive = slow
+    status, shown = terminal_of(engine, "load", archive, "progress:narrow")
+    updates = re.findall(r"\rConverting layers[^\r\x1b]*", shown)
+    assert status == 0 and len(updates) > 5 and max(map(len, updates)) <= 40, shown[-500:]
+    for command in (["images"], ["df"], ["hooks"]):
+        status, shown = terminal_of(engine, *command)
+        assert (status, max(map(len, shown.splitlines())) <= 40) == (0, True), shown
+    assert "load/library/progress" in terminal_of(engine, "images", columns=200)[1]
+
+
+def test_a_dumb_terminal_gets_lines_without_control(slow):
+    status, shown = terminal_of(slow[0], "load", slow[1], "progress:dumb", columns=80, TERM="dumb")
+    assert status == 0 and "\x1b" not in shown and "\r" not in shown.replace("\r\n", "\n"), shown[-500:]
+
+
 def test_ctrl_c_wipes_the_line_and_says_that_nothing_was_stored(slow):
     engine, archive = slow
     argv, identity = engine.command("load", archive, "progress:3")

@@ -26,7 +26,7 @@ ProgressStyle parseProgressStyle(const std::string& word, int fd) {
     if (word == "none") {
         return ProgressStyle::none;
     }
-    if (word == "plain" || (word == "auto" && ::isatty(fd) == 0)) {
+    if (word == "plain" || (word == "auto" && !canRewrite(fd))) {
         return ProgressStyle::plain;
     }
     if (word == "auto") {
@@ -82,7 +82,7 @@ void Progress::print(std::chrono::duration<double> elapsed) {
         return;
     }
     const auto line = progressLine(text, std::min(doneBytes(), total), total, elapsed.count());
-    show(output.fd, output.style == ProgressStyle::terminal ? rewritten(line) : cat(line, '\n'));
+    show(output.fd, output.style == ProgressStyle::terminal ? rewritten(line, output.fd) : cat(line, '\n'));
     printed = true;
 }
 

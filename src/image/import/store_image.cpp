@@ -39,7 +39,7 @@ void Import::say(const std::string& line) const {
 
 void noteInterruption(Error& error) {
     if (error.exitStatus() > 128) {
-        if (::isatty(STDERR_FILENO) == 1) {
+        if (canRewrite(STDERR_FILENO)) {
             writeAll(STDERR_FILENO, wipedLine, "standard error");  // a progress line of an ended program
         }
         error.setHint("Nothing was stored");

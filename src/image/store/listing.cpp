@@ -137,7 +137,8 @@ void sortImages(const RepositoryPaths& paths, std::vector<ImageRecord>& images, 
     });
 }
 
-std::string formatShortImageTable(const RepositoryPaths& paths, const std::vector<ImageRecord>& images) {
+std::string formatShortImageTable(const RepositoryPaths& paths, const std::vector<ImageRecord>& images,
+                                  std::size_t width) {
     const auto now = std::time(nullptr);
     std::vector<std::vector<std::string>> rows{{"REPOSITORY", "TAG", "IMAGE ID", "AGE", "SIZE"}};
     for (const auto& image : images) {
@@ -146,7 +147,7 @@ std::string formatShortImageTable(const RepositoryPaths& paths, const std::vecto
                         orNone(image.id).substr(0, idLength), formatAge(now - facts.time), image.size});
     }
     constexpr std::size_t narrowGap = 2;
-    return formatColumns(std::move(rows), narrowGap);
+    return formatColumns(std::move(rows), narrowGap, 0, width);
 }
 
 Integrity verifyImage(const RepositoryPaths& paths, const ImageReference& reference) {

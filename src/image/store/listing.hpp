@@ -18,7 +18,8 @@ std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDi
                              Ids ids = Ids::shortened);
 
 /// A narrower table for people: no server, which the repository names, and the age instead of the time.
-std::string formatShortImageTable(const RepositoryPaths& paths, const std::vector<ImageRecord>& images);
+std::string formatShortImageTable(const RepositoryPaths& paths, const std::vector<ImageRecord>& images,
+                                  std::size_t width);
 
 /// Sets the time at which each image was stored, in the caller's time zone, from its file.
 void refreshTimes(const RepositoryPaths& paths, std::vector<ImageRecord>& images);

@@ -77,7 +77,7 @@ std::string spoken(std::chrono::steady_clock::duration time) {
 TransferMonitor::TransferMonitor(Transfer theTransfer, std::function<Clock::time_point()> now)
     : transfer(std::move(theTransfer)),
       clock(std::move(now)),
-      onTerminal(::isatty(STDERR_FILENO) == 1),
+      onTerminal(canRewrite(STDERR_FILENO)),
       interval(std::clamp<std::uint64_t>(std::min(transfer.timings.warningMs, transfer.timings.timeoutMs) / 4,
                                          10, 1000)),
       lastLook(clock()),
@@ -136,7 +136,7 @@ void TransferMonitor::showProgress(std::uint64_t bytes) {
     const auto line = progressLine(transfer.label, total == 0 ? bytes : std::min(bytes, total), total,
                                    std::chrono::duration<double>(elapsed).count());
     if (onTerminal) {
-        show(rewritten(line));
+        show(rewritten(line, STDERR_FILENO));
         isShown = true;
     } else {
         printError(line);

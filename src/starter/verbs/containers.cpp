@@ -316,8 +316,8 @@ int parseSignal(std::string_view signal) {
     throw Error(cat("Unknown signal '", printable(signal), "'"), "Name it like SIGTERM, TERM or 15");
 }
 
-std::string formatBriefTable(const std::vector<ListedContainer>& containers, std::time_t now,
-                             bool withOwner) {
+std::string formatBriefTable(const std::vector<ListedContainer>& containers, std::time_t now, bool withOwner,
+                             std::size_t width) {
     constexpr std::size_t longestCommand = 24;
     std::vector<std::vector<std::string>> rows{{"NAME", "IMAGE", "COMMAND", "AGE", "JOB"}};
     if (withOwner) {
@@ -337,7 +337,7 @@ std::string formatBriefTable(const std::vector<ListedContainer>& containers, std
         }
     }
     constexpr std::size_t gap = 2;
-    return formatColumns(std::move(rows), gap);
+    return formatColumns(std::move(rows), gap, 0, width);
 }
 
 std::string listContainers(const Session& session, const engine::ListRequest& request) {
@@ -347,7 +347,8 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
     const auto containers =
         listedContainers(session, request.sessionDirectory, request.all ? Whose::everybodys : Whose::callers);
     return request.json    ? formatContainerJson(containers)
-           : request.brief ? formatBriefTable(containers, std::time(nullptr), request.all)
+           : request.brief ? formatBriefTable(containers, std::time(nullptr), request.all,
+                                              static_cast<std::size_t>(std::max(request.width, 0)))
                            : formatContainerTable(containers);
 }
 

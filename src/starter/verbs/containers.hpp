@@ -35,8 +35,10 @@ std::string withNanoseconds(std::string time);
 /// The table that `runc list` prints: cells of at least 12 characters, three spaces apart.
 std::string formatContainerTable(const std::vector<ListedContainer>& containers);
 
-/// The table for people: name, image, command, age, job; `withOwner`: and user.
-std::string formatBriefTable(const std::vector<ListedContainer>& containers, std::time_t now, bool withOwner);
+/// The table for people: name, image, command, age, job; `withOwner`: and user. `width` as for
+/// formatColumns().
+std::string formatBriefTable(const std::vector<ListedContainer>& containers, std::time_t now, bool withOwner,
+                             std::size_t width = 0);
 
 /// The same as `sarus ps --json`: an array with an object for each container (keys: docs/man/sarus-ps.1), and
 /// a newline.

@@ -47,7 +47,7 @@ def exec_request(name, command=("true",), workdir=None):
 
 
 def list_request(session="", json=False, everybodys=False):
-    return head("list") + text(session) + bytes([json, everybodys, False])
+    return head("list") + text(session) + bytes([json, everybodys, False]) + struct.pack("<I", 0)
 
 
 def inspect_request(name, session="", json=False):

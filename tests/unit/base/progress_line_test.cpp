@@ -17,5 +17,10 @@ TEST(ProgressLine, WithoutATotalSaysWhatIsKnown) {
     EXPECT_EQ(progressLine("Downloading", 0, 0, 0), "Downloading: 0.00B, 0.00B/s");
 }
 
+TEST(ProgressLine, WithoutATerminalIsNotCut) {
+    EXPECT_FALSE(canRewrite(-1));
+    EXPECT_EQ(rewritten(std::string(300, 'x'), -1), "\r" + std::string(300, 'x') + "\033[K");
+}
+
 }  // namespace
 }  // namespace sarus::progress_line_test

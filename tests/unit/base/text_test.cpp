@@ -81,5 +81,19 @@ TEST(FoldLine, BreaksAtBlanksAndInLongWords) {
     EXPECT_EQ(foldLine("\u00fc\u00fc\u00fc x", 5, 0), "\u00fc\u00fc\u00fc x");
 }
 
+TEST(Columns, ATableThatIsWiderThanTheTerminalIsFolded) {
+    const std::vector<std::vector<std::string>> rows{
+        {"NAME", "AGE", "SIZE"}, {"docker.io/library/debian", "2 min", "40.16MB"}, {"a", "", "1B"}};
+    const auto table =
+        "NAME                      AGE    SIZE\ndocker.io/library/debian  2 min  40.16MB\na                  "
+        "              1B\n";
+    EXPECT_EQ(formatColumns(rows, 2), table);
+    EXPECT_EQ(formatColumns(rows, 2, 0, 40), table);
+    EXPECT_EQ(formatColumns(rows, 2, 0, 39),
+              "NAME\n  AGE  SIZE\ndocker.io/library/debian\n  2 min  40.16MB\na\n  1B\n");
+    EXPECT_EQ(formatColumns(rows, 2, 0, 12),
+              "NAME\n  AGE  SIZE\ndocker.io/li\nbrary/debian\n  2 min\n  40.16MB\na\n  1B\n");
+}
+
 }  // namespace
 }  // namespace sarus::text_test

@@ -147,10 +147,11 @@ TEST(StarterRequest, EachVerbIsItsOwn) {
     EXPECT_TRUE(exec.tty);
     EXPECT_EQ(exec.stackLimit, 7U);
     EXPECT_EQ(exec.logLevel, LogLevel::info);
-    const auto list =
-        crossed(ListRequest{.sessionDirectory = "/run/user/1", .json = true, .all = true, .brief = true});
+    const auto list = crossed(ListRequest{
+        .sessionDirectory = "/run/user/1", .json = true, .all = true, .brief = true, .width = 40});
     EXPECT_EQ(list.sessionDirectory, "/run/user/1");
     EXPECT_TRUE(list.json && list.all && list.brief);
+    EXPECT_EQ(list.width, 40);
     const auto inspect = crossed(InspectRequest{.sessionDirectory = "/s", .name = "job", .json = true});
     EXPECT_EQ(inspect.sessionDirectory, "/s");
     EXPECT_EQ(inspect.name, "job");

@@ -342,6 +342,9 @@ TEST(ContainerTable, ForPeopleHasAgesAndQuotesWhatUsersChose) {
     EXPECT_EQ(formatBriefTable({entry}, twoMinutesLater, true),
               "NAME    IMAGE  COMMAND                   AGE    JOB  USER\n"
               "solver  i\\x0a  a-very-long-program w...  2 min  7    u\n");
+    EXPECT_EQ(formatBriefTable({entry}, twoMinutesLater, true, 40),
+              "NAME\n  IMAGE  COMMAND  AGE  JOB  USER\nsolver\n  i\\x0a  a-very-long-program w...  2 min\n  "
+              "7  u\n");
 }
 
 TEST(ContainerJson, KeysAreThoseOfTheManPage) {
