@@ -54,7 +54,7 @@ def test_a_quiet_conversion_says_nothing(slow, image):
 def on_a_terminal(engine, *arguments):
     """(exit status, what a terminal was sent) of `sarus ARGUMENTS` whose standard error is one."""
     leader, follower = pty.openpty()
-    process = engine.start(*arguments, stderr=follower, stdout=subprocess.DEVNULL, text=False)
+    process = engine.start(*arguments, stderr=follower, stdout=subprocess.DEVNULL, text=False, env={"TERM": "xterm"})
     os.close(follower)
     shown = b""
     while True:
@@ -86,9 +86,9 @@ def terminal_of(engine, *arguments, columns=40, **variables):
     return status, session.text
 
 
-def test_lines_fit_into_a_narrow_terminal(slow):
+def test_lines_fit_into_a_narrow_terminal(slow, image):
     engine, archive = slow
-    status, shown = terminal_of(engine, "load", archive, "progress:narrow")
+    status, shown = terminal_of(engine, "load", archive, image)
     updates = re.findall(r"\rConverting layers[^\r\x1b]*", shown)
     assert status == 0 and len(updates) > 5 and max(map(len, updates)) <= 40, shown[-500:]
     for command in (["images"], ["df"], ["hooks"]):
@@ -97,15 +97,15 @@ def test_lines_fit_into_a_narrow_terminal(slow):
     assert "load/library/progress" in terminal_of(engine, "images", columns=200)[1]
 
 
-def test_a_dumb_terminal_gets_lines_without_control(slow):
-    status, shown = terminal_of(slow[0], "load", slow[1], "progress:dumb", columns=80, TERM="dumb")
+def test_a_dumb_terminal_gets_lines_without_control(slow, image):
+    status, shown = terminal_of(slow[0], "load", slow[1], image, columns=80, TERM="dumb")
     assert status == 0 and "\x1b" not in shown and "\r" not in shown.replace("\r\n", "\n"), shown[-500:]
 
 
 def test_ctrl_c_wipes_the_line_and_says_that_nothing_was_stored(slow):
     engine, archive = slow
     argv, identity = engine.command("load", archive, "progress:3")
-    session = Terminal(argv, identity, env=engine.user.environment(), cwd=engine.user.home)
+    session = Terminal(argv, identity, env=engine.user.environment(TERM="xterm"), cwd=engine.user.home)
     session.expect("Converting layers")
     session.type("\x03")
     assert session.wait() == 130
