@@ -102,7 +102,7 @@ _sarus_reply() {
     local one
     COMPREPLY=()
     while IFS= read -r one; do
-        [[ -n $one && $one == "$1"* ]] && COMPREPLY+=("$one")
+        [[ -n $one && $one == "$1"* ]] && COMPREPLY+=("$head$one")
     done <<< "$2"
 }
 # The end of $word after ':' and '='. What stands before it is part of the proposal, unless the shell began a
@@ -116,7 +116,7 @@ _sarus_path() {
 }
 _sarus() {
     local word=${COMP_WORDS[COMP_CWORD]} number=$COMP_CWORD command= previous= list= i positionals=0
-    local newline=$'\n'
+    local newline=$'\n' head=
     local -a line
     line=("${COMP_WORDS[@]}")
     if type _get_comp_words_by_ref >/dev/null 2>&1; then
@@ -128,6 +128,15 @@ _sarus() {
         [[ ${line[i]} != -* ]] && { command=${line[i]}; break; }
     done
     previous=${line[number - 1]}
+    # --OPTION=VALUE is one word, unless the shell began new words at '=' and behind it.
+    if [[ $word == --*=* ]]; then
+        previous=${word%%=*} word=${word#*=}
+        [[ $COMP_WORDBREAKS == *=* ]] || head=$previous=
+    elif [[ $word == = ]]; then
+        word=
+    elif [[ $previous == = ]]; then
+        previous=${line[number - 2]}
+    fi
     case $command in
 )sh";
     out += cat("        '') list='", commandWords(), " ", optionWords(globalOptions()), "' ;;\n");

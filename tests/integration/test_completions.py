@@ -36,11 +36,13 @@ CASES = [
     ("sarus kill vie", {"viewer"}),
     ("sarus inspect so", {"solver"}),
     ("sarus run --edf py", {"pytorch"}),
+    ("sarus run --edf=py", {"--edf=pytorch"}),
+    ("sarus shell --edf=", {"--edf=pytorch"}),
     ("sarus help im", {"images"}),
     ("sarus completion f", {"fish"}),
 ]
 HOSTILE = ["sarus run --edf ", "sarus run --edf py", "sarus run ", "sarus load {dir}/odd"]  # names in shared directories are others'
-PATHS = ["sarus run --volume {dir}/da", "sarus run -v {dir}/da", "sarus load {dir}/da"]
+PATHS = ["sarus run --volume {dir}/da", "sarus run -v {dir}/da", "sarus load {dir}/da", "sarus run --volume={dir}/da"]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,7 @@ def bash(place, script, line, setup=""):
 @pytest.mark.parametrize("line, expected", CASES)
 def test_bash(scripts, place, line, expected):
     assert BASH_COMPLETION.exists(), "the package bash-completion is missing"
-    before = line[:max(line.rfind(":"), line.rfind(" ")) + 1]  # readline has a new word behind each colon
+    before = line[:max(map(line.rfind, ": =")) + 1]  # readline has a new word behind each colon and equals sign
     found = bash(place, scripts["bash"], line, f"source {BASH_COMPLETION}")
     assert {before.split(" ")[-1] + word for word in found} == expected
 
@@ -102,6 +104,7 @@ def test_paths_in_bash(scripts, place, line):
 
 def test_bash_without_the_package(scripts, place):
     assert bash(place, scripts["bash"], "sarus run al") == {"alpine:3.20"}
+    assert bash(place, scripts["bash"], "sarus run --edf=py") == bash(place, scripts["bash"], "sarus run --edf=") == {"pytorch"}
 
 
 @pytest.mark.parametrize("line", HOSTILE)
