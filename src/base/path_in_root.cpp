@@ -247,20 +247,6 @@ std::string descriptorPath(int fd) {
     return cat("/proc/self/fd/", fd);
 }
 
-std::string normalizePath(std::string_view path) {
-    std::vector<std::string> kept;
-    for (auto& component : split(path, '/')) {
-        if (component == "..") {
-            if (!kept.empty()) {
-                kept.pop_back();
-            }
-        } else if (!component.empty() && component != ".") {
-            kept.push_back(std::move(component));
-        }
-    }
-    return cat("/", join(kept, "/"));
-}
-
 bool isSameOrBelow(std::string_view path, std::string_view directory) {
     if (directory == "/") {
         return true;

@@ -48,9 +48,6 @@ UniqueFd createInRoot(int root, std::string_view path, EntryKind kind, const Cre
 /// comparisons, never to open it again.
 std::string pathOfDescriptor(int fd);
 
-/// The absolute path without empty, `.` and `..` components ("/" for the root); `..` at the root stays there.
-std::string normalizePath(std::string_view path);
-
 /// Whether a path is `directory` or below it; both without `.`, `..` and empty components.
 bool isSameOrBelow(std::string_view path, std::string_view directory);
 

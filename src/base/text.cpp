@@ -58,6 +58,20 @@ std::string_view trim(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(whiteSpace) - begin + 1);
 }
 
+std::string normalizePath(std::string_view path) {
+    std::vector<std::string> kept;
+    for (auto& component : split(path, '/')) {
+        if (component == "..") {
+            if (!kept.empty()) {
+                kept.pop_back();
+            }
+        } else if (!component.empty() && component != ".") {
+            kept.push_back(std::move(component));
+        }
+    }
+    return cat("/", join(kept, "/"));
+}
+
 std::string directoryOf(std::string_view path) {
     const auto slash = path.rfind('/');
     return slash == std::string_view::npos ? "."

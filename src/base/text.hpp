@@ -49,6 +49,9 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 
 std::string_view trim(std::string_view text);
 
+/// The absolute path without empty, `.` and `..` components ("/" for the root); `..` at the root stays there.
+std::string normalizePath(std::string_view path);
+
 /// The path without its last part: "/a/b" -> "/a", "/a" -> "/", "a" -> ".".
 std::string directoryOf(std::string_view path);
 /// The last part of a path: "/a/b" -> "b", "a" -> "a", "/a/" -> "".

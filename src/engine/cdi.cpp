@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "engine/mount_rules.hpp"
 

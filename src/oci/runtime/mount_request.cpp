@@ -9,7 +9,6 @@
 
 #include "base/boolean.hpp"
 #include "base/error.hpp"
-#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 
 namespace sarus::oci {

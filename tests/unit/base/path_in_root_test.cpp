@@ -220,18 +220,6 @@ TEST_P(PathInRoot, ADirectoryThatIsSwappedForALinkNeverLeadsOutside) {
     });
 }
 
-TEST(NormalizePath, DropsEmptyDotAndDotDotComponents) {
-    EXPECT_EQ(normalizePath("/"), "/");
-    EXPECT_EQ(normalizePath("//"), "/");
-    EXPECT_EQ(normalizePath("/etc/"), "/etc");
-    EXPECT_EQ(normalizePath("//etc"), "/etc");
-    EXPECT_EQ(normalizePath("/./etc/."), "/etc");
-    EXPECT_EQ(normalizePath("/a/../etc"), "/etc");
-    EXPECT_EQ(normalizePath("/../../etc"), "/etc");
-    EXPECT_EQ(normalizePath("/a/b/../../.."), "/");
-    EXPECT_EQ(normalizePath("/a/...//b"), "/a/.../b");
-}
-
 INSTANTIATE_TEST_SUITE_P(Ways, PathInRoot,
                          ::testing::Values(std::nullopt, std::optional(ENOSYS), std::optional(EPERM)),
                          [](const auto& way) {

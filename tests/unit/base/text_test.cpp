@@ -95,5 +95,17 @@ TEST(Columns, ATableThatIsWiderThanTheTerminalIsFolded) {
               "NAME\n  AGE  SIZE\ndocker.io/li\nbrary/debian\n  2 min\n  40.16MB\na\n  1B\n");
 }
 
+TEST(NormalizePath, DropsEmptyDotAndDotDotComponents) {
+    EXPECT_EQ(normalizePath("/"), "/");
+    EXPECT_EQ(normalizePath("//"), "/");
+    EXPECT_EQ(normalizePath("/etc/"), "/etc");
+    EXPECT_EQ(normalizePath("//etc"), "/etc");
+    EXPECT_EQ(normalizePath("/./etc/."), "/etc");
+    EXPECT_EQ(normalizePath("/a/../etc"), "/etc");
+    EXPECT_EQ(normalizePath("/../../etc"), "/etc");
+    EXPECT_EQ(normalizePath("/a/b/../../.."), "/");
+    EXPECT_EQ(normalizePath("/a/...//b"), "/a/.../b");
+}
+
 }  // namespace
 }  // namespace sarus::text_test
