@@ -134,12 +134,23 @@ std::string realPath(const std::string& path) {
     return resolved ? resolved.get() : std::string();
 }
 
-std::string workingDirectory() {
+std::string findWorkingDirectory() {
     std::string path(PATH_MAX, '\0');
     if (::getcwd(path.data(), path.size()) == nullptr) {
-        throwErrno("Failed to determine the working directory");
+        if (errno != ENOENT) {
+            throwErrno("Failed to determine the working directory");
+        }
+        return {};
     }
     path.resize(path.find('\0'));
+    return path;
+}
+
+std::string workingDirectory() {
+    auto path = findWorkingDirectory();
+    if (path.empty()) {
+        throw Error("The working directory does not exist any more", "Change to another one");
+    }
     return path;
 }
 

@@ -40,6 +40,8 @@ void createDirectories(const std::string& path, mode_t mode = 0755);
 std::string ownProgramPath();
 /// Throws Error.
 std::string workingDirectory();
+/// The same; "" if it has been removed or is not below this process's root.
+std::string findWorkingDirectory();
 
 /// An anonymous file in memory with this content, to be read from its beginning; it can be sealed. Throws
 /// Error.

@@ -79,7 +79,7 @@ void check(Context& context, const std::string& name) {
         throw Error(cat("The environment definition '", printable(name), "' names no image"));
     }
     engine::LaunchRequest request;
-    applyEdf(definition, hostVariable, workingDirectory(), request);
+    applyEdf(definition, hostVariable, findWorkingDirectory(), request);
 }
 
 int validate(Context& context, const std::vector<std::string>& names) {

@@ -22,7 +22,7 @@ std::string homeDirectory() {
 std::optional<oci::MountRequest> otherHome(const Arguments& arguments) {
     const auto value = arguments.value("home");
     return value.empty() ? std::nullopt
-                         : std::optional(oci::parseVolume(value, "--home", workingDirectory()));
+                         : std::optional(oci::parseVolume(value, "--home", findWorkingDirectory()));
 }
 
 std::vector<oci::MountRequest> mountRequests(const Arguments& arguments) {
@@ -32,7 +32,7 @@ std::vector<oci::MountRequest> mountRequests(const Arguments& arguments) {
     }
     for (const auto& option : arguments.values("volume")) {
         for (const auto& volume : oci::splitVolumes(option)) {
-            requests.push_back(oci::parseVolume(volume, "--volume", workingDirectory()));
+            requests.push_back(oci::parseVolume(volume, "--volume", findWorkingDirectory()));
         }
     }
     for (const auto& tmpfs : arguments.values("tmpfs")) {

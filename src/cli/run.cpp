@@ -178,7 +178,7 @@ std::vector<oci::MountRequest> siteDefaults(const engine::SiteConfig& config, co
         }
     };
     add(config.mountHome && !arguments.has("home"), hostVariable("HOME").value_or(""));
-    add(config.mountWorkingDirectory && !arguments.has("cwd"), workingDirectory());
+    add(config.mountWorkingDirectory && !arguments.has("cwd"), findWorkingDirectory());
     return requests;
 }
 
@@ -275,7 +275,7 @@ void applyDefinition(const EdfFile& definition, engine::LaunchRequest& request) 
         return found == image.end() ? hostVariable(name) : std::optional(found->second);
     };
     const bool entrypointIsOpen = !definition.entrypoint && !request.entrypoint;
-    applyEdf(definition, lookup, workingDirectory(), request);
+    applyEdf(definition, lookup, findWorkingDirectory(), request);
     if (entrypointIsOpen && request.command.empty()) {
         // The user typed no command: the image says what runs, as without a definition.
         request.entrypoint.reset();

@@ -411,6 +411,20 @@ def test_working_directory_that_is_closed_to_the_user(setuid_engine, root_engine
         root_engine.sarus("rmi", "--centralized-repository", reference)
 
 
+def test_a_removed_working_directory_stops_only_who_asks_for_it(user_engine, load_image, plain_busybox):
+    image = load_image(user_engine, "busybox", plain_busybox)
+
+    def run(*arguments):
+        launcher = ["sh", "-c", 'd=$(mktemp -d) && cd "$d" && rmdir "$d" && exec "$@"', "sh"]
+        process = user_engine.start_by(launcher, "run", *arguments)
+        return *process.communicate(timeout=300), process.returncode
+
+    assert run(f"-v{user_engine.user.home}:/here", image, "pwd") == ("/\n", "", 0)
+    for option in ("--cwd", "-v.:/here"):
+        _, errors, status = run(option, image, "pwd")
+        assert status == 1 and "does not exist any more" in errors.splitlines()[0]
+
+
 def test_working_directory_on_a_mount(engine, busybox, workspace):
     (workspace / "here" / "below").mkdir(parents=True, exist_ok=True)
     mount = f"--mount=type=bind,source={workspace}/here,destination=/there"

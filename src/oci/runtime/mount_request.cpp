@@ -269,6 +269,10 @@ MountRequest parseVolume(std::string_view text, std::string_view where, std::str
         throw Error(cat(where, ": the source '", printable(mount.source), "' must begin with '/' or '.'"));
     }
     const bool isRelative = mount.source.starts_with('.');
+    if (isRelative && workingDirectory.empty()) {
+        throw Error(cat(where, ": the source '", printable(mount.source),
+                        "' begins at the working directory, which does not exist any more"));
+    }
     if (isRelative) {
         mount.source = cat(workingDirectory, '/', mount.source);
     }

@@ -29,8 +29,7 @@ MountRequest parseMountRequest(std::string_view request);
 
 /// Parses SOURCE[:DESTINATION[:FLAGS]]; without a destination it is the source. FLAGS are separated by commas
 /// or '+'. A backslash takes the meaning from a following ':', ',' or backslash. A relative source begins
-/// with
-/// '.' and starts at `workingDirectory`. Throws Error "<where>: ...".
+/// with '.' and starts at `workingDirectory` ("": there is none). Throws Error "<where>: ...".
 MountRequest parseVolume(std::string_view text, std::string_view where, std::string_view workingDirectory);
 
 /// Splits a list of volumes at commas. A source follows, which begins with '/', "./" or "../" or is "." or

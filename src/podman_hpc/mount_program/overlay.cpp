@@ -76,7 +76,7 @@ void moveMount(int tree, int target, const std::string& name) {
 std::vector<std::string> storeDirectories(const OverlayRequest& request) {
     constexpr std::string_view driver = "/overlay";
     std::vector<std::string> stores;
-    for (const auto& directory : {workingDirectory(), directoryOf(directoryOf(request.target))}) {
+    for (const auto& directory : {findWorkingDirectory(), directoryOf(directoryOf(request.target))}) {
         if (directory.ends_with(driver) && directory.size() > driver.size()) {
             stores.push_back(directoryOf(directory));
         }

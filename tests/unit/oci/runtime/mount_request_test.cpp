@@ -169,6 +169,11 @@ TEST(Volume, HasEveryPath) {
     EXPECT_EQ(volume("/lr=0.1,batch=32:/m").source, "/lr=0.1,batch=32");
 }
 
+TEST(Volume, NeedsAWorkingDirectoryOnlyForARelativeSource) {
+    EXPECT_EQ(parseVolume("/a:/b", "-v", "").source, "/a");
+    EXPECT_THROW(parseVolume("./a:/b", "-v", ""), Error);
+}
+
 TEST(Volume, CommasSeparateSources) {
     using List = std::vector<std::string>;
     EXPECT_EQ(splitVolumes("/a:/b:ro,nodev,./c:/d,..,/lr=0.1,batch=32"),
