@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -45,7 +46,8 @@ class Terminal:
                 return self.text
             if not data:
                 return self.text
-            self.text += data.decode(errors="replace").replace("\r\n", "\n")
+            # A line's end may arrive in two pieces. runc adds a carriage return to a line that a command prints before runc has set up its terminal.
+            self.text = re.sub(r"\r+\n", "\n", self.text + data.decode(errors="replace"))
 
     def expect(self, text, timeout=300, after=0):
         """Waits until `text` has appeared behind the position `after`; returns the position behind it."""
