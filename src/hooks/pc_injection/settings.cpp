@@ -117,11 +117,8 @@ std::string requireDestination(const std::string& path) {
                     [](const auto& part) { return part == "." || part == ".."; })) {
         refuse("--mount", path, "a destination must not contain '.' or '..'");
     }
-    std::string plain;
-    for (const auto& part : parts) {
-        plain += part.empty() ? "" : cat('/', part);
-    }
-    if (const auto why = oci::whyReserved(plain.empty() ? "/" : plain)) {
+    auto plain = normalizePath(path);
+    if (const auto why = oci::whyReserved(plain)) {
         refuse("--mount", path, *why);
     }
     return plain;

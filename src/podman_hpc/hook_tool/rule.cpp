@@ -51,19 +51,6 @@ std::string expandVariables(const std::string& text, const Variables& variable) 
     return out;
 }
 
-/// Removes empty parts, `.` and `..` from an absolute path, as text.
-std::string normalized(const std::string& path) {
-    std::vector<std::string> kept;
-    for (auto& part : split(path, '/')) {
-        if (part == ".." && !kept.empty()) {
-            kept.pop_back();
-        } else if (!part.empty() && part != "." && part != "..") {
-            kept.push_back(std::move(part));
-        }
-    }
-    return cat('/', join(kept, "/"));
-}
-
 std::string below(const std::string& directory, std::string_view name) {
     return cat(directory, directory.ends_with('/') ? "" : "/", name);
 }
@@ -106,7 +93,7 @@ Rule parseRule(const std::string& text, const std::string& directory, const Vari
         throw Error("the source is missing");
     }
     Rule rule;
-    rule.source = normalized(source.front() == '/' ? source : cat(directory, '/', source));
+    rule.source = normalizePath(source.front() == '/' ? source : cat(directory, '/', source));
     if (parts.size() == 1) {
         if (source.front() != '/') {
             throw Error("a rule without a target needs an absolute source");
