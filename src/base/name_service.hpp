@@ -21,10 +21,10 @@ using NameService =
 /// this process: it may be forged wherever the caller of this process is not trusted. "" without that
 /// program. Throws Error after 10 s without an answer.
 std::string askNameService(const std::string& database, const std::vector<std::string>& keys,
-                           std::string_view searchPath);
+                           std::string_view searchPath = "/usr/bin:/bin");
 
 /// The node's account of this uid: of /etc/passwd, or, if that has none, of askNameService(); nullopt without
 /// one. Throws Error as askNameService() does.
-std::optional<PasswdEntry> findAccount(uid_t uid, std::string_view searchPath);
+std::optional<PasswdEntry> findAccount(uid_t uid, std::string_view searchPath = "/usr/bin:/bin");
 
 }  // namespace sarus

@@ -16,21 +16,18 @@ bool isEntryOf(const std::vector<std::string>& fields, uid_t uid) {
     return fields.size() == fieldsOfEntry && !fields[0].empty() && parseNumber(fields[2]) == uid;
 }
 
+}  // namespace
+
 bool isDirectoryName(std::string_view name) {
     return !name.empty() && name.size() < 256 && name != "." && name != ".." &&
            name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
-}  // namespace
-
-std::vector<std::string_view> linesOf(std::string_view text) {
-    std::vector<std::string_view> lines;
-    while (!text.empty()) {
-        const auto end = std::min(text.find('\n'), text.size());
-        lines.push_back(text.substr(0, end));
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return lines;
+std::string_view takeLine(std::string_view& text) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return line;
 }
 
 std::optional<std::uint64_t> idOf(std::string_view line) {
@@ -42,7 +39,8 @@ std::optional<std::uint64_t> idOf(std::string_view line) {
 }
 
 std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid) {
-    for (const auto line : linesOf(text)) {
+    while (!text.empty()) {
+        const auto line = takeLine(text);
         if (idOf(line) != uid) {
             continue;
         }
@@ -54,7 +52,8 @@ std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid) {
 }
 
 std::optional<std::string> findUserName(std::string_view text, uid_t uid) {
-    for (const auto line : linesOf(text)) {
+    while (!text.empty()) {
+        const auto line = takeLine(text);
         if (idOf(line) != uid) {
             continue;
         }

@@ -8,15 +8,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace sarus {
 
 /// More than the accounts of any site, in bytes.
 inline constexpr std::size_t largestPasswdFile = 256U << 20U;
 
-/// The text's lines; what ends without a line feed is one.
-std::vector<std::string_view> linesOf(std::string_view text);
+/// The first line of a text that is not empty, which is cut off; the last one may end without a line feed.
+std::string_view takeLine(std::string_view& text);
 
 /// The third field of a line of passwd(5) or group(5), if it is a number.
 std::optional<std::uint64_t> idOf(std::string_view line);
@@ -30,6 +29,9 @@ struct PasswdEntry {
 
 /// The first entry of this uid; nullopt if there is none.
 std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid);
+
+/// Whether a user of this name can have a directory of that name.
+bool isDirectoryName(std::string_view name);
 
 /// The name of the first entry of this uid that can be the name of a directory; nullopt if there is none.
 std::optional<std::string> findUserName(std::string_view text, uid_t uid);

@@ -19,10 +19,6 @@ namespace sarus::image {
 
 namespace {
 
-bool isPathComponent(std::string_view name) {
-    return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
-}
-
 void refuseOtherOwner(const std::string& path, uid_t owner, std::string_view cure) {
     if (owner != ::geteuid() && owner != 0) {
         throw Error(
@@ -92,10 +88,10 @@ std::string userName(const std::string& prefixDir, uid_t uid) {
         // No such cache, as in a user's own installation: the system knows.
     }
     if (!name) {
-        const auto account = findAccount(uid, "/usr/bin:/bin");
+        const auto account = findAccount(uid);
         name = account ? std::optional(account->name) : std::nullopt;
     }
-    if (!name || !isPathComponent(*name)) {
+    if (!name || !isDirectoryName(*name)) {
         throw Error(
             cat("No user name found for uid ", uid, ": it determines the path of the image repository"),
             cat("Neither ", printable(file), " nor the system's user database has a valid entry"));

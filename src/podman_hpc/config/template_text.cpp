@@ -8,7 +8,7 @@ namespace sarus::podman_hpc {
 namespace {
 
 std::string userName(const Surroundings& from) {
-    if (const auto account = findAccount(from.uid, "/usr/bin:/bin")) {
+    if (const auto account = findAccount(from.uid)) {
         return account->name;
     }
     if (auto user = from.variable("USER"); user && !user->empty()) {

@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <sched.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <memory>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/passwd_file.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -31,9 +31,7 @@ std::optional<gid_t> terminalGroup(const std::string& prefix) {
 
 std::optional<gid_t> findGroup(std::string_view groupFile, std::string_view name) {
     while (!groupFile.empty()) {
-        const auto end = std::min(groupFile.find('\n'), groupFile.size());
-        const auto line = groupFile.substr(0, end);
-        groupFile.remove_prefix(std::min(end + 1, groupFile.size()));
+        const auto line = takeLine(groupFile);
         if (line.size() <= name.size() || !line.starts_with(name) || line[name.size()] != ':') {
             continue;
         }

@@ -32,8 +32,12 @@ std::string safeHome(const std::string& home) {
 }
 
 bool hasId(std::string_view text, std::uint64_t id) {
-    const auto lines = linesOf(text);
-    return std::any_of(lines.begin(), lines.end(), [&](auto line) { return idOf(line) == id; });
+    while (!text.empty()) {
+        if (idOf(takeLine(text)) == id) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /// Whether a line has the fields of its database and nothing else that would change its meaning. Any name is
@@ -97,7 +101,8 @@ std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const std:
         return passwd;
     }
     const auto answer = ask("passwd", {cat(uid)});
-    for (const auto line : linesOf(answer)) {
+    for (std::string_view rest = answer; !rest.empty();) {
+        const auto line = takeLine(rest);
         if (isEntry(line, 7) && idOf(line) == uid) {
             appendLine(passwd, std::string(line));
             return passwd;
@@ -115,7 +120,8 @@ std::string withGroupEntries(std::string group, const std::vector<gid_t>& gids, 
         }
     }
     const auto answer = missing.empty() ? std::string() : ask("group", missing);
-    for (const auto line : linesOf(answer)) {
+    for (std::string_view rest = answer; !rest.empty();) {
+        const auto line = takeLine(rest);
         const auto gid = idOf(line).value_or(std::numeric_limits<std::uint64_t>::max());
         if (isEntry(line, 4) && !hasId(group, gid) &&
             std::find(gids.begin(), gids.end(), gid) != gids.end()) {

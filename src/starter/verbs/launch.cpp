@@ -241,7 +241,7 @@ NamespaceSharing Launch::sharing() const {
 NameService namesForCaller(const Credentials& credentials) {
     return [&credentials](const std::string& database, const std::vector<std::string>& keys) {
         try {
-            return credentials.asUser([&] { return askNameService(database, keys, "/usr/bin:/bin"); });
+            return credentials.asUser([&] { return askNameService(database, keys); });
         } catch (const Error& error) {
             logWarn("Runtime", cat("The container lacks names of /etc/", database, ": ", error.what()));
             return std::string();
