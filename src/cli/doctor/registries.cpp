@@ -14,6 +14,7 @@
 #include "image/transfer/login.hpp"
 #include "image/transfer/pull_failure.hpp"
 #include "image/transfer/skopeo.hpp"
+#include "image/transfer/skopeo_message.hpp"
 
 namespace sarus::cli {
 

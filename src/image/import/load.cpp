@@ -20,7 +20,7 @@
 #include "image/import/store_image.hpp"
 #include "image/transfer/file_policy.hpp"
 #include "image/transfer/login.hpp"
-#include "image/transfer/pull_failure.hpp"
+#include "image/transfer/skopeo_message.hpp"
 
 namespace sarus::image {
 

@@ -8,9 +8,6 @@
 
 namespace sarus::image {
 
-/// The text of skopeo's last error in one line, without time and level.
-std::string skopeoMessage(std::string_view errors);
-
 /// What a failure of Skopeo::inspectRaw() says if the registry's answer is no manifest at all.
 inline constexpr std::string_view answerIsNoManifest = "the answer is no manifest";
 
