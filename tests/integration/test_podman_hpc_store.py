@@ -358,6 +358,34 @@ def test_disk_full(store, many):
         subprocess.run(["umount", directory], check=True)
 
 
+@pytest.mark.parametrize("pages", [0, 1, 2])
+def test_images_of_a_full_store_can_be_removed(store, many, pages):
+    """However little space is left, and whether or not another image has the same layers."""
+    directory = store.podman_hpc.directory / "full"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", directory], check=True)
+    try:
+        os.chown(directory, store.podman_hpc.user.uid, store.podman_hpc.user.uid)
+        full = Store(store.podman_hpc, directory)
+        for image in many[3:6]:
+            full("migrate", image)
+        with open(directory / "much", "wb", buffering=0) as file:
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            file.truncate(file.tell() // 4096 * 4096 - pages * 4096)
+        assert os.statvfs(directory).f_bavail == pages
+        for image in many[3:6]:
+            full("rmsqi", image)
+            assert image not in full.names()
+            full.check()
+        assert full.squash_files() == [] and full.list("layers") == []
+        assert [path.name for path in (directory / "overlay-images").iterdir() if path.is_dir()] == []
+    finally:
+        subprocess.run(["umount", directory], check=True)
+        directory.rmdir()
+
+
 def test_additional_stores_are_read_by_others(fresh, many, reader):
     """A store of the site, which its owner makes with the usual umask."""
     fresh("migrate", many[4])

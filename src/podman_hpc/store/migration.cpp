@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <set>
 
@@ -253,7 +254,7 @@ RemovalReport removeSquashed(const StorePaths& store, const std::string& word, c
 
     std::vector<std::string> layers;
     bool isShared = false;  // the top layer
-    changeLists(lock, FirstList::images, [&](StoreLists& lists) {
+    const auto forget = [&](StoreLists& lists) {
         std::erase_if(lists.images, [&](const PodmanImage& image) { return image.id == found->id; });
         std::set<std::string> needed;
         isShared = false;
@@ -270,9 +271,22 @@ RemovalReport removeSquashed(const StorePaths& store, const std::string& word, c
             }
         }
         std::erase_if(lists.layers, [&](const PodmanLayer& layer) { return contains(layers, layer.id); });
-    });
+    };
+    const auto imageFiles = cat(store.images(), '/', found->id);
+    try {
+        changeLists(lock, FirstList::images, forget);
+    } catch (const Error& error) {
+        if (error.errnum() != ENOSPC && error.errnum() != EDQUOT) {
+            throw;
+        }
+        // The space of the image is all there is. Whoever is interrupted here has an image without its
+        // squashfs file, which can be removed again.
+        removeFiles(store, {}, isShared ? "" : found->layer);
+        removeTree(imageFiles);
+        changeLists(lock, FirstList::images, forget);
+    }
     removeFiles(store, layers, isShared ? "" : found->layer);
-    removeTree(cat(store.images(), '/', found->id));
+    removeTree(imageFiles);
     RemovalReport report;
     for (const auto& name : found->names) {
         report.push_back(cat("Untagged: ", name));

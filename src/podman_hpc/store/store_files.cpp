@@ -122,11 +122,11 @@ void changeLists(const ChangeLock& lock, FirstList first, const std::function<vo
         const StoreWriteLock podmanLock(store.root, [&](const auto& message) { lock.warn(message); });
         done = stateOf(layers.path) == layers.state && stateOf(images.path) == images.state;
         if (done) {
+            podmanLock.markChanged();  // first, since it may need space
             for (const auto* list : {first == FirstList::layers ? &layers : &images,
                                      first == FirstList::layers ? &images : &layers}) {
                 rename(list->path + lock.suffix(), list->path);
             }
-            podmanLock.markChanged();
         }
     }
 }
