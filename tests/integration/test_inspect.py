@@ -7,7 +7,7 @@ import re
 import pytest
 from helpers import system
 
-IMAGE_KEYS = {"reference", "server", "repository", "tag", "digest", "id", "created", "size", "path"}
+IMAGE_KEYS = {"reference", "server", "repository", "tag", "digest", "id", "platform", "created", "size", "path"}
 CONTAINER_KEYS = {"name", "pid", "status", "bundle", "created", "owner"}
 
 

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 from helpers.images import Image, Layer, architecture, digest
 from helpers.system import PATH, program
+from helpers.terminal import Terminal
 
 FOREIGN = "arm64" if architecture() == "amd64" else "amd64"
 # As ordinary images have it: arm64 with its only variant.
@@ -59,6 +60,33 @@ def test_pull_takes_the_image_of_the_platform(user_engine, reference):
         result = user_engine.sarus("pull", *options, reference)
         assert result.returncode == 0, result.stdout + result.stderr
         assert stored_platform(user_engine, reference) == expected
+
+
+def test_lists_show_for_which_platform_an_image_is(user_engine, reference):
+    """As JSON always, in the table for people where it is not that of this machine."""
+
+    def table():
+        argv, identity = user_engine.command("images")
+        terminal = Terminal(argv, identity, streams=["stdout"], size=(24, 120), env=user_engine.user.environment(), cwd=user_engine.user.home)
+        assert terminal.wait() == 0
+        terminal.close()
+        return terminal.text
+
+    result = user_engine.sarus("pull", "--platform", f"linux/{FOREIGN}", reference)
+    assert f"# platform         : linux/{FOREIGN}\n" in result.stdout, result.stderr
+    name = "linux/" + FOREIGN
+    for listed in (json.loads(user_engine.sarus("images", "--json", reference).stdout)[0],
+                   json.loads(user_engine.sarus("inspect", "--json", reference).stdout)):
+        assert listed["platform"] == name
+    assert f"Platform:       {name}\n" in user_engine.sarus("inspect", reference).stdout
+    assert "PLATFORM" in table() and name in table()
+    # The index is made again from the images' own files.
+    (user_engine.user.home / ".sarus/metadata.json").write_text("")
+    assert json.loads(user_engine.sarus("images", "--json", reference).stdout)[0]["platform"] == name
+    result = user_engine.sarus("pull", reference)
+    assert "# platform" not in result.stdout
+    assert json.loads(user_engine.sarus("images", "--json", reference).stdout)[0]["platform"] == f"linux/{architecture()}"
+    assert "PLATFORM" not in table()
 
 
 def test_load_takes_the_image_of_the_platform(user_engine, layout):

@@ -328,6 +328,9 @@ void pullImage(Repository& repository, const ImportSettings& settings, const Pul
         warnAboutUnsafeCredentials();
     }
     printPullHeader(pull, request.reference);
+    if (const auto& platform = settings.skopeo.platform) {
+        pull.import.say(cat("# platform         : ", oci::toString(*platform)));
+    }
     std::optional<AuthenticationFile> authentication;
     std::optional<std::string> authenticationPath;
     if (credentials) {

@@ -60,6 +60,12 @@ std::string idOf(const std::string& configDigest) {
     return std::string(oci::Digest(configDigest).hex());
 }
 
+/// Of an image configuration; "" if it does not say.
+std::string platformText(const std::string& config) {
+    const auto platform = oci::platformOfConfig(config);
+    return platform.os.empty() || platform.architecture.empty() ? "" : oci::toString(platform);
+}
+
 void convert(const Import& import, const BuildSource& source, const Destination& destination,
              const std::string& layersId) {
     auto& repository = import.repository;
@@ -80,7 +86,8 @@ void convert(const Import& import, const BuildSource& source, const Destination&
                              .squashfsSize = built.squashfsSize,
                              .build = BuildRecord{import.settings.builder.mksquashfsOptions, built.owner,
                                                   built.builder, built.compressor},
-                             .layersId = layersId}});
+                             .layersId = layersId,
+                             .platform = platformText(built.config)}});
         noteConversion(Converter::sarus, built.layersId, repository.paths().squashfs(reference));
         sayStored(import, reference, built.squashfsSize, "");
     } catch (...) {
@@ -117,6 +124,7 @@ bool storeAsEqual(const Import& import, const Destination& destination, const Im
     if (description) {
         image.metadata = oci::parseImageConfig(description->config);
         image.info.id = idOf(description->configDigest);
+        image.info.platform = platformText(description->config);
     }
     publishLink(repository, equal->file.get(), image);
     // With options of the site, podman-hpc may not be able to use the file.

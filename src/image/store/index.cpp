@@ -44,10 +44,13 @@ std::optional<ImageRecord> parseRecord(const Json& json) {
     const auto id = textMember(json, "id");
     const auto size = textMember(json, "datasize");
     const auto created = textMember(json, "created");
-    if (!key || !server || !imageNamespace || !image || !tag || !registryDigest || !id || !size || !created) {
+    const auto platform = textMember(json, "platform");
+    if (!key || !server || !imageNamespace || !image || !tag || !registryDigest || !id || !size || !created ||
+        !platform) {
         return std::nullopt;
     }
-    ImageRecord record{{*server, *imageNamespace, *image, *tag, ""}, *registryDigest, *id, *size, *created};
+    ImageRecord record{
+        {*server, *imageNamespace, *image, *tag, ""}, *registryDigest, *id, *size, *created, *platform};
     if (tag->empty()) {
         record.reference.digest = registryDigest->empty() ? digestOfKey(*key) : *registryDigest;
     }
@@ -65,6 +68,12 @@ std::string dump(const Json& json) {
 }
 
 }  // namespace
+
+void update(ImageRecord& record, const StoreInfo& info) {
+    record.registryDigest = info.registryDigest.empty() ? record.reference.digest : info.registryDigest;
+    record.id = info.id;
+    record.platform = info.platform;
+}
 
 Index parseIndex(std::string_view text) {
     Index index;
@@ -99,6 +108,9 @@ std::string serializeIndex(const std::vector<ImageRecord>& images, const std::st
                            {"metadataPath", cat(imagesDirectory, '/', key, ".meta")},
                            {"datasize", record.size},
                            {"created", record.created}});
+        if (!record.platform.empty()) {
+            entries.back()["platform"] = record.platform;
+        }
     }
     Json index;
     index["images"] = std::move(entries);
@@ -116,6 +128,9 @@ std::string serializeStoredMetadata(const oci::ImageMetadata& metadata, const St
     }
     if (!info.layersId.empty()) {
         json["Store"]["layersId"] = info.layersId;
+    }
+    if (!info.platform.empty()) {
+        json["Store"]["platform"] = info.platform;
     }
     if (info.build) {
         json["Store"]["build"] = {{"options", info.build->options},
@@ -156,13 +171,20 @@ std::optional<StoreInfo> parseStoreInfo(std::string_view text) {
     const auto squashfsDigest = textMember(store, "squashfsDigest");
     const auto identity = textMember(store, "squashfsIdentity");
     const auto layersId = textMember(store, "layersId");
+    const auto platform = textMember(store, "platform");
     const auto size = store.find("squashfsSize");
-    if (!registryDigest || !id || !squashfsDigest || !identity || !layersId || size == store.end() ||
-        !size->is_number_unsigned()) {
+    if (!registryDigest || !id || !squashfsDigest || !identity || !layersId || !platform ||
+        size == store.end() || !size->is_number_unsigned()) {
         return std::nullopt;
     }
-    return StoreInfo{*registryDigest,         *id,       *squashfsDigest, size->get<std::uint64_t>(),
-                     parseBuildRecord(store), *identity, *layersId};
+    return StoreInfo{.registryDigest = *registryDigest,
+                     .id = *id,
+                     .squashfsDigest = *squashfsDigest,
+                     .squashfsSize = size->get<std::uint64_t>(),
+                     .build = parseBuildRecord(store),
+                     .identity = *identity,
+                     .layersId = *layersId,
+                     .platform = *platform};
 }
 
 std::uint64_t checkImageFile(int fd, const std::string& path) {

@@ -18,6 +18,9 @@ struct ImageRecord {
     std::string id;              ///< hex digits of the configuration's digest, "" if unknown
     std::string size;            ///< as `sarus images` shows it
     std::string created;         ///< local time when it was stored, "YYYY-MM-DDTHH:MM:SS"
+    std::string platform{};      ///< as oci::toString(); "" if unknown. Sarus 1.7 does not record it
+
+    bool operator==(const ImageRecord&) const = default;
 };
 
 /// The inputs that determine the bytes of a squashfs file, besides the layers: equal layers and equal members
@@ -41,9 +44,13 @@ struct StoreInfo {
     std::optional<BuildRecord> build{};  ///< nullopt in images of the first versions with a digest
     std::string identity{};              ///< squashfs/identity.hpp; "" if the file has none
     std::string layersId{};              ///< image/store/conversions.hpp; "" if unknown
+    std::string platform{};              ///< as oci::toString(); "" if unknown
 
     bool operator==(const StoreInfo&) const = default;
 };
+
+/// Takes over what is known of an image beyond its name, size and time.
+void update(ImageRecord& record, const StoreInfo& info);
 
 struct Index {
     std::vector<ImageRecord> images;

@@ -46,6 +46,7 @@ void writeRecord(oci::JsonWriter& out, const ImageRecord& image, const std::stri
     textOrNull(out, "tag", reference.tag);
     textOrNull(out, "digest", image.registryDigest);
     textOrNull(out, "id", image.id);
+    textOrNull(out, "platform", image.platform);
     textOrNull(out, "created", timeOf(path));
     out.key("size").raw(size ? cat(*size) : "null");
     out.member("path", path);
@@ -112,6 +113,7 @@ std::string formatImageDetails(const ImageDetails& image) {
     addLine(text, "Image", image.record.reference.full());
     addLine(text, "Digest", image.record.registryDigest);
     addLine(text, "Image ID", image.record.id);
+    addLine(text, "Platform", image.record.platform);
     addLine(text, "Stored", image.record.created);
     addLine(text, "Size", image.record.size);
     addLine(text, "File", image.path);

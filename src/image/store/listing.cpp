@@ -15,6 +15,7 @@
 #include "image/store/file_digest.hpp"
 #include "image/store/repository_scan.hpp"
 #include "image/store/stored_image.hpp"
+#include "oci/image/platform.hpp"
 
 namespace sarus::image {
 
@@ -42,6 +43,12 @@ std::string shownRepository(const ImageReference& reference) {
 
 std::string orNone(const std::string& value) {
     return value.empty() ? "<none>" : value;
+}
+
+bool isForOtherMachines(const ImageRecord& image) {
+    const auto here = oci::hostPlatform();
+    return !image.platform.empty() &&
+           !cat(image.platform, '/').starts_with(cat(here.os, '/', here.architecture, '/'));
 }
 
 void appendCell(std::string& line, const std::string& value, std::size_t width, bool last) {
@@ -145,6 +152,12 @@ std::string formatShortImageTable(const RepositoryPaths& paths, const std::vecto
         const auto facts = factsOf(paths, image);
         rows.push_back({printable(shownRepository(image.reference)), printable(orNone(image.reference.tag)),
                         orNone(image.id).substr(0, idLength), formatAge(now - facts.time), image.size});
+    }
+    if (std::any_of(images.begin(), images.end(), isForOtherMachines)) {
+        rows.front().emplace_back("PLATFORM");
+        for (std::size_t row = 0; row < images.size(); ++row) {
+            rows[row + 1].push_back(printable(orNone(images[row].platform)));
+        }
     }
     constexpr std::size_t narrowGap = 2;
     return formatColumns(std::move(rows), narrowGap, 0, width);

@@ -17,7 +17,8 @@ enum class Ids { shortened, whole };
 std::string formatImageTable(const std::vector<ImageRecord>& images, bool withDigests,
                              Ids ids = Ids::shortened);
 
-/// A narrower table for people: no server, which the repository names, and the age instead of the time.
+/// A narrower table for people: no server, which the repository names, and the age instead of the time. With
+/// the platforms, if one of them is not that of this machine.
 std::string formatShortImageTable(const RepositoryPaths& paths, const std::vector<ImageRecord>& images,
                                   std::size_t width);
 

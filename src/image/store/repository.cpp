@@ -84,15 +84,6 @@ Index readIndex(const std::string& path) {
     return parseIndex(readAll(file.get(), 256U << 20U, printable(path)));
 }
 
-bool sameRecord(const ImageRecord& a, const ImageRecord& b) {
-    return a.reference == b.reference && a.registryDigest == b.registryDigest && a.id == b.id &&
-           a.size == b.size && a.created == b.created;
-}
-
-bool sameRecords(const std::vector<ImageRecord>& a, const std::vector<ImageRecord>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), sameRecord);
-}
-
 void eraseKey(std::vector<ImageRecord>& images, const std::string& key) {
     std::erase_if(images, [&](const ImageRecord& record) { return record.reference.uniqueKey() == key; });
 }
@@ -240,6 +231,7 @@ std::vector<ImageRecord> Repository::reconciled(const std::vector<ImageRecord>& 
         const bool unchanged =
             fresh.size.empty() ||
             (fresh.size == record.size && (fresh.id.empty() || fresh.id == record.id) &&
+             (fresh.platform.empty() || fresh.platform == record.platform) &&
              (fresh.registryDigest.empty() || fresh.registryDigest == record.registryDigest));
         return unchanged ? record : fresh;
     };
@@ -274,7 +266,7 @@ std::vector<ImageRecord> Repository::repair(UniqueFd& lock) {
     const bool interrupted = wasInterrupted(scan);
     settleDrafts(scan);
     auto images = reconciled(index.images, std::move(scan), Repair::yes, interrupted);
-    if (index.damaged || !sameRecords(images, index.images)) {
+    if (index.damaged || images != index.images) {
         writeIndex(images, lock);
     }
     return images;
@@ -311,7 +303,7 @@ std::vector<ImageRecord> Repository::list() {
     const bool rubbish = std::any_of(
         scan.temporaries.begin(), scan.temporaries.end(),
         [&](const TemporaryFile& draft) { return isAbandoned(names, draft.suffix, draft.modified); });
-    if (!index.damaged && !interrupted && !rubbish && sameRecords(images, index.images)) {
+    if (!index.damaged && !interrupted && !rubbish && images == index.images) {
         return images;
     }
     // The holder of the lock is changing the repository, and has repaired it before: no need to wait.
@@ -345,8 +337,7 @@ std::optional<ImageRecord> Repository::find(const ImageReference& reference) {
     for (auto& record : readIndex(names.index()).images) {
         if (record.reference.uniqueKey() == key) {
             if (image->info) {  // the index may be out of date
-                record.registryDigest = image->info->registryDigest;
-                record.id = image->info->id;
+                update(record, *image->info);
             }
             return record;
         }
@@ -396,8 +387,9 @@ void Repository::publish(const NewImage& image) {
     const auto indexDraft = cat(names.index(), '-', image.suffix);
     const auto directory = directoryOf(squashfsDraft);
     Drafts drafts({metadataDraft, squashfsDraft, indexDraft});
-    const ImageRecord record{image.reference, image.info.registryDigest, image.info.id,
-                             formatSize(image.info.squashfsSize), formatLocalTime(std::time(nullptr))};
+    ImageRecord record{image.reference, "", "", formatSize(image.info.squashfsSize),
+                       formatLocalTime(std::time(nullptr))};
+    update(record, image.info);
 
     std::vector<ImageRecord> images;
     const auto lock = lockAndRepair(images);

@@ -110,10 +110,7 @@ ImageRecord recordOf(const ImageReference& reference, const StoredImage& image) 
         record.created = formatLocalTime(status.st_mtime);
     }
     if (image.info) {
-        record.id = image.info->id;
-        if (!image.info->registryDigest.empty()) {
-            record.registryDigest = image.info->registryDigest;
-        }
+        update(record, *image.info);
     }
     return record;
 }

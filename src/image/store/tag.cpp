@@ -22,6 +22,7 @@ StoreInfo storeInfo(Repository& repository, const FoundImage& image) {
     if (const auto record = repository.find(image.reference)) {
         info.registryDigest = record->registryDigest;
         info.id = record->id;
+        info.platform = record->platform;
     }
     struct stat status {};
     checkErrno(::fstat(image.file.get(), &status), cat("Failed to examine ", printable(image.path)));

@@ -55,10 +55,11 @@ TEST(ImageJson, KeysAreThoseOfTheManPage) {
         formatImageJson(paths, {record("a:t"), {missing.reference, "", "", "", ""}}),
         cat(R"([{"reference":"docker.io/library/a:t","server":"docker.io","repository":"docker.io/library/a","tag":"t",)",
             R"("digest":")", digest,
-            R"(","id":"0123456789abcdef","created":"2018-01-19T09:43:04Z","size":5,"path":")",
+            R"(","id":"0123456789abcdef","platform":null,"created":"2018-01-19T09:43:04Z","size":5,"path":")",
             paths.squashfs(tagged), R"("},)", R"({"reference":"load/library/b@)", digest,
             R"(","server":"load","repository":"load/library/b","tag":null,"digest":null,"id":null,)",
-            R"("created":null,"size":null,"path":")", paths.squashfs(missing.reference), "\"}]\n"));
+            R"("platform":null,"created":null,"size":null,"path":")", paths.squashfs(missing.reference),
+            "\"}]\n"));
 }
 
 TEST(ImageJson, EmptyListIsAnArray) {
