@@ -61,10 +61,14 @@ std::vector<Match> findDevice(const CdiFiles& found, const oci::CdiName& name) {
         hint = cat("No CDI file in ", join(found.directories, ", "), " describes ", name.kind,
                    kinds.empty() ? "" : cat("; the kinds are: ", list(kinds)));
     }
-    for (const auto& problem : found.problems) {
-        hint += cat("; not usable: ", problem);
+    const auto device = cat("'", name.kind, "=", name.device, "'");
+    if (!found.problems.empty()) {
+        throw Error(cat("The CDI device ", device, " is not found, and ",
+                        found.problems.size() == 1 ? "a file" : "files",
+                        " of CDI devices cannot be used: ", join(found.problems, "; ")),
+                    std::move(hint));
     }
-    throw Error(cat("Unknown CDI device '", name.kind, "=", name.device, "'"), std::move(hint));
+    throw Error(cat("Unknown CDI device ", device), std::move(hint));
 }
 
 [[noreturn]] void refuse(const CdiEdits& from, std::string_view what) {

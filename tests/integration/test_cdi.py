@@ -206,12 +206,31 @@ def test_an_unknown_device_is_explained(user_cdi, image):
     user_cdi.add("v.json", env=["A=1"])
     text = errors(user_cdi, image, "v.com/c=7")
     assert text.splitlines()[:2] == ["Unknown CDI device 'v.com/c=7'", "The devices of v.com/c are: d"]
-    user_cdi.write("broken.yaml", "cdiVersion: &x 0.5.0\n")
+    user_cdi.write("broken.yaml", "cdiVersion: {0.5.0\n")
     text = errors(user_cdi, image, "w.com/c=d")
-    assert f"not usable: {user_cdi.directory}/broken.yaml: line 1: anchors and aliases are not supported" in text
+    assert text.startswith("The CDI device 'w.com/c=d' is not found, and a file of CDI devices cannot be used: "
+                           f"{user_cdi.directory}/broken.yaml: line 2: a list or mapping in brackets does not end\n"), text
     assert user_cdi.engine.run(image(user_cdi), "true", options=["--device=v.com/c=d"]).stderr == "", "a broken file does not hinder the others"
     user_cdi.directories()
     assert "CDI devices are switched off at this site" in errors(user_cdi, image, "v.com/c=d")
+
+
+HEADER = "cdiVersion: 0.5.0\nkind: v.com/c\ndevices:\n"
+
+
+@pytest.mark.parametrize("text, device, expected", [
+    ("- name: 1\n  containerEdits:\n    env: [A=number]\n", "1", "number"),
+    ("- name: d\n  containerEdits:\n    env:\n    - >-\n      A=one\n      two\n", "d", "one two"),
+    ("- name: d\n  containerEdits:\n    env:\n    - |\n      A=one\n       two\n", "d", "one\n two"),
+    ("- name: d\n  containerEdits:\n    env:\n    - \"A=a\\tb\\u00e9\"\n    mounts:\n    hooks: ~\n", "d", "a\tb\u00e9"),
+    ("- name: a\n  containerEdits:\n    env: &e [\"A=1\",\n      B=2]\n- name: d\n  containerEdits:\n    env: *e\n", "d", "1"),
+    ("- name: !!str 1\n  containerEdits: {env: [\"A=tag\"]}\n...\n", "1", "tag"),
+    ("- name: d\n  annotations: {yes: 1, uid: 2}\n  containerEdits:\n    env: [A=yes]\n    additionalGids: []\n", "d", "yes")])
+@pytest.mark.parametrize("mark", ["", "\ufeff", "# made by a tool\n%YAML 1.1\n---\n"])
+def test_forms_of_yaml_that_podman_reads(user_cdi, image, text, device, expected, mark):
+    header = HEADER.replace("0.5.0", "0.7.0") if "additionalGids" in text else HEADER
+    user_cdi.write("vendor.yaml", mark + header + text)
+    assert user_cdi.engine.output(image(user_cdi), "sh", "-c", 'printf "%s" "$A"', options=[f"--device=v.com/c={device}"]) == expected
 
 
 def test_a_name_that_is_neither_path_nor_cdi_device(user_cdi, image):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,41 @@ std::string readDeviceName(const Node& node) {
         node.fail(expected);
     }
     return name;
+}
+
+/// The members that are not texts; all others of a file are, or contain such.
+constexpr std::array<std::string_view, 8> notTexts{"major", "minor",   "fileMode",       "uid",
+                                                   "gid",   "timeout", "additionalGids", "enableMonitoring"};
+
+std::string textOf(const Json& value) {
+    if (!value.is_number_float()) {
+        return value.dump();
+    }
+    std::array<char, 64> text{};
+    const auto end = std::to_chars(text.begin(), text.end(), value.get<float>()).ptr;
+    return {text.data(), end};
+}
+
+/// As the reference implementation reads YAML: unquoted numbers and booleans are texts where texts belong,
+/// and a member without a value counts as missing. `isAnnotation`: of a mapping with free names.
+void adapt(Json& value, std::string_view key, bool isAnnotation) {
+    if (value.is_object()) {
+        for (auto member = value.begin(); member != value.end();) {
+            if (member->is_null()) {
+                member = value.erase(member);
+            } else {
+                adapt(*member, member.key(), key == "annotations");
+                ++member;
+            }
+        }
+    } else if (value.is_array()) {
+        for (auto& element : value) {
+            adapt(element, key, false);
+        }
+    } else if ((value.is_number() || value.is_boolean()) &&
+               (isAnnotation || std::find(notTexts.begin(), notTexts.end(), key) == notTexts.end())) {
+        value = textOf(value);
+    }
 }
 
 struct Reader {
@@ -173,8 +209,12 @@ std::optional<CdiName> parseCdiName(std::string_view text) {
 }
 
 CdiSpec parseCdiSpec(std::string_view text, std::string_view file) {
-    const auto document =
-        file.ends_with(".yaml") ? parseYaml(text, printable(file)) : parseJson<Json>(text, file);
+    const bool isYaml = file.ends_with(".yaml");
+    const auto name = printable(file);
+    auto document = isYaml ? parseYaml(text, name) : parseJson<Json>(text, file);
+    if (isYaml) {
+        adapt(document, "", false);
+    }
     const Node root(document, "", file);
     Reader reader;
     reader.spec.file = file;

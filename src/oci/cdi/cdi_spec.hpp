@@ -33,7 +33,8 @@ struct CdiSpec {
     std::vector<CdiDevice> devices;
 };
 
-/// Parses and validates the text of a CDI file: YAML if its name ends in ".yaml", otherwise JSON. As strict
+/// Parses and validates the text of a CDI file: YAML if its name ends in ".yaml", otherwise JSON. In YAML,
+/// unquoted numbers and booleans are texts where the specification has a string. As strict
 /// as the reference implementation: unknown keys, unknown versions, and features newer than the file's
 /// version are errors. Throws Error naming `file`, the key's path and the expected value.
 CdiSpec parseCdiSpec(std::string_view text, std::string_view file);

@@ -6,15 +6,13 @@
 
 namespace sarus::oci {
 
-/// Reads the part of YAML that tools write into configuration files: block mappings and lists, plain and
-/// quoted scalars, plain scalars over several lines, comments, and lists and mappings in brackets on one
-/// line. The root must be a mapping or a list.
+/// Reads the first document of a YAML 1.1 text, as Go's readers do: lists and mappings in blocks and in
+/// brackets, every kind of scalar, anchors, aliases, merge keys, the tags of JSON's types, and "%YAML 1.1".
+/// Values: yamlValue(). tests/fuzz compares it with libyaml.
 ///
-/// Refuses every construct by which a short text can expand, or that readers interpret differently: anchors,
-/// aliases, tags, directives, several documents, block scalars ('
-/// ', '>'), complex keys, duplicate keys, tabs for indentation, merge keys. Plain scalars are null, true,
-/// false, whole decimal numbers, and strings, as in CDI files. Fractions and numbers with a leading 0 are
-/// strings, because readers disagree on them. Double quotes support \\, \", \/, \t and \n.
+/// Refuses what JSON cannot hold (other tags, keys that are no text), duplicate keys, other directives,
+/// Unicode's line separators, a '?' in brackets, and more than a site's file needs: 32 levels, 1,000 keys of
+/// a mapping and 100,000 values, as aliases count.
 ///
 /// Throws Error "<what>: line <number>: ...". `what` is shown unchanged.
 nlohmann::ordered_json parseYaml(std::string_view text, std::string_view what);
