@@ -569,6 +569,21 @@ def test_missing_mount_source(engine, busybox):
            "No such file or directory" in result.stderr
 
 
+def test_a_closed_mount_source_says_how_to_see_why(engine, busybox, tmp_path):
+    closed = tmp_path / "closed"
+    (closed / "in side").mkdir(parents=True)
+    closed.chmod(0)
+    try:
+        result = engine.run(busybox, "true", options=["-v", f"{closed}/in side:/dst"], check=False)
+    finally:
+        closed.chmod(0o755)
+    if engine.user.uid == 0:
+        assert result.returncode == 0, result.stderr
+        return
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (f"You have no access on this node: see the permissions along the path with: namei -l '{closed}/in side'")
+
+
 @pytest.mark.asroot
 def test_source_that_only_root_can_reach_is_refused(user_engine, load_image, plain_busybox, closed):
     image = load_image(user_engine, "busybox", plain_busybox)

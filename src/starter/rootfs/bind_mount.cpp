@@ -40,6 +40,20 @@ bool mayBeUsersAlone(int error) {
     return error == EACCES || error == EPERM || error == ESTALE;
 }
 
+std::string whySourceIsClosed(const engine::PlannedMount& mount, int error) {
+    if (error == ELOOP) {
+        return "Links such as /proc/self/fd/0 cannot be followed: name the file itself";
+    }
+    if (error != EACCES && error != EPERM) {
+        return {};
+    }
+    return cat(
+        engine::isLookedUpAsUser(mount.origin)
+            ? "You have no access on this node"
+            : "Neither you nor root has access on this node (file servers with root squash refuse root)",
+        ": see the permissions along the path with: namei -l ", shellWord(mount.source));
+}
+
 /// Whether the opened node is the one at this path in /dev, where users can neither create nodes nor mount.
 bool isHostsOwnNode(int fd, const std::string& path) {
     const UniqueFd directory(::open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -124,11 +138,8 @@ std::string ContainerTree::bind(const engine::PlannedMount& mount) const {
             return {};
         }
         if (!source.fd) {
-            throw Error::fromErrno(
-                "Failed to find real path for mount source", source.error,
-                source.error == ELOOP
-                    ? "Links such as /proc/self/fd/0 cannot be followed: name the file itself"
-                    : "");
+            throw Error::fromErrno("Failed to find real path for mount source", source.error,
+                                   whySourceIsClosed(mount, source.error));
         }
         return bindSource(source, mount.destination,
                           {.readonly = mount.readonly,
