@@ -254,6 +254,16 @@ def test_older_host_is_warned_about_or_refused(bundle, hook, host, kind, starts)
         assert ("Partial ABI compatibility detected" in bundle.log.read_text()) == starts
 
 
+@pytest.mark.parametrize("kind", ["major", "full", "strict"])
+@pytest.mark.parametrize("names", [("libmpi.so.12", "libmpi.so.12.0.0"), ("libmpi.so.12.0.0", "libmpi.so.12")])
+def test_missing_numbers_of_a_version_count_as_zero(bundle, hook, tmp_path, kind, names):
+    ours = compile_library(tmp_path / "vendor" / names[0], mpi_source("vendor"), "libmpi.so.12")
+    install_mpi(bundle.root, name=names[1])
+    result = bundle.run(["/bin/show"], [("createContainer", hook, {"MPI_LIBS": ours, "MPI_COMPATIBILITY_TYPE": kind})])
+    assert result.stdout == "vendor\n", result.stderr + bundle.log.read_text()
+    assert "WARN" not in result.stderr + bundle.log.read_text()
+
+
 @pytest.mark.parametrize("kind", ["major", "full"])
 @pytest.mark.parametrize("rank, warnings", [(None, 1), ("SLURM_LOCALID=0", 1), ("SLURM_LOCALID=3", 0), ("OMPI_COMM_WORLD_LOCAL_RANK=1", 0)])
 def test_older_host_is_one_warning_for_a_job_step_and_node(bundle, hook, host, kind, rank, warnings):

@@ -122,10 +122,12 @@ AbiMatch compareAbi(const LibraryName& host, const LibraryName& container, AbiPo
         host.majorNumber() != container.majorNumber()) {
         return AbiMatch::incompatible;
     }
+    const auto minor = host.minorNumber().value_or(0);
+    const auto wanted = container.minorNumber().value_or(0);
     if (policy == AbiPolicy::strict) {
-        return host.minorNumber() == container.minorNumber() ? AbiMatch::compatible : AbiMatch::incompatible;
+        return minor == wanted ? AbiMatch::compatible : AbiMatch::incompatible;
     }
-    return host.minorNumber() < container.minorNumber() ? AbiMatch::hostMinorOlder : AbiMatch::compatible;
+    return minor < wanted ? AbiMatch::hostMinorOlder : AbiMatch::compatible;
 }
 
 }  // namespace sarus::hooks

@@ -40,15 +40,16 @@ std::optional<LibraryName> resolveHostLibraryName(std::string_view path);
 
 enum class AbiPolicy {
     major,  ///< the same major number
-    full,   ///< in addition, the host's minor number must not be older (a missing one is the oldest)
+    full,   ///< in addition, the host's minor number must not be older
     strict  ///< the same major and minor number
 };
 
 /// How well a host library can replace one of the container's.
 enum class AbiMatch { compatible, hostMinorOlder, incompatible };
 
-/// Compares two names of the same library. `major` and `full` tolerate `hostMinorOlder` with a warning to the
-/// user. Libraries with different linker names or without a major number are incompatible.
+/// Compares two names of the same library. A missing minor number counts as zero. `major` and `full` tolerate
+/// `hostMinorOlder` with a warning to the user. Libraries with different linker names or without a major
+/// number are incompatible.
 AbiMatch compareAbi(const LibraryName& host, const LibraryName& container, AbiPolicy policy);
 
 }  // namespace sarus::hooks

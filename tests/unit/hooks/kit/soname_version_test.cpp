@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <vector>
+
 #include "hooks/kit/root_fixture.hpp"
 
 namespace sarus::hooks::soname_version_test {
@@ -74,9 +76,7 @@ TEST(Abi, ofTheSameMajorNumberIsCompatibleUnderMajorAndFullWithAWarningForAnOlde
         EXPECT_EQ(compareAbi(name("libmpi.so.12.4"), name("libmpi.so.12.4.9"), policy), AbiMatch::compatible);
         EXPECT_EQ(compareAbi(name("libmpi.so.12.3"), name("libmpi.so.12.4"), policy),
                   AbiMatch::hostMinorOlder);
-        EXPECT_EQ(compareAbi(name("libmpi.so.12"), name("libmpi.so.12.0"), policy), AbiMatch::hostMinorOlder)
-            << "a missing minor is the oldest";
-        EXPECT_EQ(compareAbi(name("libmpi.so.12.0"), name("libmpi.so.12"), policy), AbiMatch::compatible);
+        EXPECT_EQ(compareAbi(name("libmpi.so.12"), name("libmpi.so.12.1"), policy), AbiMatch::hostMinorOlder);
         EXPECT_EQ(compareAbi(name("libmpi.so.13"), name("libmpi.so.12"), policy), AbiMatch::incompatible);
         EXPECT_EQ(compareAbi(name("libmpich.so.12"), name("libmpi.so.12"), policy), AbiMatch::incompatible);
         EXPECT_EQ(compareAbi(name("libmpi.so"), name("libmpi.so"), policy), AbiMatch::incompatible)
@@ -89,9 +89,21 @@ TEST(Abi, strictWantsEqualMinorNumbers) {
         return compareAbi(*parseLibraryName(host), *parseLibraryName(container), AbiPolicy::strict);
     };
     EXPECT_EQ(match("libmpi.so.12.5.1", "libmpi.so.12.5.0"), AbiMatch::compatible);
-    EXPECT_EQ(match("libmpi.so.12", "libmpi.so.12"), AbiMatch::compatible) << "both absent counts as equal";
     EXPECT_EQ(match("libmpi.so.12.5", "libmpi.so.12"), AbiMatch::incompatible);
     EXPECT_EQ(match("libmpi.so.12.5", "libmpi.so.12.4"), AbiMatch::incompatible);
+}
+
+TEST(Abi, countsMissingNumbersAsZeroUnderEveryPolicyAndOnEitherSide) {
+    const std::vector<const char*> names{"libmpi.so.12", "libmpi.so.12.0", "libmpi.so.12.0.0"};
+    for (const auto policy : {AbiPolicy::major, AbiPolicy::full, AbiPolicy::strict}) {
+        for (const auto* host : names) {
+            for (const auto* container : names) {
+                EXPECT_EQ(compareAbi(*parseLibraryName(host), *parseLibraryName(container), policy),
+                          AbiMatch::compatible)
+                    << host << " for " << container;
+            }
+        }
+    }
 }
 
 }  // namespace

@@ -115,7 +115,10 @@ INSTANTIATE_TEST_SUITE_P(
                       AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::full, false, false},
                       AbiCase{"/h/libmpi.so.12.1.9", "/c/libmpi.so.12.1.2", AbiPolicy::strict, false, false},
                       AbiCase{"/h/libmpi.so.12.2", "/c/libmpi.so.12.1", AbiPolicy::strict, true, false},
-                      AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12", AbiPolicy::strict, false, false},
+                      AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12.0.0", AbiPolicy::major, false, false},
+                      AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12.0.0", AbiPolicy::full, false, false},
+                      AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12.0.0", AbiPolicy::strict, false, false},
+                      AbiCase{"/h/libmpi.so.12.0.0", "/c/libmpi.so.12", AbiPolicy::strict, false, false},
                       AbiCase{"/h/libmpi.so.12", "/c/libmpi.so.12.1", AbiPolicy::strict, true, false},
                       AbiCase{"/h/libmpi.so.12.1", "/c/libmpi.so.40.1", AbiPolicy::major, true, false},
                       AbiCase{"/h/libmpi.so.12.1", "/c/libmpi.so.40.1", AbiPolicy::full, true, false}));

@@ -47,6 +47,12 @@ TEST(PcInjectionPlan, OlderMinorVersionOfTheHostIsAWarning) {
     EXPECT_THAT(made.warnings, ElementsAre(HasSubstr("Partial ABI compatibility detected")));
 }
 
+TEST(PcInjectionPlan, MissingNumbersCountAsZero) {
+    const auto made = plan("/h/liba.so.1", {"/lib/liba.so.1.0.0"});
+    EXPECT_THAT(made.injections[0].destinations, ElementsAre("/lib/liba.so.1.0.0"));
+    EXPECT_THAT(made.warnings, IsEmpty());
+}
+
 TEST(PcInjectionPlan, LibrariesWithoutAnyVersionAreAProblem) {
     EXPECT_THAT(plan("/h/liba.so.1", {"/lib/liba.so"}).problems, ElementsAre(HasSubstr("no version number")));
     EXPECT_THAT(plan("/h/liba.so.1", {"/lib/liba.so", "/lib/liba.so.1"}).problems, IsEmpty());
