@@ -216,6 +216,28 @@ def test_standard_abi_is_replaced_beside_an_mpi_that_is_left_alone(bundle, hook,
     assert "container's MPI library /lib/libmpi.so.40.30.4, which /usr/bin/show-open-mpi uses" in result.stderr + bundle.log.read_text()
 
 
+MPICH, STANDARD = ("libmpi.so.12.2.0", "libmpi.so.12"), ("libmpi_abi.so.1.0.0", "libmpi_abi.so.1")
+
+
+@pytest.mark.parametrize("ours, other", [(MPICH, STANDARD), (STANDARD, MPICH)])
+def test_program_that_uses_an_mpi_of_another_abi_does_not_start(bundle, hook, tmp_path, ours, other):
+    """MPICH 5 installs both ABIs; each rank of a program for the one that the host lacks would be a job of its own."""
+    library = compile_library(tmp_path / "vendor" / ours[0], mpi_source("vendor"), ours[1])
+    hooks = [("createContainer", hook, {"MPI_LIBS": library})]
+    install_mpi(bundle.root, name=other[0], soname=other[1])
+    for also_has_ours in False, True:
+        if also_has_ours:
+            own = install_mpi(bundle.root, "usr/lib", name=ours[0], soname=ours[1])
+            compile_program(bundle.root / "usr/bin/show", PROGRAM, [bundle.root / "usr/lib" / other[0]])
+            compile_program(bundle.root / "usr/bin/show-ours", PROGRAM, [own])
+        result = bundle.run(["/bin/show"], hooks)
+        assert (result.stdout, result.returncode != 0) == ("", True)
+        assert f"container's MPI library /lib/{other[0]}, which /usr/bin/show uses" in result.stderr + bundle.log.read_text()
+    bundle.log.write_text("")
+    assert bundle.run(["/bin/show-ours"], hooks).stdout == "vendor\n", bundle.log.read_text()
+    assert "WARN" not in bundle.log.read_text()
+
+
 @pytest.mark.parametrize("tools", [{}, {name: "/nonexistent" for name in ("LDCONFIG_PATH", "LDD_PATH", "READELF_PATH")}])
 def test_paths_of_tools_may_be_wrong_or_missing(bundle, hook, host, tools):
     install_mpi(bundle.root)

@@ -48,6 +48,7 @@ public:
         for (const auto& library : request.mpiLibraries) {
             planMpiLibrary(library);
         }
+        findOtherMpis();
         if (!plan.isMpiFound) {
             plan.problems.insert(plan.problems.begin(), "No MPI libraries found in the container");
         }
@@ -136,9 +137,13 @@ private:
         return isReplacing;
     }
 
+    std::string describeUse(const ContainerLibrary& library) const {
+        return cat(describe(library.path, library.name),
+                   library.isUsed ? cat(", which ", printable(request.program), " uses") : "");
+    }
+
     void addConflict(const HostLibrary& host, const ContainerLibrary& library, bool isDecisive) {
-        const auto shown = cat(describe(library.path, library.name),
-                               library.isUsed ? cat(", which ", printable(request.program), " uses") : "");
+        const auto shown = describeUse(library);
         if (!library.name.majorNumber()) {
             conflicts.push_back(
                 {&library, library.isUsed, isDecisive,
@@ -151,6 +156,31 @@ private:
                              cat("Host's MPI library ", describe(host.path, host.name), " is not ",
                                  request.policy == AbiPolicy::strict ? "strictly " : "",
                                  "ABI compatible with container's MPI library ", shown)});
+    }
+
+    /// The MPIs of the image that are no counterpart of any host library, as those of another ABI. The
+    /// program decides whether they matter: MPICH 5 comes with both ABIs.
+    void findOtherMpis() {
+        const auto& all = request.containerLibraries;
+        const bool isProgramServed = std::any_of(
+            all.begin(), all.end(),
+            [&](const ContainerLibrary& library) { return library.isUsed && isReplaced(library); });
+        const auto& host = request.mpiLibraries.front();
+        for (const auto& library : all) {
+            if (!isMpi(library.name.linkerName) || isCounterpart(request, library.name.linkerName)) {
+                continue;
+            }
+            plan.isMpiFound = true;
+            if (isProgramServed) {
+                plan.notes.push_back(cat("The container's ", describe(library.path, library.name),
+                                         " is not replaced: the host has no such library"));
+                continue;
+            }
+            conflicts.push_back(
+                {&library, library.isUsed, true,
+                 cat("Host's MPI library ", describe(host.path, host.name),
+                     " is not ABI compatible with container's MPI library ", describeUse(library))});
+        }
     }
 
     /// An image may contain another MPI beside the replaced one.
@@ -285,6 +315,15 @@ private:
 };
 
 }  // namespace
+
+bool isCounterpart(const InjectionRequest& request, std::string_view linkerName) {
+    const auto isSame = [&](const HostLibrary& library) {
+        return isSameLibrary(library.name.linkerName, linkerName);
+    };
+    const auto isNamed = [&](const HostLibrary& library) { return library.name.linkerName == linkerName; };
+    return std::any_of(request.mpiLibraries.begin(), request.mpiLibraries.end(), isSame) ||
+           std::any_of(request.dependencies.begin(), request.dependencies.end(), isNamed);
+}
 
 InjectionPlan planInjection(const InjectionRequest& request) {
     return Planner(request).make();

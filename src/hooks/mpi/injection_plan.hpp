@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hooks/kit/host_library.hpp"
@@ -26,6 +27,9 @@ struct InjectionPlan {
     bool isMpiFound = false;            ///< otherwise that is the first problem
 };
 
+/// Whether a library of the container is the same as one of the host's, which may replace it.
+bool isCounterpart(const InjectionRequest& request, std::string_view linkerName);
+
 /// Decides which host library goes where (docs/reference/hooks.md, "MPI hook"). Pure.
 ///
 /// An MPI library replaces every compatible counterpart in the container; a newer minor number of the
@@ -33,7 +37,8 @@ struct InjectionPlan {
 /// nothing else is replaced, if the program uses it, or if only the strict policy rejects it; otherwise it
 /// belongs to another MPI in the image: a warning. Counterparts under another name of the family are used if
 /// the host has no library of that name. An MPI library without counterpart is omitted, unless an injected
-/// library needs it.
+/// library needs it. An MPI of the container that is no counterpart at all (isMpi()) is treated like an
+/// incompatible one, and is only a note if the program uses a replaced one.
 ///
 /// A dependency replaces fully compatible counterparts: same major number, minor number not newer, and no
 /// symbol version that the dependency lacks. Otherwise it is added beside them, and the container keeps its

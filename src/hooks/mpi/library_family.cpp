@@ -63,6 +63,12 @@ Family familyOf(std::string_view linkerName) noexcept {
 
 }  // namespace
 
+bool isMpi(std::string_view linkerName) noexcept {
+    // The standard ABI of MPI 5, and IBM Spectrum MPI.
+    return familyOf(linkerName) == Family::c || linkerName == "libmpi_abi.so" ||
+           linkerName == "libmpi_ibm.so";
+}
+
 bool isSameLibrary(std::string_view linkerName, std::string_view otherLinkerName) noexcept {
     const auto family = familyOf(linkerName);
     return linkerName == otherLinkerName || (family != Family::none && family == familyOf(otherLinkerName));

@@ -11,4 +11,8 @@ namespace sarus::hooks::mpi {
 /// the libraries of Open MPI (libmpi_cxx, libmpi_mpifh).
 bool isSameLibrary(std::string_view linkerName, std::string_view otherLinkerName) noexcept;
 
+/// Whether a linker name denotes the C interface of an MPI, of whatever ABI: what makes the ranks of a job
+/// find each other.
+bool isMpi(std::string_view linkerName) noexcept;
+
 }  // namespace sarus::hooks::mpi

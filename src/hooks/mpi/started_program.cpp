@@ -108,8 +108,8 @@ private:
 class Loader {
 public:
     Loader(const StartedCommand& theCommand, int rootFd, const LibrarySearch& theSearch, const ElfFile& elf,
-           const std::function<bool(std::string_view)>& theIsWanted)
-        : command(theCommand), root(rootFd), search(theSearch), like(elf), isWanted(theIsWanted) {}
+           const LibraryUseOf& theUseOf)
+        : command(theCommand), root(rootFd), search(theSearch), like(elf), useOf(theUseOf) {}
 
     StartedProgram load(Program program) {
         StartedProgram result{.path = program.path};
@@ -131,8 +131,11 @@ public:
                 if (!found) {
                     continue;
                 }
-                if (isWanted(name.substr(name.rfind('/') + 1))) {
-                    result.libraries.push_back(std::move(*found));
+                const auto use = useOf(name.substr(name.rfind('/') + 1));
+                if (use != LibraryUse::none) {
+                    result.libraries.push_back(*found);
+                }
+                if (use == LibraryUse::counterpart) {
                     continue;
                 }
                 result.otherLibraries.emplace(name, found->elf.versionDefinitions);
@@ -303,7 +306,7 @@ private:
     int root;
     const LibrarySearch& search;
     const ElfFile& like;
-    const std::function<bool(std::string_view)>& isWanted;
+    const LibraryUseOf& useOf;
     bool isMusl = false;
     std::vector<Object> objects;
     std::vector<std::string> environmentDirectories;
@@ -331,14 +334,13 @@ StartedCommand startedCommand(const oci::BundleConfig& config) {
 }
 
 StartedProgram readStartedProgram(const StartedCommand& command, int root, const LibrarySearch& search,
-                                  const ElfFile& like,
-                                  const std::function<bool(std::string_view)>& isWanted) {
+                                  const ElfFile& like, const LibraryUseOf& useOf) {
     const container_root::ContainerView view;  // once, instead of for each of many files
     auto program = ProgramFinder(command, root).find();
     if (!program || !program->elf.isDynamic || !isSameMachine(program->elf, like)) {
         return {};
     }
-    return Loader(command, root, search, like, isWanted).load(std::move(*program));
+    return Loader(command, root, search, like, useOf).load(std::move(*program));
 }
 
 std::vector<FoundLibrary> readNeededLibraries(const std::string& path,
@@ -348,7 +350,7 @@ std::vector<FoundLibrary> readNeededLibraries(const std::string& path,
     const auto root = openFile("/", O_PATH | O_DIRECTORY);
     const auto library = readHostLibrary(path);
     const StartedCommand command{.workingDirectory = "/", .libraryPath = std::string(libraryPath)};
-    const std::function<bool(std::string_view)> none = [](std::string_view) { return false; };
+    const LibraryUseOf none = [](std::string_view) { return LibraryUse::none; };
     return Loader(command, root.get(), search, library.elf, none).loadAll(path, plugins, missing);
 }
 

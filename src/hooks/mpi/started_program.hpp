@@ -22,10 +22,18 @@ struct StartedCommand {
 
 StartedCommand startedCommand(const oci::BundleConfig& config);
 
+/// What a library of the container, given by its file name, means for the injection.
+enum class LibraryUse {
+    none,
+    counterpart,  ///< a host library may replace it: what it needs does not count
+    otherMpi      ///< an MPI that no host library replaces
+};
+using LibraryUseOf = std::function<LibraryUse(std::string_view fileName)>;
+
 /// The dynamic linker's actions for the program that a command starts.
 struct StartedProgram {
     std::string path{};                      ///< absolute, as seen inside; empty if unknown
-    std::vector<FoundLibrary> libraries{};   ///< those that it loads and whose names are wanted
+    std::vector<FoundLibrary> libraries{};   ///< those that it loads and that have a use
     std::vector<std::string> directories{};  ///< its DT_RPATH, which also applies to its libraries' needs
     /// The symbol versions defined by each other library that it loads, by requested name.
     VersionsByName otherLibraries{};
@@ -33,11 +41,10 @@ struct StartedProgram {
 
 /// Reads the command's program, or the interpreter if that is a script, and resolves what it needs as the
 /// dynamic linker does: DT_RPATH (with those of the requesting files), LD_LIBRARY_PATH, DT_RUNPATH, linker
-/// cache, built-in directories, and $ORIGIN. Does not open wanted libraries. The result is empty if the
+/// cache, built-in directories, and $ORIGIN. Does not follow counterparts. The result is empty if the
 /// program is unknown, static, for another machine than `like`, or needs unreasonably much.
 StartedProgram readStartedProgram(const StartedCommand& command, int root, const LibrarySearch& search,
-                                  const ElfFile& like,
-                                  const std::function<bool(std::string_view fileName)>& isWanted);
+                                  const ElfFile& like, const LibraryUseOf& useOf);
 
 /// Whether a library is a part of the C library, which no program gets from elsewhere.
 bool isOfCLibrary(std::string_view name);

@@ -14,17 +14,14 @@ namespace sarus::hooks::mpi {
 
 namespace {
 
-bool isCounterpartName(const InjectionRequest& request, std::string_view fileName) {
+LibraryUse useOf(const InjectionRequest& request, std::string_view fileName) {
     const auto name = parseLibraryName(fileName);
     if (!name) {
-        return false;
+        return LibraryUse::none;
     }
-    return std::any_of(request.mpiLibraries.begin(), request.mpiLibraries.end(),
-                       [&](const auto& library) {
-                           return isSameLibrary(library.name.linkerName, name->linkerName);
-                       }) ||
-           std::any_of(request.dependencies.begin(), request.dependencies.end(),
-                       [&](const auto& library) { return library.name.linkerName == name->linkerName; });
+    return isCounterpart(request, name->linkerName) ? LibraryUse::counterpart
+           : isMpi(name->linkerName)                ? LibraryUse::otherMpi
+                                                    : LibraryUse::none;
 }
 
 std::string describeAll(const std::vector<MissingNeed>& needs) {
@@ -111,9 +108,10 @@ Survey makeSurvey(const Configuration& configuration, int root, const StartedCom
                              .containerLibraries = {},
                              .policy = configuration.policy};
     const auto& host = request.mpiLibraries.front().elf;
-    const auto isWanted = [&](std::string_view fileName) { return isCounterpartName(request, fileName); };
+    const auto use = [&](std::string_view fileName) { return useOf(request, fileName); };
+    const auto isWanted = [&](std::string_view fileName) { return use(fileName) != LibraryUse::none; };
     LibrarySearch search(root, command.libraryPath);
-    const auto program = readStartedProgram(command, root, search, host, isWanted);
+    const auto program = readStartedProgram(command, root, search, host, use);
     search.prepend(program.directories);
     Counterparts counterparts(root);
     for (const auto& found : search.findAll(host, isWanted, ElfDetail::everything)) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "hooks/mpi/libraries.hpp"
 
 namespace sarus::hooks::mpi::injection_plan_test {
@@ -188,6 +190,48 @@ TEST(InjectionPlan, replacesTheStandardAbiBesideAnIncompatibleMpi) {
     EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("ABI compatible")));
     ASSERT_EQ(plan.injections.size(), 1U);
     EXPECT_EQ(plan.injections[0].destinations, Strings{"/c/libmpi_abi.so.0.0"});
+}
+
+/// What comes of an image with MPICH's ABI and the standard one, whose program uses the libraries `used`.
+InjectionPlan planForBothAbis(const std::string& host, const Strings& used) {
+    InjectionRequest request{.mpiLibraries = {hostLibrary(host)},
+                             .dependencies = {},
+                             .containerLibraries = {containerLibrary("/c/libmpi.so.12.1"),
+                                                    containerLibrary("/c/libmpi_abi.so.1.0")},
+                             .program = "/bin/app"};
+    for (auto& library : request.containerLibraries) {
+        library.isUsed = std::find(used.begin(), used.end(), library.path) != used.end();
+    }
+    return planInjection(request);
+}
+
+TEST(InjectionPlan, refusesIfTheProgramUsesAnMpiOfAnotherAbi) {
+    EXPECT_THAT(planForBothAbis("/h/libmpi.so.12.1", {"/c/libmpi_abi.so.1.0"}).problems,
+                ElementsAre("Host's MPI library /h/libmpi.so.12.1 is not ABI compatible with container's MPI "
+                            "library /c/libmpi_abi.so.1.0, which /bin/app uses"));
+    EXPECT_THAT(planForBothAbis("/h/libmpi_abi.so.1.0", {"/c/libmpi.so.12.1"}).problems,
+                ElementsAre(HasSubstr("container's MPI library /c/libmpi.so.12.1, which /bin/app uses")));
+}
+
+TEST(InjectionPlan, isSilentOnAnotherAbiIfTheProgramUsesTheReplacedMpi) {
+    for (const Strings& used :
+         {Strings{"/c/libmpi.so.12.1"}, Strings{"/c/libmpi_abi.so.1.0", "/c/libmpi.so.12.1"}}) {
+        const auto plan = planForBothAbis("/h/libmpi.so.12.1", used);
+        EXPECT_THAT(plan.problems, IsEmpty());
+        EXPECT_THAT(plan.warnings, IsEmpty());
+        EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("/c/libmpi_abi.so.1.0 is not replaced")));
+    }
+}
+
+TEST(InjectionPlan, warnsOfAnotherAbiIfTheProgramIsUnknown) {
+    const auto plan = planForBothAbis("/h/libmpi.so.12.1", {});
+    EXPECT_THAT(plan.problems, IsEmpty());
+    EXPECT_THAT(plan.warnings, ElementsAre(AllOf(HasSubstr("Another MPI"), HasSubstr("libmpi_abi.so.1.0"))));
+}
+
+TEST(InjectionPlan, namesTheMpiOfAnotherAbiThatIsAlone) {
+    EXPECT_THAT(planFor({"/h/libmpi.so.12.1"}, {"/c/libmpi_abi.so.1.0"}).problems,
+                ElementsAre(AllOf(HasSubstr("not ABI compatible"), HasSubstr("/c/libmpi_abi.so.1.0"))));
 }
 
 TEST(InjectionPlan, putsDependenciesWithoutCounterpartUnderUsrLib) {

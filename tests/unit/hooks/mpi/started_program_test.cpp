@@ -37,8 +37,11 @@ protected:
                                    .workingDirectory = "/work",
                                    .path = "/bin:/app",
                                    .libraryPath = libraryPath},
-                                  root.fd(), search, like,
-                                  [](std::string_view name) { return name.starts_with("libmpi"); });
+                                  root.fd(), search, like, [](std::string_view name) {
+                                      return name.starts_with("libmpi_abi") ? LibraryUse::otherMpi
+                                             : name.starts_with("libmpi")   ? LibraryUse::counterpart
+                                                                            : LibraryUse::none;
+                                  });
     }
     /// Where the program's MPI comes from.
     std::string found(const std::string& libraryPath = {}) const {
@@ -62,6 +65,16 @@ TEST_F(StartedProgramTest, CommandIsFoundAsTheRuntimeFindsIt) {
          {Strings{}, Strings{""}, Strings{"absent"}, Strings{"/app"}, Strings{"/bin/run"}}) {
         EXPECT_EQ(read(unknown).path, "");
     }
+}
+
+TEST_F(StartedProgramTest, AnotherMpiMayBeBuiltOnACounterpart) {
+    file("app/run", {"libmpi_abi.so.1"});
+    file("usr/lib/libmpi_abi.so.1", {"libmpi.so.12"});
+    file("usr/lib/libmpi.so.12", {"libmpi_cxx.so.1"});
+    root.library("usr/lib/libmpi_cxx.so.1", "libmpi_cxx.so.1");
+    const auto program = read({"/app/run"});
+    ASSERT_EQ(program.libraries.size(), 2U);
+    EXPECT_EQ(program.libraries[1].path, "/usr/lib/libmpi.so.12");
 }
 
 TEST_F(StartedProgramTest, ScriptsLeadToTheirInterpreterOnce) {
