@@ -506,6 +506,13 @@ def test_musl_is_named_as_musl(tmp_path, hook, host):
     assert "cannot work in this container, whose C library is musl: it lacks VER_2 of libver.so.1" in explain("demanding/libmpi.so.12.2.0").stderr
 
 
+def test_image_without_any_library_hears_so(tmp_path, hook, host):
+    """A single static program: there is no place to name."""
+    (tmp_path / "rootfs/bin").mkdir(parents=True)
+    result = subprocess.run([str(hook), "--explain", "--root", str(tmp_path / "rootfs")], env=variables(host), capture_output=True, text=True)
+    assert "No MPI libraries found in the container, which has no directory of libraries\n" in result.stderr
+
+
 def test_explain_shows_the_plan_and_changes_nothing(bundle, hook, host):
     if bundle.runtime == "runc":
         return  # no runtime has a part in this

@@ -182,16 +182,24 @@ ReplacementPlan planReplacement(const ReplacementRequest& request) {
                             ") in the container. Replacing it with glibc ", ours.text(),
                             " from the host. Consider an image with a newer glibc.");
     const auto files = request.findFiles();
+    std::vector<std::string> added;
     for (const auto& library : request.hostLibraries) {
         Replacement replacement{library.path, pathsOf(files, library.soname()), false};
         if (replacement.destinations.empty()) {
             replacement.isAdded = true;
             replacement.destinations.push_back(cat(request.directoryOfAdded, '/', library.fileName()));
-            plan.warnings.push_back(cat("The container has no ", printable(library.soname()),
-                                        ": the host's is added as ",
-                                        printable(replacement.destinations.front())));
+            added.push_back(library.soname());
         }
         plan.replacements.push_back(std::move(replacement));
+    }
+    if (!added.empty()) {
+        const auto others = added.size() - 1;
+        plan.warnings.push_back(cat("The container has no ", printable(added.front()),
+                                    others == 0
+                                        ? ": the host's is"
+                                        : cat(" and ", others, " other librar", others == 1 ? "y" : "ies",
+                                              " of GLIBC_LIBS: the host's are"),
+                                    " added in ", printable(request.directoryOfAdded)));
     }
     if (const auto remaining = listRemainingParts(request, files); !remaining.empty()) {
         plan.warnings.push_back(cat("GLIBC_LIBS lacks parts of glibc that the container has: ", remaining,

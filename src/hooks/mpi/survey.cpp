@@ -61,15 +61,21 @@ void reportMissing(const Configuration& configuration, bool isForMusl, Survey& s
     }
 }
 
+/// Empty if there was no place to look in.
 std::string describePlaces(const LibrarySearch& search, const StartedProgram& program) {
     constexpr std::size_t enough = 20;
     auto places = search.directoryPaths();
-    const bool isCut = places.size() > enough;
-    places.resize(std::min(places.size(), enough));
-    auto text = printable(join(places, ", "));
-    text += isCut ? ", ..." : "";
-    text += search.hasCache() ? ", the linker cache" : "";
-    return program.path.empty() ? text : cat(text, ", and what ", printable(program.path), " loads");
+    if (places.size() > enough) {
+        places.resize(enough);
+        places.emplace_back("...");
+    }
+    if (search.hasCache()) {
+        places.emplace_back("the linker cache");
+    }
+    if (!program.path.empty()) {
+        places.push_back(cat(places.empty() ? "" : "and ", "what ", program.path, " loads"));
+    }
+    return printable(join(places, ", "));
 }
 
 /// Explains why no MPI was found, or where it was searched.
@@ -80,9 +86,10 @@ void explainAbsence(const LibrarySearch& search, const ElfFile& host, const Star
     auto& problem = plan.problems.front();
     if (!linkers.empty() && std::none_of(linkers.begin(), linkers.end(), isForHost)) {
         problem += cat(" for this machine: the image is for ", linkers.front().name);
+    } else if (const auto places = describePlaces(search, program); places.empty()) {
+        problem += ", which has no directory of libraries";
     } else {
-        problem += cat(isMusl(search, host) ? ", whose C library is musl" : "", ": looked in ",
-                       describePlaces(search, program));
+        problem += cat(isMusl(search, host) ? ", whose C library is musl" : "", ": looked in ", places);
     }
 }
 

@@ -131,13 +131,20 @@ TEST(ReplacementPlan, needsTheCLibraryInTheList) {
     EXPECT_THROW(planReplacement(request), Error);
 }
 
-TEST(ReplacementPlan, addsWhatTheContainerLacksWithAWarning) {
+TEST(ReplacementPlan, addsWhatTheContainerLacksWithOneWarning) {
     auto request = upgrade();
     request.hostLibraries.push_back(hostLibrary("/lib64/libmvec.so.1"));
-    const auto plan = planReplacement(request);
+    auto plan = planReplacement(request);
     EXPECT_TRUE(plan.replacements.at(2).isAdded);
     EXPECT_THAT(plan.replacements.at(2).destinations, ElementsAre("/lib64/libmvec.so.1"));
-    EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("libmvec.so.1")));
+    EXPECT_THAT(plan.warnings,
+                ElementsAre("The container has no libmvec.so.1: the host's is added in /lib64"));
+    request.hostLibraries.push_back(hostLibrary("/lib64/libanl.so.1"));
+    request.hostLibraries.push_back(hostLibrary("/lib64/libutil.so.1"));
+    plan = planReplacement(request);
+    EXPECT_THAT(plan.warnings,
+                ElementsAre("The container has no libmvec.so.1 and 2 other libraries of GLIBC_LIBS: the "
+                            "host's are added in /lib64"));
 }
 
 TEST(ReplacementPlan, warnsAboutPartsThatRemainOfTheOldRelease) {
