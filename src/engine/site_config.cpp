@@ -43,13 +43,16 @@ struct Mark : Text {
 constexpr std::array mountFlagKeys{
     key<Mark, &oci::MountRequest::readonly>("readonly", optional,
                                             "An empty string makes the mount read-only."),
+    key<Mark, &oci::MountRequest::readonly>("ro", optional, "The same as `readonly`."),
 };
 
 constexpr std::array siteMountKeys{
     keyOf<oci::MountRequest, MountType>("type", required, "The kind of mount."),
     key<Path, &oci::MountRequest::source>("source", required, "The file or directory on the node."),
     key<Path, &oci::MountRequest::destination>("destination", required, "Its place in containers."),
-    keyOf<oci::MountRequest, Object<mountFlagKeys>>("flags", optional, "Options of the mount."),
+    // A misspelt `readonly` would make the mount writable.
+    keyOf<oci::MountRequest, Object<mountFlagKeys, UnknownKeys::ignoredUnlessMisspelt>>(
+        "flags", optional, "Options of the mount."),
 };
 constexpr std::string_view listOfMounts = "a list of mounts";
 

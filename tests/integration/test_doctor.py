@@ -116,6 +116,16 @@ def test_config_check(any_engine, user):
     assert result.returncode == 2 and "No such file or directory" in result.stdout
 
 
+def test_unknown_flag_of_a_site_mount_is_a_warning(patient, configuration, load_image, plain_busybox, workspace):
+    mount = {"type": "bind", "source": str(workspace), "destination": "/site", "flags": {"readonly": "", "bind-propagation": "slave"}}
+    set_configuration(patient.prefix, siteMounts=[mount])
+    found = examine(patient)
+    assert any(finding["status"] == "warning" and "siteMounts[0].flags.bind-propagation: unknown key, ignored" in finding["message"]
+               for finding in found["configuration"])
+    image = load_image(patient, "busybox", plain_busybox)
+    assert " ro" in patient.run(image, "grep", " /site ", "/proc/mounts").stdout
+
+
 def test_runtime(patient, configuration):
     fake = patient.prefix / "bin/runc"
     fake.write_text("#!/bin/sh\necho runc version $VERSION\n".replace("$VERSION", "1.1.11"))

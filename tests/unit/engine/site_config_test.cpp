@@ -140,6 +140,8 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     EXPECT_EQ(config.enablePmixV3Support, true);
     EXPECT_EQ(config.ramFilesystemType, RamFilesystem::ramfs);
     EXPECT_TRUE(config.siteMounts.at(0).readonly);
+    document["siteMounts"][0]["flags"] = {{"ro", ""}};
+    EXPECT_TRUE(parseSiteConfig(document.dump(), "f").siteMounts.at(0).readonly);
     EXPECT_EQ(config.auditLog, AuditFacility::off);
     EXPECT_EQ(config.imagePolicy.owners, std::vector<std::string>{"root"});
     EXPECT_EQ(config.imagePolicy.digestsFile, "/d");
@@ -161,6 +163,8 @@ TEST(SiteConfig, UnknownKeysAreIgnoredAsBySarus17) {
     auto document = minimal();
     document["mksquashfsOption"] = "-comp gzip";
     document["zzzz"] = 1;
+    document["siteMounts"] = {{{"type", "bind"}, {"source", "/s"}, {"destination", "/d"}}};
+    document["siteMounts"][0]["flags"] = {{"size", "1"}, {"bind-propagation", "slave"}};
     EXPECT_FALSE(errorOf(document.dump()));
 }
 
@@ -177,6 +181,10 @@ TEST(SiteConfig, MisspeltRulesForMountsGetASuggestion) {
     auto document = minimal();
     document["userMounts"]["notAllowedPath"] = json::array();
     EXPECT_EQ(errorOf(document.dump())->hint(), "Did you mean 'notAllowedPaths'?");
+    document = minimal();
+    document["siteMounts"] = {{{"type", "bind"}, {"source", "/s"}, {"destination", "/d"}}};
+    document["siteMounts"][0]["flags"]["read-only"] = "";
+    EXPECT_EQ(errorOf(document.dump())->hint(), "Did you mean 'readonly'?");
 }
 
 TEST(SiteConfig, SyntaxErrorsNameLineAndColumn) {
