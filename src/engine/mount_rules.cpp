@@ -43,10 +43,17 @@ std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::str
     return std::nullopt;
 }
 
+std::string hintForRefusal(std::string_view destination) {
+    return whyEnginesOwn(destination) ? std::string()
+                                      : "userMounts in the site's sarus.json reserves this place: choose "
+                                        "another destination, such as a directory below /mnt";
+}
+
 void checkUserMountDestination(const UserMountRules& rules, std::string_view destination,
                                std::string_view request) {
     if (const auto why = whyNotMountable(rules, destination)) {
-        throw Error(cat("Invalid mount request '", printable(request), "': ", *why));
+        throw Error(cat("Invalid mount request '", printable(request), "': ", *why),
+                    hintForRefusal(destination));
     }
 }
 

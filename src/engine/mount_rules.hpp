@@ -17,6 +17,9 @@ std::optional<std::string> whyEnginesOwn(std::string_view destination);
 /// the engine's own places too. late_rules.hpp handles symbolic links of the image.
 std::optional<std::string> whyNotMountable(const UserMountRules& rules, std::string_view destination);
 
+/// What to do about a refusal by `rules`; empty if the place is the engine's own.
+std::string hintForRefusal(std::string_view destination);
+
 /// Throws Error "Invalid mount request ..." if there is a reason.
 void checkUserMountDestination(const UserMountRules& rules, std::string_view destination,
                                std::string_view request);

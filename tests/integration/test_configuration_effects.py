@@ -263,6 +263,7 @@ def test_user_mounts(configured, image, workspace, rules, refused):
         result = engine.run(image, "test", "-d", f"{destination}/images", options=[f"--mount={request}"], check=False)
         if destination in refused:
             assert result.returncode == 1 and result.stderr.splitlines()[0] == f"Invalid mount request '{request}': {refused[destination]}"
+            assert "userMounts in the site's sarus.json reserves this place: choose another destination" in result.stderr
         else:
             assert (result.returncode, result.stderr) == (0, ""), destination
 
@@ -273,6 +274,7 @@ def test_user_mounts_never_hide_what_is_the_engines(configured, image, workspace
     request = f"type=bind,src={workspace},dst={directory}"
     result = configured(userMounts=None).run(image, "true", options=[f"--mount={request}"], check=False)
     assert (result.returncode, result.stderr.splitlines()[0]) == (1, f"Invalid mount request '{request}': {message}")
+    assert "userMounts" not in result.stderr
 
 
 def test_repository_metadata_lock_timings(configured, image):

@@ -92,9 +92,9 @@ ContainerTree::Source ContainerTree::openSource(const std::string& path, engine:
 UniqueFd ContainerTree::openDestination(const std::string& destination, EntryKind kind,
                                         engine::MountOrigin origin) const {
     auto target = editor.openPlace(destination, kind, container_root::Purpose::mount);
-    if (const auto why = engine::whyNotMountedOn(editor.pathInside(target.get()), destination, origin,
-                                                 config.userMounts)) {
-        throw Error(*why);
+    const auto resolved = editor.pathInside(target.get());
+    if (const auto why = engine::whyNotMountedOn(resolved, destination, origin, config.userMounts)) {
+        throw Error(*why, engine::hintForRefusal(resolved));
     }
     return target;
 }
