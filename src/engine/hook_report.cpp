@@ -118,7 +118,8 @@ std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {
     const auto& when = hook.when;
     const bool others = !when.annotations.empty() || !when.commands.empty() || when.hasBindMounts;
     if (when.always == false) {
-        found.push_back("when.always is false: the hook never runs, whatever the other conditions say");
+        found.push_back(cat("when.always is false: the hook never runs",
+                            others ? ". Remove it to let the other conditions decide" : ""));
     } else if (when.always && others) {
         found.push_back("when.always is true next to other conditions: those still have to hold");
     }

@@ -553,7 +553,7 @@ def test_check_finds_mistakes(hooks):
     result = hooks.engine.sarus("hooks", "--check")
     assert result.returncode == 1
     assert "20-gone.json: the program /nonexistent cannot be run" in result.stdout
-    assert "30-never.json: when.always is false" in result.stdout
+    assert "30-never.json: when.always is false: the hook never runs. Remove it to let the other conditions decide" in result.stdout
     assert "1 of 3 hook files" in result.stdout
 
 

@@ -111,6 +111,13 @@ TEST_F(HookFires, AlwaysFalseDisables) {
     EXPECT_FALSE(fires(R"({"always": false, "commands": [".*"]})"));
 }
 
+/// The example of the reference for pce_hook. With Podman, the same file never runs either.
+TEST_F(HookFires, AlwaysFalseDisablesTheDocumentedExampleToo) {
+    annotations["pce.enable"] = "true";
+    EXPECT_FALSE(fires(R"({"always": false, "annotations": {"pce.enable": "^true$"}})"));
+    EXPECT_TRUE(fires(R"({"annotations": {"pce.enable": "^true$"}})"));
+}
+
 TEST_F(HookFires, ConditionsAreAnded) {
     EXPECT_FALSE(fires(R"({"always": true, "commands": ["nothing"]})"));
     EXPECT_FALSE(fires(R"({"commands": [".*app"], "hasBindMounts": true})"));
