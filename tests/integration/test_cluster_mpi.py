@@ -24,7 +24,7 @@ def programs(workspace):
 def engine(make_setuid_prefix, user):
     """An installation whose MPI hook has the host's MPICH."""
     prefix = make_setuid_prefix("cluster-mpi", enablePMIxv3Support=True)
-    (prefix / "etc/hooks.d/07-mpi-hook.json").write_text(json.dumps(mpi.hook_for_mpich(prefix)))
+    (prefix / "etc/hooks.d/05-mpi-hook.json").write_text(json.dumps(mpi.hook_for_mpich(prefix)))
     return installation.Engine(prefix, user, "setuid", "crun")
 
 

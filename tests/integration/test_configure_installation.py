@@ -256,11 +256,11 @@ def test_files_that_nobody_has_changed_follow_their_templates_and_are_kept_as_nu
 
 def test_the_files_of_an_installation_without_records_stay(prefix):
     """As Sarus 1.7 leaves them."""
-    shutil.copy(prefix / "etc/templates/hooks.d/01-timestamp-hook.json.in", prefix / "etc/hooks.d")
-    (prefix / "etc/hooks.d/01-timestamp-hook.json").write_text("{}")
+    shutil.copy(prefix / "etc/templates/hooks.d/00-timestamp-hook.json.in", prefix / "etc/hooks.d")
+    (prefix / "etc/hooks.d/00-timestamp-hook.json").write_text("{}")
     assert configure(prefix).returncode == 0
-    assert (prefix / "etc/hooks.d/01-timestamp-hook.json").read_text() == "{}"
-    assert f"{prefix}/bin/timestamp_hook" in (prefix / "etc/hooks.d/01-timestamp-hook.json.new").read_text()
+    assert (prefix / "etc/hooks.d/00-timestamp-hook.json").read_text() == "{}"
+    assert f"{prefix}/bin/timestamp_hook" in (prefix / "etc/hooks.d/00-timestamp-hook.json.new").read_text()
 
 
 def test_records_show_what_the_site_has_changed(prefix):
@@ -347,9 +347,9 @@ def test_hook_templates_are_rendered(prefix):
 
 def test_glibc_template_lists_the_libraries_of_this_machine(prefix):
     """Not every machine has them in /lib64."""
-    shutil.copy(prefix / "etc/templates/hooks.d/04-glibc-hook.json.in", prefix / "etc/hooks.d")
+    shutil.copy(prefix / "etc/templates/hooks.d/01-glibc-hook.json.in", prefix / "etc/hooks.d")
     configure(prefix)
-    hook = json.loads((prefix / "etc/hooks.d/04-glibc-hook.json").read_text())["hook"]
+    hook = json.loads((prefix / "etc/hooks.d/01-glibc-hook.json").read_text())["hook"]
     environment = dict(entry.split("=", 1) for entry in hook["env"])
     names = [os.path.basename(path) for path in environment["GLIBC_LIBS"].split(":")]
     assert all(os.path.isfile(path) for path in environment["GLIBC_LIBS"].split(":"))

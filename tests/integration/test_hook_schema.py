@@ -23,6 +23,13 @@ def test_schema_judges_like_the_program(validator, case):
     assert validator.is_valid(case["document"]) == case["valid"]
 
 
+def test_templates_have_the_names_that_scripts_of_sites_type():
+    """Those of the reference; and no two of one number, whose order would be a matter of spelling."""
+    names = [template.name.removesuffix(".json.in") for template in TEMPLATES]
+    assert {"01-glibc-hook", "03-nvidia-container-toolkit", "05-mpi-hook", "07-ssh-hook", "09-slurm-global-sync-hook"} < set(names)
+    assert len({name.split("-")[0] for name in names}) == len(names)
+
+
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
 def test_template_is_valid_and_its_conditions_make_sense(validator, template):
     document = json.loads(template.read_text().replace("@INSTALL_PATH@", "/opt/sarus"))

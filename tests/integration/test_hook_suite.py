@@ -111,15 +111,15 @@ def log(suite_engine):
 def enable_all(hooks, host):
     """The order of the documentation: a timestamp after each of the others."""
     stamp = lambda number, message, **more: hooks.enable(  # noqa: E731
-        "01-timestamp-hook", f"{number:02}-timestamp-hook", env=[f"TIMESTAMP_HOOK_MESSAGE={message}"], **more)
+        "00-timestamp-hook", f"{number:02}-timestamp-hook", env=[f"TIMESTAMP_HOOK_MESSAGE={message}"], **more)
     stamp(0, "After-runtime")
-    hooks.enable("04-glibc-hook", "01-glibc-hook", env=[f"GLIBC_LIBS={LIBC}:{LINKER}", "LDCONFIG_PATH=/sbin/ldconfig"])
+    hooks.enable("01-glibc-hook", "01-glibc-hook", env=[f"GLIBC_LIBS={LIBC}:{LINKER}", "LDCONFIG_PATH=/sbin/ldconfig"])
     stamp(2, "After-glibc-hook")
-    hooks.enable("07-mpi-hook", "03-mpi-hook", env=["LDCONFIG_PATH=/sbin/ldconfig", f"MPI_LIBS={host}/libmpi.so.12.2.0"])
+    hooks.enable("05-mpi-hook", "03-mpi-hook", env=["LDCONFIG_PATH=/sbin/ldconfig", f"MPI_LIBS={host}/libmpi.so.12.2.0"])
     stamp(4, "After-MPI-hook")
     hooks.enable("06-mount-hook", "05-mount-hook", args=["mount_hook", f"--mount=type=bind,src={host}/site,dst=/opt/site,readonly"])
     stamp(6, "After-mount-hook")
-    hooks.enable("05-amdgpu-hook", "07-amdgpu-hook")
+    hooks.enable("02-amdgpu-hook", "07-amdgpu-hook")
     stamp(8, "At-the-end", stages=["poststop"])
     hooks.configure()
 
@@ -145,7 +145,7 @@ def test_devices_of_vendors_can_be_used_on_cgroup_version_2(hooks, image, opt):
     inventories = opt / "inventories"
     inventories.mkdir(exist_ok=True)
     (inventories / "fuse.cfg").write_text(json.dumps({"activation_flag": "OCI_FUSE", "driver_feature": ["f"], "inventory": {"f": {"devices": ["fuse"]}}}))
-    hooks.enable("10-decorator-hook", args=["decorator_hook", f"--config-dir={inventories}"])
+    hooks.enable("04-decorator-hook", args=["decorator_hook", f"--config-dir={inventories}"])
     hooks.configure()
     hooks.engine = hooks.engine.variant(sandbox=("--unified", "--fuse"))
     script = "(: <>/dev/fuse) && echo usable"
@@ -184,7 +184,7 @@ def test_hooks_stay_away_without_their_options(hooks, image, host, log):
 
 @pytest.mark.parametrize("stage", ["prestart", "createRuntime", "createContainer", "poststart", "poststop"])
 def test_timestamps_at_every_stage_appended_as_the_user(hooks, image, log, stage):
-    hooks.enable("01-timestamp-hook", env=[f"TIMESTAMP_HOOK_MESSAGE={stage}"], stages=[stage])
+    hooks.enable("00-timestamp-hook", env=[f"TIMESTAMP_HOOK_MESSAGE={stage}"], stages=[stage])
     hooks.configure()
     log.write_text("kept\n")
     os.chown(log, hooks.engine.user.uid, hooks.engine.user.gid)
@@ -202,7 +202,7 @@ def test_user_cannot_have_root_write_a_log(hooks, image, workspace, stage):
     directory.mkdir(mode=0o755)
     protected = directory / "protected"
     protected.write_text("root's\n")
-    hooks.enable("01-timestamp-hook", stages=[stage])
+    hooks.enable("00-timestamp-hook", stages=[stage])
     hooks.configure()
     link = hooks.engine.user.home / f"link-{stage}"
     link.symlink_to(protected)
@@ -244,7 +244,7 @@ def test_nvidias_hook_gets_what_it_needs(hooks, image):
             (tools / name).chmod(0o755)
             hooks.own(tools / name)
         hooks.own(tools)
-        hooks.enable("03-nvidia-container-runtime-hook", path=str(tools / "nvidia-container-runtime-hook"),
+        hooks.enable("03-nvidia-container-toolkit", path=str(tools / "nvidia-container-runtime-hook"),
                      env=[f"PATH={tools}:/usr/bin:/bin", "LD_LIBRARY_PATH=/usr/local/nvidia/lib", f"RECORD={record}"])
         hooks.configure()
         variables = engine.output(image, "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES $CUDA_VISIBLE_DEVICES", env={"CUDA_VISIBLE_DEVICES": "3,1"},
@@ -275,7 +275,7 @@ def inventory(suite_engine, host):
 
 @pytest.mark.parametrize("mode", ["bind", "copy"])
 def test_container_gets_the_features_it_asks_for(hooks, image, host, inventory, mode):
-    hooks.enable("10-decorator-hook", args=["decorator_hook", f"--config-dir={inventory}", f"--mode={mode}"])
+    hooks.enable("04-decorator-hook", args=["decorator_hook", f"--config-dir={inventory}", f"--mode={mode}"])
     hooks.configure()
     script = f"cat {host}/site/file; test -d /opt/vendor/empty && echo directory; test -c /dev/fuse && echo device; true"
 

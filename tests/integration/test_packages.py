@@ -147,14 +147,14 @@ def test_installed_packages_work_keep_changes_and_leave_nothing(machine, package
     assert machine.run("dpkg --verify sarus sarus-hooks podman-hpc") == ""
     assert "TAG" in machine.run(f"setpriv --reuid {user.uid} --regid {user.gid} --clear-groups sarus images")
 
-    machine.run("cp /etc/sarus/templates/hooks.d/07-mpi-hook.json.in /etc/sarus/hooks.d/ && /usr/lib/sarus/configure_installation.sh")
+    machine.run("cp /etc/sarus/templates/hooks.d/05-mpi-hook.json.in /etc/sarus/hooks.d/ && /usr/lib/sarus/configure_installation.sh")
     machine.run("sed -i 's|\"tempDir\": .*|\"tempDir\": \"/scratch\",|' /etc/sarus/sarus.json && echo mine >>/etc/sarus/policy.json")
     said = machine.install(packages["sarus"], packages["sarus-hooks"])  # as an update does
     assert "Kept etc/sarus.json, which this site has changed" in said
     assert '"tempDir": "/scratch",' in machine.run("cat /etc/sarus/sarus.json") and "mine" in machine.run("cat /etc/sarus/policy.json")
     assert machine.run(f"stat -c '%U %a' {STARTER}") == "root 4755\n"
 
-    assert "Switching off /etc/sarus/hooks.d/07-mpi-hook.json" in machine.dpkg("--remove", "sarus-hooks")
+    assert "Switching off /etc/sarus/hooks.d/05-mpi-hook.json" in machine.dpkg("--remove", "sarus-hooks")
     assert "mpi" not in machine.run("sarus hooks")
     machine.install(packages["sarus-hooks"])
     assert "mpi" in machine.run("sarus hooks")
