@@ -88,4 +88,11 @@ if(ENABLE_PODMAN_HPC)
     install(FILES etc/completions/podman-hpc.bash DESTINATION share/bash-completion/completions RENAME podman-hpc ${component})
     install(FILES etc/completions/podman-hpc.zsh DESTINATION share/zsh/site-functions RENAME _podman-hpc ${component})
     install(FILES etc/completions/podman-hpc.fish DESTINATION share/fish/vendor_completions.d ${component})
+    # An installation can be moved, and the hook's file has the path of its program.
+    install(CODE [[
+        set(hook share/containers/oci/hooks.d/02-hook_tool.json)
+        if(NOT DEFINED ENV{DESTDIR} AND NOT EXISTS "${CMAKE_INSTALL_PREFIX}/${hook}")
+            message(STATUS "Register the hook of podman-hpc, or modules copy and bind nothing: ${CMAKE_INSTALL_PREFIX}/bin/podman-hpc configure-hooks")
+        endif()
+    ]] ${component})
 endif()

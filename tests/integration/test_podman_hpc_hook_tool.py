@@ -87,6 +87,25 @@ def test_configure_hooks(site):
     assert (site.podman.prefix / "bin/hook_tool").resolve() == site.podman.prefix / "bin/podman_hpc_hook"
 
 
+@pytest.mark.parametrize("state, cure", [("nobody registered it", "configure-hooks"), ("the installation has moved", "configure-hooks --force")])
+def test_module_whose_hook_cannot_run_says_so(site, state, cure):
+    """Podman leaves out such a hook without a word. An option without rules does not need the hook."""
+    site.module("tools", bind=[f"{site.file('bound')}:/etc/bound"])
+    site.module("plain", additional_args=["-e", "PLAIN=1"])
+    file = site.hooks / "02-hook_tool.json"
+    if state == "nobody registered it":
+        file.unlink()
+    else:
+        file.write_text(file.read_text().replace("/bin/hook_tool", "/moved/hook_tool"))
+    log = site.host / "hook.log"
+    for options, what in (["--tools"], "Module 'tools' (--tools) copies and binds nothing: "), (["-e", "ENABLE_TOOLS=1"], "Module 'tools'"), (
+            ["-e", f"LOG_PLUGIN={log}"], "LOG_PLUGIN gets no log: "):
+        said = site.podman(*RUN, *options, "localhost/busybox", "test", "!", "-e", "/etc/bound", stream="err")
+        assert said.startswith(f"WARNING: {what}") and said.endswith(f". The administrator runs: podman-hpc {cure}\n"), said
+    assert not log.exists()
+    assert site.podman(*RUN, "--plain", "localhost/busybox", "true", stream="err") == ""
+
+
 @pytest.mark.parametrize("options", [[], ["--read-only", "--user=1000"]], ids=" ".join)
 def test_copies_and_binds(site, runtime, options):
     site.file("tree/program", "#!/bin/sh\necho runs\n", mode=0o755)

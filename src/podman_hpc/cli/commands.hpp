@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,11 @@ bool providePmi(const Surroundings& from);
 /// Provides what lies on disk before Podman starts.
 void prepareStores(const Settings& settings, const PodmanCommand& command, const std::string& squashDir,
                    const Surroundings& from);
+
+/// Provides the log of the hook that the options ask for (LOG_PLUGIN). Warns about modules and a log for
+/// which the hook is missing.
+void prepareHook(const Settings& settings, const std::vector<Module>& modules,
+                 const std::set<std::string>& flags, const std::vector<std::string>& options);
 
 /// Provides what a container with these options of `run` needs. Throws Error if the user cannot have it.
 void prepareContainer(const std::vector<std::string>& moduleWords, const std::vector<std::string>& options,

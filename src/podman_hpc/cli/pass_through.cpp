@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -12,6 +13,7 @@
 #include "podman_hpc/cli/option_table.hpp"
 #include "podman_hpc/cli/podman.hpp"
 #include "podman_hpc/cli/squash.hpp"
+#include "podman_hpc/config/own_hooks.hpp"
 #include "podman_hpc/config/podman_files.hpp"
 #include "podman_hpc/doctor/subordinate_ids.hpp"
 #include "podman_hpc/modules/module.hpp"
@@ -55,6 +57,35 @@ void makeHookLog(const std::vector<std::string>& words) {
         if (file) {
             writeAll(file.get(), cat(firstLogLine, '\n'), printable(path));
         }
+    }
+}
+
+/// Whether Podman will start the hook, where the user asks for something that only the hook does. Warns
+/// otherwise: Podman says nothing.
+bool willHookRun(const Settings& settings, const std::vector<Module>& modules,
+                 const std::set<std::string>& flags, const std::vector<std::string>& options) {
+    std::vector<std::string> requests;
+    for (const auto& module : modules) {
+        if (needsHook(module, flags, options)) {
+            requests.push_back(
+                cat("Module '", module.name, "' (--", module.flag, ") copies and binds nothing"));
+        }
+    }
+    if (!hookLogOf(options).empty()) {
+        requests.push_back(cat(hookLogVariable, " gets no log"));
+    }
+    // Without default arguments, the user names the directories of hooks himself.
+    if (requests.empty() || !settings.flag(Key::useDefaultArgs)) {
+        return true;
+    }
+    try {
+        requireHook(settings);
+        return true;
+    } catch (const Error& error) {
+        for (const auto& request : requests) {
+            printWarning(cat(request, ": ", error.what(), ". The administrator runs: ", error.hint()));
+        }
+        return false;
     }
 }
 
@@ -133,9 +164,15 @@ void prepareStores(const Settings& settings, const PodmanCommand& command, const
     }
 }
 
+void prepareHook(const Settings& settings, const std::vector<Module>& modules,
+                 const std::set<std::string>& flags, const std::vector<std::string>& options) {
+    if (willHookRun(settings, modules, flags, options)) {
+        makeHookLog(options);
+    }
+}
+
 void prepareContainer(const std::vector<std::string>& moduleWords, const std::vector<std::string>& options,
                       const Surroundings& from) {
-    makeHookLog(options);
     requireIdsFor(moduleWords, from);
     requireIdsFor(options, from);
 }
@@ -184,6 +221,9 @@ int passThrough(const Call& call, const Surroundings& from) {
                                   : environmentArguments(modules, scanned.flags);
     const auto squashDir = squashDirectory(from, call.squashDir);
     prepareStores(settings, command, squashDir, from);
+    if (command.hooks) {
+        prepareHook(settings, modules, scanned.flags, options);
+    }
     if (command.hooks || !known.longNames.empty()) {
         prepareContainer(forModules, options, from);
     }

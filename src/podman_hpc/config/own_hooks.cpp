@@ -1,8 +1,10 @@
 #include "podman_hpc/config/own_hooks.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -20,12 +22,31 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The text of a hook file with these variables in front of its own; "" for other files.
-std::string withVariables(const std::string& text, const std::vector<std::string>& variables) {
-    auto file = text.find(hookAnnotation) == std::string::npos ? Json() : Json::parse(text, nullptr, false);
-    if (!file.is_object() || !file.contains("hook") || !file["hook"].is_object()) {
-        return "";
+/// A file that starts podman-hpc's hook.
+struct OwnFile {
+    std::string path;
+    Json document;
+};
+
+std::vector<OwnFile> findOwnFiles(const std::string& directory) {
+    std::vector<OwnFile> found;
+    const UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!opened) {
+        return found;
     }
+    for (const auto& path : listFiles(opened.get(), directory, {".json"})) {
+        const auto text = readCheckedFile(opened.get(), path);
+        auto file =
+            text.find(hookAnnotation) == std::string::npos ? Json() : Json::parse(text, nullptr, false);
+        if (file.is_object() && file.contains("hook") && file["hook"].is_object()) {
+            found.push_back({path, std::move(file)});
+        }
+    }
+    return found;
+}
+
+/// The text of a hook file with these variables in front of its own.
+std::string withVariables(Json file, const std::vector<std::string>& variables) {
     auto env = Json(variables);
     const auto nameOf = [](const std::string& entry) { return entry.substr(0, entry.find('=') + 1); };
     const auto before =
@@ -57,20 +78,32 @@ void requireTrustedModules(const std::string& directory, uid_t uid) {
 
 }  // namespace
 
-std::string provideOwnHooks(const Settings& settings, const std::string& command, uid_t uid) {
+HookRegistration requireHook(const Settings& settings) {
     const auto& directory = settings.text(Key::hooksDir);
+    const auto files = findOwnFiles(directory);
+    if (files.empty()) {
+        throw Error(cat("no file of ", printable(directory), " registers the hook of modules"),
+                    "podman-hpc configure-hooks");
+    }
+    const auto& [file, document] = files.front();
+    const auto program = document["hook"].value("path", Json());
+    const auto path = program.is_string() ? program.get<std::string>() : std::string();
+    if (::access(path.c_str(), X_OK) != 0) {
+        throw Error(cat(printable(file), " names ", printable(path), ", which cannot be executed"),
+                    "podman-hpc configure-hooks --force");
+    }
+    return {file, path};
+}
+
+std::string provideOwnHooks(const Settings& settings, const std::string& command, uid_t uid) {
     const auto& modules = settings.text(Key::modulesDir);
     std::vector<std::string> variables{cat(callVariable, '=', command), cat(modulesVariable, '=', modules)};
     if (command == "run") {  // which gives Podman all annotations of the hook: they are not the image's
         variables.push_back(cat(hook_contracts::trustVariable, "=true"));
     }
     std::vector<std::pair<std::string, std::string>> files;
-    if (const UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)); opened) {
-        for (const auto& path : listFiles(opened.get(), directory, {".json"})) {
-            if (auto text = withVariables(readCheckedFile(opened.get(), path), variables); !text.empty()) {
-                files.emplace_back(path.substr(path.rfind('/') + 1), std::move(text));
-            }
-        }
+    for (auto& [path, document] : findOwnFiles(settings.text(Key::hooksDir))) {
+        files.emplace_back(fileNameOf(path), withVariables(std::move(document), variables));
     }
     if (files.empty()) {
         return "";

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/config_files.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -11,6 +9,7 @@
 #include "base/text.hpp"
 #include "doctor/runtime_version.hpp"
 #include "node/cgroups.hpp"
+#include "podman_hpc/config/own_hooks.hpp"
 #include "podman_hpc/modules/module.hpp"
 
 namespace sarus::podman_hpc {
@@ -66,32 +65,9 @@ Findings checkMountProgram(const Patient& patient) {
     return {doctor::ok(program)};
 }
 
-/// The program that a hook's file starts for the annotation of podman-hpc; "" if it is another hook.
-std::string hookProgram(const std::string& file) {
-    const auto json = nlohmann::json::parse(readFile(file, largestFile), nullptr, false);
-    const auto annotation = nlohmann::json::json_pointer("/when/annotations/podman_hpc.hook_tool");
-    const auto path = nlohmann::json::json_pointer("/hook/path");
-    const bool isOurs =
-        json.is_object() && json.contains(annotation) && json.contains(path) && json[path].is_string();
-    return isOurs ? json[path].get<std::string>() : "";
-}
-
 Findings checkHook(const Patient& patient) {
-    const auto& directory = patient.settings.text(Key::hooksDir);
-    for (const auto& file : doctor::filesIn(directory, {".json"})) {
-        const auto program = hookProgram(file);
-        if (program.empty()) {
-            continue;
-        }
-        if (::access(program.c_str(), X_OK) != 0) {
-            throw Error(cat(printable(file), " names ", printable(program), ", which cannot be executed"),
-                        "podman-hpc configure-hooks --force");
-        }
-        return {doctor::ok(cat(printable(program), ", registered in ", printable(file)))};
-    }
-    throw Error(
-        cat("no file of ", printable(directory), " registers the hook: modules copy and bind nothing"),
-        "podman-hpc configure-hooks");
+    const auto found = requireHook(patient.settings);
+    return {doctor::ok(cat(printable(found.program), ", registered in ", printable(found.file)))};
 }
 
 Findings checkModules(const Patient& patient) {

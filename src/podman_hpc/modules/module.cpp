@@ -336,18 +336,24 @@ std::string hookLogOf(const std::vector<std::string>& words) {
     return path;
 }
 
+bool needsHook(const Module& module, const std::set<std::string>& flags,
+               const std::vector<std::string>& words) {
+    const bool isEnabled = !module.flag.empty() && flags.contains(module.flag);
+    return (isEnabled || setsVariable(words, module.variable)) &&
+           !(module.copyRules.empty() && module.bindRules.empty());
+}
+
 std::vector<std::string> moduleArguments(const std::vector<Module>& modules,
                                          const std::set<std::string>& flags, const Surroundings& from,
                                          const std::vector<std::string>& words) {
     std::vector<std::string> arguments;
     std::set<std::string> names;
     for (const auto& module : modules) {
-        const bool isEnabled = !module.flag.empty() && flags.contains(module.flag);
-        if (isEnabled) {
+        if (!module.flag.empty() && flags.contains(module.flag)) {
             arguments.insert(arguments.end(), module.podmanArguments.begin(), module.podmanArguments.end());
             arguments.insert(arguments.end(), {"-e", cat(module.variable, "=1")});
         }
-        if (isEnabled || setsVariable(words, module.variable)) {
+        if (needsHook(module, flags, words)) {
             for (const auto* rules : {&module.copyRules, &module.bindRules}) {
                 for (const auto& rule : *rules) {
                     collectVariables(rule, names);

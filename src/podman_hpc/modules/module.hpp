@@ -63,6 +63,11 @@ std::set<std::string> flagsOf(const std::vector<Module>& modules);
 std::vector<std::string> selectionWarnings(const std::vector<Module>& modules,
                                            const std::set<std::string>& flags);
 
+/// Whether the hook has anything to do for a module: its option is among `flags`, or the caller sets its
+/// variable himself (`-e ENABLE_X=1` in `words`).
+bool needsHook(const Module& module, const std::set<std::string>& flags,
+               const std::vector<std::string>& words);
+
 /// The annotations that carry variables to the hook: `podman_hpc.variables=NAME...` lists those of
 /// `podman_hpc.env.NAME=VALUE` that come from the caller. It is always there, because Podman takes over
 /// annotations of the image.

@@ -130,6 +130,7 @@ public:
                       squashDirectory(from, call.squashDir), from);
         const auto runWords = flatten(words.run);
         moduleWords = moduleArguments(modules, words.flags, from, runWords);
+        prepareHook(settings, modules, words.flags, runWords);
         prepareContainer(moduleWords, runWords, from);
         changeEnvironment(podmanEnvironment(settings, from, false));
         return inContainer();
