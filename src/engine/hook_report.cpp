@@ -49,6 +49,16 @@ bool looksUnanchored(const std::string& pattern) {
            !pattern.ends_with(".*");
 }
 
+bool isProgram(const oci::HookConfig& hook, std::string_view program) {
+    const auto* const shipped = hook_contracts::findShippedHook(hook.hook.path);
+    return shipped != nullptr && shipped->program == program;
+}
+
+bool shareStage(const oci::HookConfig& a, const oci::HookConfig& b) {
+    return std::find_first_of(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end()) !=
+           a.stages.end();
+}
+
 }  // namespace
 
 std::string formatHookTable(const std::vector<oci::HookConfig>& hooks, std::size_t width) {
@@ -145,14 +155,6 @@ std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook) {
 }
 
 std::vector<std::string> wrongOrder(const std::vector<oci::HookConfig>& hooks) {
-    const auto isProgram = [](const oci::HookConfig& hook, std::string_view program) {
-        const auto* const shipped = hook_contracts::findShippedHook(hook.hook.path);
-        return shipped != nullptr && shipped->program == program;
-    };
-    const auto shareStage = [](const oci::HookConfig& a, const oci::HookConfig& b) {
-        return std::find_first_of(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end()) !=
-               a.stages.end();
-    };
     std::vector<std::string> found;
     for (auto mpi = hooks.begin(); mpi != hooks.end(); ++mpi) {
         for (auto glibc = mpi; isProgram(*mpi, "mpi_hook") && glibc != hooks.end(); ++glibc) {
@@ -162,6 +164,21 @@ std::vector<std::string> wrongOrder(const std::vector<oci::HookConfig>& hooks) {
                         printable(mpi->file),
                         ", which then finds the image's C library too old: its file name must come first"));
             }
+        }
+    }
+    return found;
+}
+
+std::vector<std::string> secondSshHooks(const std::vector<oci::HookConfig>& hooks) {
+    std::vector<std::string> found;
+    for (auto second = hooks.begin(); second != hooks.end(); ++second) {
+        const auto first = std::find_if(hooks.begin(), second, [&](const oci::HookConfig& hook) {
+            return isProgram(hook, "ssh_hook") && shareStage(hook, *second);
+        });
+        if (isProgram(*second, "ssh_hook") && first != second) {
+            found.push_back(cat(printable(second->file), ": a second SSH hook, besides ",
+                                printable(first->file),
+                                ". A container has one SSH daemon: remove one of the files"));
         }
     }
     return found;

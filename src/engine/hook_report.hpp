@@ -33,4 +33,8 @@ std::vector<std::string> suspiciousConditions(const oci::HookConfig& hook);
 /// which they run.
 std::vector<std::string> wrongOrder(const std::vector<oci::HookConfig>& hooks);
 
+/// The SSH hooks of this package beside another one of the same stage, one line each: a container has one SSH
+/// daemon. Pure.
+std::vector<std::string> secondSshHooks(const std::vector<oci::HookConfig>& hooks);
+
 }  // namespace sarus::engine

@@ -8,6 +8,7 @@
 #include "engine/cdi.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/environment.hpp"
+#include "engine/hook_report.hpp"
 #include "engine/mount_rules.hpp"
 #include "engine/pmix.hpp"
 #include "engine/run_options.hpp"
@@ -308,6 +309,7 @@ void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hoo
     const auto explain = [&](const oci::HookConfig& config) {
         return reasons ? oci::explainConditions(config.when, subject) : std::string();
     };
+    std::vector<oci::HookConfig> firing;
     for (const auto& config : hooks) {
         if (!oci::hookFires(config.when, subject)) {
             if (reasons) {
@@ -319,6 +321,7 @@ void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hoo
             }
             continue;
         }
+        firing.push_back(config);
         for (const auto& stage : config.stages) {
             plan.hooks.push_back({.name = config.name(),
                                   .stage = stage,
@@ -326,6 +329,9 @@ void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hoo
                                   .file = config.file,
                                   .reason = explain(config)});
         }
+    }
+    for (auto& warning : secondSshHooks(firing)) {
+        plan.warnings.push_back(std::move(warning));
     }
     plan.hookOutput = plan.hooks.empty() ? std::string() : hookOutput;
 }

@@ -142,8 +142,10 @@ HookReport checkHookFiles(const std::string& directory, const std::string& progr
         report.intact += std::none_of(remarks.begin(), remarks.end(), isMistake) ? 1U : 0U;
         report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
     }
-    for (auto& line : engine::wrongOrder(report.readable)) {
-        report.remarks.push_back({true, std::move(line)});
+    for (const auto& lines : {engine::wrongOrder(report.readable), engine::secondSshHooks(report.readable)}) {
+        for (const auto& line : lines) {
+            report.remarks.push_back({true, line});
+        }
     }
     return report;
 }

@@ -117,5 +117,18 @@ TEST(SuspiciousConditions, PatternWithoutAnchors) {
     EXPECT_THAT(suspiciousConditions(hook("x", mpi(".*mpich"))), IsEmpty());
 }
 
+TEST(HookReport, SecondSshHookIsNamed) {
+    auto first = hook("07-ssh", mpi("^x$"));
+    first.hook.path = "/opt/sarus/bin/ssh_hook";
+    first.stages = {"createRuntime"};
+    auto second = first;
+    second.file = "/hooks.d/08-ssh.json";
+    EXPECT_THAT(
+        secondSshHooks({first, hook("06-other", mpi("^x$")), second}),
+        testing::ElementsAre(HasSubstr("08-ssh.json: a second SSH hook, besides /hooks.d/07-ssh.json")));
+    second.stages = {"poststop"};
+    EXPECT_THAT(secondSshHooks({first, second}), IsEmpty()) << "one hook in two files";
+}
+
 }  // namespace
 }  // namespace sarus::engine::hook_report_test

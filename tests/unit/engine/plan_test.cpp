@@ -435,6 +435,20 @@ oci::HookConfig hookOf(const std::string& name, const std::string& when, const s
         "/hooks.d/" + name + ".json");
 }
 
+TEST_F(PlanTest, TwoSshHooksAreAWarning) {
+    auto first = hookOf("07-ssh", R"({"annotations": {"^com.hooks.ssh.enabled$": "^true$"}})",
+                        R"(["createRuntime", "poststop"])");
+    first.hook.path = "/opt/sarus/bin/ssh_hook";
+    auto second = first;
+    second.file = "/hooks.d/08-ssh.json";
+    EXPECT_THAT(plan(config, request, facts, {first, second}).warnings, IsEmpty());
+    request.ssh = true;
+    EXPECT_THAT(plan(config, request, facts, {first}).warnings, IsEmpty());
+    EXPECT_THAT(plan(config, request, facts, {first, second}).warnings,
+                ElementsAre("/hooks.d/08-ssh.json: a second SSH hook, besides /hooks.d/07-ssh.json. A "
+                            "container has one SSH daemon: remove one of the files"));
+}
+
 oci::HookConfig mpiHook(const std::string& type) {
     return hookOf("05-" + type,
                   R"({"annotations": {"^com.hooks.mpi.enabled$": "^true$", "^com.hooks.mpi.type$": "^)" +
