@@ -88,6 +88,28 @@ def test_daemon_and_server_run_when_the_container_starts(mps):
     assert f"start_server -uid {os.getuid()}" in mps.calls()
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_started_by_hand_it_serves_the_caller(mps, own):
+    """Without a container on standard input, as the original does; also at a terminal, where nobody types one."""
+    place = mps.directory / f"nvidia-mps-{os.getuid()}/pipe" if own else mps.pipes
+    environment = mps.environment()
+    if own:
+        del environment["CUDA_MPS_PIPE_DIRECTORY"]
+        environment["MPS_USER_DIRECTORY"] = str(mps.directory)
+    controller, terminal = os.openpty()
+    try:
+        for stdin in (subprocess.DEVNULL, terminal):
+            result = subprocess.run([str(mps.hook)], env=environment, stdin=stdin, capture_output=True, text=True, timeout=300)
+            assert (result.returncode, result.stdout) == (0, f"CUDA MPS has a server for uid {os.getuid()}, in {place}\n"), result.stderr
+        assert (place / "calls").read_text().splitlines().count(f"start_server -uid {os.getuid()}") == 1
+    finally:
+        os.close(controller)
+        os.close(terminal)
+        if own:
+            subprocess.run([str(mps.programs / "nvidia-cuda-mps-control")], env=mps.environment(CUDA_MPS_PIPE_DIRECTORY=str(place)), input="quit\n", text=True,
+                           capture_output=True, check=False)
+
+
 def test_server_that_runs_is_left_alone(mps):
     mps.run()
     server = mps.servers()

@@ -347,8 +347,19 @@ int runProgram(std::span<char* const> words, const HookProgram& program, bool is
         requireProgramName(words, program);
         checkErrno(::chdir("/"), "Failed to change to the directory /");
         openLog(setup.environment, log);
+        const bool isTerminal = ::isatty(STDIN_FILENO) == 1;
+        if (isTerminal && program.runByHand == nullptr) {
+            throw Error("There is no container: standard input is a terminal",
+                        cat(program.program, " is a hook, and reads there what an OCI runtime says; ",
+                            program.program, " --help shows what else it can do"));
+        }
         if (program.filter != nullptr) {
-            const auto input = readAll(STDIN_FILENO, largestInput, "standard input");
+            const auto input =
+                isTerminal ? std::string() : readAll(STDIN_FILENO, largestInput, "standard input");
+            if (input.empty() && program.runByHand != nullptr) {
+                program.runByHand(setup, log);
+                return 0;
+            }
             const bool isState = oci::isContainerState(input);
             if (isState && program.run == nullptr) {
                 throw Error(cat(program.program,

@@ -77,6 +77,8 @@ struct HookProgram {
     /// ...and of one that is started with config.json there (precreate), which it gets as text. It ends with
     /// answerWith(), unless nothing is to be said. Without `run`, a container's state is refused.
     void (*filter)(const HookSetup& setup, const std::string& input, const HookLogger& log) = nullptr;
+    /// The work without any container: standard input is empty or a terminal. Without it, that is an error.
+    void (*runByHand)(const HookSetup& setup, const HookLogger& log) = nullptr;
 };
 
 /// The main function of every hook. Without options of its own it does the hook's work: it brings the process

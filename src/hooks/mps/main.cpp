@@ -27,6 +27,7 @@ using mps::Control;
 
 constexpr std::string_view usage =
     "Usage: mps_hook              (an OCI hook: reads the container's state)\n"
+    "       mps_hook < /dev/null  (without a container: for the caller)\n"
     "       mps_hook --check      (looks for mistakes in its configuration)\n"
     "       mps_hook --explain    (shows what it would do)\n"
     "\n"
@@ -168,6 +169,20 @@ void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& l
     ensureServer(settings, uid, localUid, log);
 }
 
+/// As an administrator tries it out.
+void runForCaller(const HookSetup& setup, const HookLogger& log) {
+    auto settings = mps::parseSettings(setup.environment);
+    findControl(settings);
+    const auto uid = callersUid();
+    if (settings.userDirectory.empty()) {
+        mps::requireOwnPipeDirectory(settings.pipeDirectory, ::geteuid());
+    } else {
+        mps::prepareUserDirectories(settings, uid, ::geteuid());
+    }
+    ensureServer(settings, uid, ::geteuid(), log);
+    printLine(cat("CUDA MPS has a server for uid ", uid, ", in ", printable(settings.pipeDirectory)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -180,5 +195,6 @@ int main(int argc, char** argv) {
                      .check = check,
                      .explain = explain,
                      .run = runAsHook,
-                     .filter = runBeforeCreation});
+                     .filter = runBeforeCreation,
+                     .runByHand = runForCaller});
 }
