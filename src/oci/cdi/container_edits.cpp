@@ -89,13 +89,13 @@ DeviceNodeEdit readDeviceNode(const Node& node) {
     return device;
 }
 
-/// A file or directory of the host needs an option to be mounted, anything else a type.
-bool isMountable(const RuntimeMount& mount) {
+/// A file or directory of the host: the runtime binds it only with an option.
+bool lacksBindOption(const RuntimeMount& mount) {
     const auto type = mount.type.value_or("");
     const auto options = mount.options.value_or(std::vector<std::string>());
-    return (!type.empty() && type != "none") ||
-           std::any_of(options.begin(), options.end(),
-                       [](const std::string& option) { return option == "bind" || option == "rbind"; });
+    return (type.empty() || type == "none") &&
+           std::none_of(options.begin(), options.end(),
+                        [](const std::string& option) { return option == "bind" || option == "rbind"; });
 }
 
 RuntimeMount readMount(const Node& node, EditsDialect dialect) {
@@ -126,9 +126,9 @@ RuntimeMount readMount(const Node& node, EditsDialect dialect) {
     if (dialect == EditsDialect::cdi && isBind && !mount.source.starts_with('/')) {
         node.reject(cat("hostPath: expected an absolute path, found '", printable(mount.source), "'"));
     }
-    if (dialect == EditsDialect::precreate && !isMountable(mount)) {
-        node.reject(
-            "options: expected \"bind\" or \"rbind\" in the list, as there is no type of a filesystem");
+    if (dialect == EditsDialect::precreate && lacksBindOption(mount)) {
+        auto& options = mount.options ? *mount.options : mount.options.emplace();
+        options.insert(options.begin(), "rbind");
     }
     return mount;
 }

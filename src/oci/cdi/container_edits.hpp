@@ -58,9 +58,9 @@ struct ContainerEdits {
 /// The origin of the edits, which determines how strictly they are read.
 enum class EditsDialect {
     cdi,  ///< every key of CDI; an unknown key, a relative path or a value that CDI does not know is an error
-    /// Edits of config.json by a precreate hook. `type` and `options` of mounts may be null, but a bind mount
-    /// needs its option. Unknown keys are ignored, except in objects specific to CDI (`deviceNodes`,
-    /// `hooks`...).
+    /// Edits of config.json by a precreate hook. `type` and `options` of mounts may be null. A mount without
+    /// a type gets the option rbind, unless it has bind. Unknown keys are ignored, except in objects specific
+    /// to CDI (`deviceNodes`, `hooks`...).
     precreate,
 };
 
