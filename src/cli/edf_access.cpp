@@ -12,9 +12,13 @@ std::optional<std::string> hostVariable(const std::string& name) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+EdfFile loadDefinition(Context& context, const std::string& reference) {
+    return loadEdf(reference, edfSearchPath(hostVariable, context.config().edfSystemSearchPath),
+                   hostVariable);
+}
+
 EdfFile readEdf(Context& context, const std::string& reference) {
-    auto definition =
-        loadEdf(reference, edfSearchPath(hostVariable, context.config().edfSystemSearchPath), hostVariable);
+    auto definition = loadDefinition(context, reference);
     for (const auto& warning : definition.warnings) {
         logWarn("CLI", warning);
     }

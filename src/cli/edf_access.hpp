@@ -11,8 +11,11 @@ namespace sarus::cli {
 /// The value of a variable of this process.
 std::optional<std::string> hostVariable(const std::string& name);
 
-/// Loads the environment definition that the user names, from the search path of the user and the site. Warns
-/// about unknown keys. Throws Error.
+/// Loads the environment definition that the user names, from the search path of the user and the site.
+/// Throws Error.
+EdfFile loadDefinition(Context& context, const std::string& reference);
+
+/// The same, and warns about unknown keys.
 EdfFile readEdf(Context& context, const std::string& reference);
 
 }  // namespace sarus::cli

@@ -72,22 +72,30 @@ int show(Context& context, const std::vector<std::string>& words, bool json) {
     return 0;
 }
 
-/// Reads a definition as `run` does, without an image.
-void check(Context& context, const std::string& name) {
-    const auto definition = readEdf(context, name);
+/// Reads a definition as `run` does, without an image. Returns the unknown keys, which `run` ignores.
+std::vector<std::string> check(Context& context, const std::string& name) {
+    const auto definition = loadDefinition(context, name);
     if (!edfImage(definition, hostVariable)) {
         throw Error(cat("The environment definition '", printable(name), "' names no image"));
     }
     engine::LaunchRequest request;
     applyEdf(definition, hostVariable, findWorkingDirectory(), request);
+    return definition.warnings;
 }
 
+/// An unknown key is a mistake here: the user asks for mistakes, and it is most likely a misspelt one.
 int validate(Context& context, const std::vector<std::string>& names) {
     int status = 0;
     for (const auto& name : names) {
         try {
-            check(context, name);
-            printLine(cat(printable(name), ": valid"));
+            const auto unknownKeys = check(context, name);
+            for (const auto& line : unknownKeys) {
+                printError(line);
+                status = 1;
+            }
+            if (unknownKeys.empty()) {
+                printLine(cat(printable(name), ": valid"));
+            }
         } catch (const Error& error) {
             printError(error);
             status = 1;

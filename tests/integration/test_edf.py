@@ -213,6 +213,15 @@ def test_unknown_keys_are_ignored_with_a_warning(edf):
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_unknown_keys_are_a_mistake_for_validate(edf):
+    """The schema allows them, so containers start; whoever asks for mistakes wants to hear of them, also of inherited ones."""
+    base = edf.write("base", "mount = []")
+    edf.write("job", 'base_environment = "base"', with_image=False)
+    result = edf.engine.sarus("edf", "validate", "job", env={"EDF_PATH": str(base.parent)})
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"{base}:2: mount: unknown key, ignored (did you mean 'mounts'?)\n"
+
+
 def test_a_cdi_device_of_a_definition(edf, edf_engine):
     directory = edf_engine.prefix / "etc" / "edf-cdi"
     directory.mkdir()
