@@ -139,7 +139,8 @@ def mounted_by_kernel(tmp_path):
 
 def describe(path):
     status = os.lstat(path)
-    found = [status.st_mode, status.st_uid, status.st_gid, status.st_size, int(status.st_mtime), status.st_nlink, status.st_rdev, status.st_ino]
+    found = [status.st_mode, status.st_uid, status.st_gid, status.st_size, int(status.st_mtime), status.st_nlink, status.st_rdev, status.st_ino,
+             status.st_blocks]
     if stat.S_ISREG(status.st_mode):
         found.append(hashlib.sha256(path.read_bytes()).hexdigest())
     elif stat.S_ISLNK(status.st_mode):

@@ -258,15 +258,28 @@ std::string Image::symlinkTarget(const Inode& inode) {
     return target;
 }
 
+MetadataCursor Image::xattrEntry(const Inode& inode) {
+    if (inode.xattrs >= xattrCount) {
+        throwDamaged("an inode has unknown attributes");
+    }
+    return {*this, tableEntry(super.xattr_id_table_start + 16, inode.xattrs, 16)};
+}
+
+std::uint32_t Image::xattrSize(const Inode& inode) {
+    if (inode.xattrs == Inode::none || !hasXattrs()) {
+        return 0;
+    }
+    auto entry = xattrEntry(inode);
+    entry.skip(12);
+    return entry.number<std::uint32_t>();
+}
+
 std::vector<std::pair<std::string, std::string>> Image::xattrs(const Inode& inode, bool withValues) {
     std::vector<std::pair<std::string, std::string>> found;
     if (inode.xattrs == Inode::none || !hasXattrs()) {
         return found;
     }
-    if (inode.xattrs >= xattrCount) {
-        throwDamaged("an inode has unknown attributes");
-    }
-    MetadataCursor entry(*this, tableEntry(super.xattr_id_table_start + 16, inode.xattrs, 16));
+    auto entry = xattrEntry(inode);
     const auto placeOf = [&](std::uint64_t reference) {
         return MetadataPlace{.block = xattrStart + (reference >> 16U),
                              .offset = static_cast<std::uint32_t>(reference & 0xFFFFU)};

@@ -21,6 +21,8 @@ constexpr std::uint32_t metadataSize = 8192;  ///< bytes of a decompressed metad
 /// Format bits (S_IFDIR, ...) of a basic type of inodes; 0 if there is no such type.
 mode_t formatOf(std::uint16_t type);
 
+class MetadataCursor;
+
 /// A place in the metadata: a block's position in the image and an offset in the decompressed block.
 struct MetadataPlace {
     std::uint64_t block = 0;
@@ -67,6 +69,8 @@ public:
     /// `reference`: position and offset as in a directory and in the superblock.
     Inode inode(std::uint64_t reference);
     std::string symlinkTarget(const Inode& inode);
+    /// Bytes of all names and values, as the image says.
+    std::uint32_t xattrSize(const Inode& inode);
     /// Names with their prefix, and values if wanted.
     std::vector<std::pair<std::string, std::string>> xattrs(const Inode& inode, bool withValues);
 
@@ -88,6 +92,7 @@ public:
 private:
     Decompressor& decompressor();
     std::uint32_t id(std::uint16_t index) const;
+    MetadataCursor xattrEntry(const Inode& inode);
     MetadataPlace tableEntry(std::uint64_t tableStart, std::uint64_t index, std::uint32_t entrySize);
 
     UniqueFd fd;

@@ -229,14 +229,17 @@ std::uint64_t Session::nodeOf(std::uint64_t reference) const {
     return reference == image.superblock().root_inode_ref ? rootNode : reference + firstNode;
 }
 
-fuse_attr Session::attributes(const Inode& inode) const {
-    constexpr std::uint64_t sector = 512;
+/// `blocks` as in the kernel, which counts extended attributes of everything.
+fuse_attr Session::attributes(const Inode& inode) {
+    const auto blocksOf = [](std::uint64_t bytes) {
+        constexpr std::uint64_t sector = 512;
+        return (bytes + sector - 1) / sector;
+    };
     fuse_attr attr{};
     attr.ino = inode.number;
     attr.size = inode.size;
-    attr.blocks = S_ISREG(inode.mode)
-                      ? (inode.size - std::min(inode.sparseBytes, inode.size) + sector - 1) / sector
-                      : 0;
+    attr.blocks = blocksOf(image.xattrSize(inode)) +
+                  (S_ISREG(inode.mode) ? blocksOf(inode.size - std::min(inode.sparseBytes, inode.size)) : 0);
     attr.atime = attr.mtime = attr.ctime = inode.mtime;
     attr.mode = inode.mode;
     attr.nlink = inode.links;
@@ -247,7 +250,7 @@ fuse_attr Session::attributes(const Inode& inode) const {
     return attr;
 }
 
-fuse_entry_out Session::entry(std::uint64_t reference, const Inode& inode) const {
+fuse_entry_out Session::entry(std::uint64_t reference, const Inode& inode) {
     fuse_entry_out out{};
     out.nodeid = nodeOf(reference);
     out.entry_valid = out.attr_valid = forever;

@@ -64,8 +64,8 @@ private:
 
     std::uint64_t referenceOf(std::uint64_t node) const;
     std::uint64_t nodeOf(std::uint64_t reference) const;
-    fuse_attr attributes(const Inode& inode) const;
-    fuse_entry_out entry(std::uint64_t reference, const Inode& inode) const;
+    fuse_attr attributes(const Inode& inode);
+    fuse_entry_out entry(std::uint64_t reference, const Inode& inode);
     void push(int fd, std::uint64_t node, std::uint64_t offset, std::vector<Piece> pieces);
     DirectoryCursor takePosition(std::uint64_t node, std::uint64_t offset, const Inode& directory);
     void keepPosition(std::uint64_t node, std::uint64_t offset, DirectoryCursor cursor);
