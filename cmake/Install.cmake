@@ -19,8 +19,23 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
 elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
     set(SARUS_SECCOMP_ARCHITECTURES "\"SCMP_ARCH_AARCH64\", \"SCMP_ARCH_ARM\"")
 endif()
+set(SARUS_SECCOMP_UNSHARE_USER [[        {
+            "comment": "CLONE_NEWUSER",
+            "names": ["unshare"],
+            "action": "SCMP_ACT_ERRNO",
+            "errnoRet": 1,
+            "args": [{ "index": 0, "value": 268435456, "valueTwo": 268435456, "op": "SCMP_CMP_MASKED_EQ" }]
+        },]])
 configure_file(etc/seccomp/default.json.in "${CMAKE_BINARY_DIR}/seccomp/default.json" @ONLY)
-install(FILES "${CMAKE_BINARY_DIR}/seccomp/default.json" DESTINATION etc/seccomp)
+set(SARUS_SECCOMP_UNSHARE_USER [[        {
+            "comment": "Rootless containers of runc start so. Alone it gives nothing, as mounts and other namespaces are refused",
+            "names": ["unshare"],
+            "action": "SCMP_ACT_ALLOW",
+            "args": [{ "index": 0, "value": 268435456, "op": "SCMP_CMP_EQ" }]
+        },]])
+configure_file(etc/seccomp/default.json.in "${CMAKE_BINARY_DIR}/seccomp/rootless.json" @ONLY)
+install(FILES "${CMAKE_BINARY_DIR}/seccomp/default.json" "${CMAKE_BINARY_DIR}/seccomp/rootless.json"
+        DESTINATION etc/seccomp)
 
 install(FILES etc/definitions.schema.json etc/hook.schema.json DESTINATION etc)
 

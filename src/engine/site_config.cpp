@@ -236,7 +236,8 @@ constexpr std::array siteKeys{
     key<Path, &SiteConfig::seccompProfile>(
         "seccompProfile", optional,
         "File with the seccomp section of the runtime configuration. The installation "
-        "contains `<prefix>/etc/seccomp/default.json`. Without the key there is no filter."),
+        "contains `<prefix>/etc/seccomp/default.json`, and `rootless.json` for installations without "
+        "privileges. Without the key there is no filter."),
     key<NonEmptyText, &SiteConfig::apparmorProfile>(
         "apparmorProfile", optional, "AppArmor profile of containers. The node must have loaded it."),
     key<NonEmptyText, &SiteConfig::selinuxLabel>("selinuxLabel", optional,

@@ -22,7 +22,7 @@ def filtered(request, make_setuid_prefix, make_rootless_prefix, user):
     mode, runtime = request.param.split("-")
     make = make_setuid_prefix if mode == "setuid" else make_rootless_prefix
     prefix = make(f"seccomp-{request.param}", runtime)
-    installation.set_configuration(prefix, seccompProfile=f"{prefix}/etc/seccomp/default.json")
+    installation.set_configuration(prefix, seccompProfile=f"{prefix}/etc/seccomp/{'default' if mode == 'setuid' else 'rootless'}.json")
     return installation.Engine(prefix, user, mode, runtime)
 
 
@@ -40,7 +40,24 @@ def test_blocked_calls_fail_with_no_permission(filtered, image):
     blocked = ["mount", "umount2", "pivot_root", "chroot", "setns", "bpf", "init_module", "kexec_load", "reboot", "swapon", "open_by_handle_at",
                "userfaultfd", "unshare new mounts", "unshare new network", "clone new user", "socket vsock", "syslog"]
     assert {name: found[name] for name in blocked} == dict.fromkeys(blocked, "Operation not permitted")
+    assert found["unshare new user"] == ("Operation not permitted" if filtered.mode == "setuid" else "works")
     assert found["Seccomp"] == "2"
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runc"])
+def test_the_profile_for_privileges_starts_rootless_containers_or_names_the_other(make_rootless_prefix, user, load_image, images, program, runtime):
+    """runc without privileges needs a call that this profile refuses."""
+    prefix = make_rootless_prefix(f"seccomp-strict-{runtime}", runtime)
+    installation.set_configuration(prefix, seccompProfile=f"{prefix}/etc/seccomp/default.json")
+    engine = installation.Engine(prefix, user, "rootless", runtime)
+    image = load_image(engine, "system-calls", images.busybox(extra=lambda layer: layer.file("calls", program.read_bytes(), mode=0o755)))
+    if runtime == "crun":
+        assert results(engine, image)["unshare new user"] == "Operation not permitted"
+        return
+    result = engine.run(image, "true", check=False)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[0] == ("sarus-enter: Failed to create a user namespace: Operation not permitted. The seccomp profile must allow it "
+                                             "(use etc/seccomp/rootless.json)")
 
 
 def test_calls_that_libraries_can_do_without_look_absent(filtered, image):
@@ -66,8 +83,9 @@ def test_there_is_no_filter_without_the_key(engines, load_image, images, program
         assert found[name] not in ("Function not implemented", "Operation not permitted"), found
 
 
-def test_each_call_is_named_once(installed):
-    profile = json.loads((installed / "etc" / "seccomp" / "default.json").read_text())
+@pytest.mark.parametrize("name", ["default.json", "rootless.json"])
+def test_each_call_is_named_once(installed, name):
+    profile = json.loads((installed / "etc" / "seccomp" / name).read_text())
     names = [name for rule in profile["syscalls"] if "args" not in rule for name in rule["names"]]
     assert len(names) == len(set(names)) and len(names) > 300
 

@@ -144,8 +144,9 @@ Findings checkSeccomp(const Patient& patient) {
     }
     if (!profile) {
         return {doctor::note("containers have no filter of system calls",
-                             cat("Set \"seccompProfile\": \"", printable(patient.prefix),
-                                 "/etc/seccomp/default.json\" in ", printable(patient.configFile)))};
+                             cat("Set \"seccompProfile\": \"", printable(patient.prefix), "/etc/seccomp/",
+                                 patient.isPrivileged ? "default" : "rootless", ".json\" in ",
+                                 printable(patient.configFile)))};
     }
     if (::access(profile->c_str(), R_OK) != 0) {
         throw Error(cat(printable(*profile), " cannot be read"), patient.set("seccompProfile"));

@@ -24,11 +24,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <sys/prctl.h>
 
 namespace {
 
@@ -114,6 +116,12 @@ void takeIds(const Ids& ids, int descriptor) {
         fail("Failed to create a user namespace");
     }
     writeText("/proc/self/setgroups", "deny");
+        if (errno == EPERM && ::prctl(PR_GET_SECCOMP) == SECCOMP_MODE_FILTER) {
+            refuse(
+                "sarus-enter: Failed to create a user namespace: %s. The seccomp profile must allow it (use "
+                "etc/seccomp/rootless.json)\n",
+                ::strerror(errno));
+        }
     writeMap("/proc/self/uid_map", ids.uid);
     writeMap("/proc/self/gid_map", ids.gid);
 }

@@ -36,6 +36,18 @@ static long readMemory(void) {
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
 
+/* In a process of its own, which has rights in the new namespace. */
+static long unshareUser(void) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(syscall(SYS_unshare, CLONE_NEWUSER) == 0 ? 0 : errno);
+    }
+    waitpid(child, &status, 0);
+    errno = WEXITSTATUS(status);
+    return errno == 0 ? 0 : -1;
+}
+
 static void blocked(void) {
     static char stack[65536];
     show("mount", syscall(SYS_mount, 0, 0, 0, 0, 0));
@@ -53,6 +65,7 @@ static void blocked(void) {
     show("userfaultfd", syscall(SYS_userfaultfd, -1));
     show("unshare new mounts", syscall(SYS_unshare, CLONE_NEWNS | CLONE_FS));
     show("unshare new network", syscall(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNET));
+    show("unshare new user", unshareUser());
     show("clone new user", clone(child, stack + sizeof stack, CLONE_NEWUSER | SIGCHLD, 0));
     show("socket vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
 }
