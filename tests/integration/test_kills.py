@@ -81,6 +81,27 @@ def test_killed_runtime(killed_engine, image, options):
     check_gone(killed_engine)
 
 
+@pytest.mark.parametrize("command", ["run", "exec"])
+def test_runtime_killed_with_the_starter(killed_engine, image, command):
+    """As the kernel does when memory is full: nobody else knows the program then."""
+    with killed_engine.standing(image, "--name=killed-together", script="echo ready; exec sleep 3334") as container:
+        process = container
+        if command == "exec":
+            process = killed_engine.start("exec", "killed-together", "sh", "-c", "trap '' HUP; echo ready; exec sleep 3333")
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+        sleeper = {"run": "sleep 3334", "exec": "sleep 3333"}[command]
+
+        def runs():
+            return any(line == sleeper and uid == killed_engine.user.uid for _, uid, line in system.processes())
+
+        assert system.eventually(runs)
+        runtime = children(process.pid)[killed_engine.runtime]
+        system.kill(process.pid, signal.SIGSTOP)
+        system.kill(runtime)
+        finish(process)
+        assert system.eventually(lambda: not runs()), "the user's program was left behind"
+
+
 def test_killed_janitor_costs_nothing_but_the_janitor(killed_engine, image):
     process, others = start(killed_engine, image)
     system.kill(others["sarus-janitor"])

@@ -88,6 +88,23 @@ void endContainer(const Process& runtime, bool graceful) {
     runtime.signal(SIGKILL);
 }
 
+/// What the runtime leaves behind if it is killed, too, goes to a process that knows nothing of it.
+void endProgram(const Process& program) {
+    program.signal(SIGSTOP);
+    try {
+        killDescendants(program, 50);
+    } catch (const Error&) {
+        // Not all of them could be found.
+    }
+    program.signal(SIGKILL);
+}
+
+/// What the starter writes after the runtime has written its Process.
+struct Note {
+    std::optional<int> status{};  ///< of the container, which has ended
+    Process program{0};           ///< otherwise
+};
+
 /// False at the end of the pipe. The starter holds the write end, as does its runtime until exec.
 bool receive(int control, void* message, std::size_t size) {
     ssize_t count = 0;
@@ -107,16 +124,21 @@ bool receive(int control, void* message, std::size_t size) {
         }
     }
     Process runtime(0);
-    int end = 0;
-    std::optional<int> status;
+    Process program(0);
+    Note note;
     if (receive(control, &runtime, sizeof runtime)) {
-        if (receive(control, &end, sizeof end)) {
-            status = end;
-        } else {
+        while (!note.status && receive(control, &note, sizeof note)) {
+            // The starter has the user's rights by now: it must not name somebody else's process.
+            if (note.program.parent() == runtime.pid()) {
+                program = note.program;
+            }
+        }
+        if (!note.status) {
             endContainer(runtime, !runtimeRoot.empty());
+            endProgram(program);
         }
     }
-    audit.ended(status);
+    audit.ended(note.status);
     try {
         if (remains.record) {
             remains.record->removeRemains(runtimeRoot, remains.stateDirectory.substr(slash + 1));
@@ -169,8 +191,14 @@ Janitor::~Janitor() {
     wait();
 }
 
+void Janitor::follow(const Process& program) {
+    const Note note{.program = program};
+    [[maybe_unused]] const auto written = ::write(writer.get(), &note, sizeof note);
+}
+
 void Janitor::finish(int status) {
-    [[maybe_unused]] const auto written = ::write(writer.get(), &status, sizeof status);
+    const Note note{.status = status};
+    [[maybe_unused]] const auto written = ::write(writer.get(), &note, sizeof note);
     wait();
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/process_tree.hpp"
 #include "base/unique_fd.hpp"
 #include "starter/devices/device_cgroup.hpp"
 #include "starter/entry/audit.hpp"
@@ -37,6 +38,9 @@ public:
     pid_t pid() const noexcept { return id; }
     /// The runtime reports its process here before it starts (RuntimeInvocation::janitor).
     int control() const noexcept { return writer.get(); }
+    /// Reports the program that the runtime has started, to be ended even if the runtime is killed with the
+    /// starter.
+    void follow(const Process& program);
     /// Reports that the runtime was reaped, and waits until cleanup is complete. `status`: of the container.
     void finish(int status);
 

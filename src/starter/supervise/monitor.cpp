@@ -244,7 +244,13 @@ private:
         const auto found = std::find_if(children.begin(), children.end(),
                                         [&](const Process& child) { return child.pid() == start->pid; });
         leaders.emplace_back(found == children.end() ? Process(0) : *found);
-        if (things.planned != nullptr && found != children.end()) {
+        if (found == children.end()) {
+            return;
+        }
+        if (things.started) {
+            things.started(*found);
+        }
+        if (things.planned != nullptr) {
             unread = *found;
         }
     }

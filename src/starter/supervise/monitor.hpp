@@ -35,6 +35,8 @@ struct WatchedThings {
     UserTerminal* terminal = nullptr;       ///< when it vanishes, end the container
     int jobStep = -1;                       ///< when it is readable, end the container; -1: none
     int imageServer = -1;                   ///< a pidfd; when it ends, the image is lost. -1: none
+    /// Called with the program when it has started.
+    std::function<void(const Process&)> started{};
 };
 
 /// Called for each child that has ended, except the runtime.

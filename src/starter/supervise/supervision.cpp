@@ -22,6 +22,7 @@ int supervise(Session& session, Supervised supervised) {
     Janitor janitor(credentials, remains, session.audit);
     session.audit.handOver();
     invocation.janitor = janitor.control();
+    watched.started = [&](const Process& program) { janitor.follow(program); };
     auto runtime = startRuntime(invocation);
     session.timer.done("Starting the OCI runtime");
     remains.deviceCgroup.reset();  // the monitor needs none of its descriptors

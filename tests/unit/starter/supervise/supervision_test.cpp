@@ -168,5 +168,33 @@ TEST(Supervision, WithoutAJanitorNoRuntimeStarts) {
     EXPECT_FALSE(runtime.has("arguments"));
 }
 
+pid_t startPaused() {
+    const pid_t pid = ::fork();
+    while (pid == 0) {
+        ::pause();
+    }
+    return pid;
+}
+
+TEST(Supervision, TheJanitorEndsNoProcessThatTheRuntimeHasNotStarted) {
+    FakeRuntime runtime("exit 0");
+    EXPECT_EQ(isolated([&] {
+                  FakeRuntime::becomeStarter();
+                  const Child stranger(startPaused());
+                  {
+                      Remains none;
+                      Janitor janitor(runtime.session.credentials, none);
+                      const Child started(startPaused());
+                      const Process process(started.pid());
+                      if (::write(janitor.control(), &process, sizeof process) != sizeof process) {
+                          return 2;
+                      }
+                      janitor.follow(Process(stranger.pid()));
+                  }
+                  return Process(stranger.pid()).isRunning() ? 0 : 1;
+              }),
+              0);
+}
+
 }  // namespace
 }  // namespace sarus::starter::supervision_test
