@@ -50,6 +50,9 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
         }
         process.args.push_back(cat("--ignore=", join(numbers, ",")));
     }
+    if (inputs.oomScore) {
+        process.args.push_back(cat("--oom-score-adj=", *inputs.oomScore));
+    }
     process.args.push_back(cat(plan.workdirChosen ? "--workdir=" : "--default-workdir=", plan.workdir));
     process.args.emplace_back("--");
     process.args.insert(process.args.end(), plan.args.begin(), plan.args.end());

@@ -38,6 +38,7 @@ struct RuntimeInputs {
     std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of a container with a terminal
     std::optional<int> payloadNamespace{};                 ///< descriptor of the one that sarus-enter enters
     std::vector<int> ignoredSignals{};                     ///< which the command ignores from its start
+    std::optional<int> oomScore{};                         ///< oom_score_adj of the command (proc(5))
 };
 
 /// Parts of the kernel's filesystems that a container has but cannot read, or cannot change.

@@ -217,7 +217,8 @@ constexpr std::array siteKeys{
     key<Size, &SiteConfig::writableLayerSize>(
         "writableLayerSize", own,
         "Bytes that a container may write to its root filesystem, which is in memory; `df` shows it. Without "
-        "the key, half of the node's memory. Not with the type ramfs, which has no limit."),
+        "the key, half of the node's memory or half of the job's memory limit, whichever is less. Not with "
+        "the type ramfs, which has no limit."),
     key<Boolean, &SiteConfig::mountHome>(
         "mountHome", own,
         "Whether containers get the home directory of their user ($HOME), at the same path."),

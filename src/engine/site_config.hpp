@@ -109,7 +109,7 @@ struct SiteConfig {
     std::optional<std::string> initPath;  ///< needed only with --init
     std::string runcPath;
     RamFilesystem ramFilesystemType = RamFilesystem::tmpfs;
-    std::optional<std::uint64_t> writableLayerSize;  ///< in bytes; absent: the kernel's limit
+    std::optional<std::uint64_t> writableLayerSize;  ///< in bytes; absent: half of the job's or node's
     bool mountHome = false;
     bool mountWorkingDirectory = false;
     std::vector<oci::MountRequest> siteMounts;

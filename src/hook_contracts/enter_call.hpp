@@ -13,7 +13,7 @@ namespace sarus::hook_contracts {
 /// Where a container finds sarus-enter, its first program and that of each command in it. It does as the
 /// container's user what the OCI runtime cannot or may not do, and becomes the command. config.json calls it
 /// as
-/// `sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]]
+/// `sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--oom-score-adj=NUMBER]
 /// [--[default-]workdir=DIRECTORY]
 /// -- COMMAND [ARGUMENT...]`.
 inline constexpr const char* enterProgram = "/dev/.sarus-enter";

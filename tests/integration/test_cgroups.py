@@ -267,6 +267,47 @@ def test_limit_of_the_job_holds_in_the_container(place, image, mode):
         assert "137" in result.stdout or result.returncode == 137, result.stdout + result.stderr
 
 
+@contextlib.contextmanager
+def job_with_memory(mebibytes):
+    """A job's step, whose own cgroup has no limit of memory. The kernel of the node has this controller in version 1."""
+    with cgroup("memory", {"memory.limit_in_bytes": str(mebibytes << 20)}) as job:
+        step = job / "step"
+        step.mkdir()
+        try:
+            yield step
+        finally:
+            system.eventually(lambda: not (step / "cgroup.procs").read_text())
+            step.rmdir()
+
+
+FILL = "dd if=/dev/zero of=$place/big bs=1M count=600; echo status $?; df -k $place | awk 'END { print $2 }'; cat /proc/self/oom_score_adj"
+
+
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+@pytest.mark.parametrize("layout", ["as-mounted", "legacy"])
+def test_files_of_a_container_leave_memory_to_its_job(place, image, mode):
+    with job_with_memory(200) as step:
+        for folder, options in ("/", []), ("/scratch", ["--tmpfs=/scratch"]):
+            result = run_in([step], place(mode), "run", *options, image(mode), "sh", "-c", f"place={folder}; {FILL}")
+            status, size, score = result.stdout.splitlines()
+            assert "No space left on device" in result.stderr and (status, size) == ("status 1", str(100 << 10)), result.stderr
+            assert int(score) > int(pathlib.Path("/proc/self/oom_score_adj").read_text())
+
+
+@pytest.mark.parametrize("layout", ["as-mounted"])
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+def test_memory_that_ends_all_the_same_ends_the_container_alone(place, image, make_setuid_prefix, make_rootless_prefix, mode, runtime):
+    """The site's own size is larger than the job's memory."""
+    make = make_setuid_prefix if mode == "setuid" else make_rootless_prefix
+    engine = place(mode).variant(prefix=make(f"full-{mode}-{runtime}", runtime, writableLayerSize=500 << 20))
+    with job_with_memory(200) as step:
+        result = run_in([step], engine, "run", image(mode), "dd", "if=/dev/zero", "of=/big", "bs=1M", "count=600")
+        assert result.returncode == 137 and "No space left" not in result.stderr, (result.returncode, result.stderr)
+        line = next(line for line in result.stderr.splitlines() if "Out of memory" in line)
+        assert f"The limit is 200.00MB (209715200 bytes in {step.parent}), the peak was " in line
+        assert "files in memory take 1" in line and line.endswith(": write large files to a mounted directory")
+
+
 # Which cgroup is the job's own is read from the table of mounts, in which the user's own mounts are, too.
 
 

@@ -242,8 +242,16 @@ def test_container_that_runs_out_of_memory_says_so(cluster, any_mode, image, com
     result = cluster.srun("-N1", "-n2", "--mem=100M", "sh", "-c", script, "sh", any_mode.program, "run", image, user=any_mode.user)
     assert result.stdout == 2 * "status 137\n", result.stderr
     lines = [line for line in result.stderr.splitlines() if "Out of memory" in line]
-    expected = r"Out of memory: the kernel killed a process of the container. The job's limit is 100.00MB, its peak was (9\d|100).\d\dMB"
+    expected = (r"Out of memory: the kernel killed a process of the container. The limit is 100.00MB \(104857600 bytes in /\S+/job_\d+\S*\), "
+                r"the peak was (9\d|100).\d\dMB, files in memory take \S+[KM]?B")
     assert len(lines) == 2 and all(re.fullmatch(expected, line) for line in lines), result.stderr
+
+
+def test_files_of_a_container_leave_memory_to_its_step(cluster, any_mode, image):
+    """The kernel killed slurmstepd, and the job hung."""
+    script = "dd if=/dev/zero of=/big bs=1M count=600; echo status $?"
+    result = step(cluster, any_mode, ["-N1", "--mem=200M"], image, "sh", "-c", script)
+    assert (result.stdout, result.returncode) == ("status 1\n", 0) and "No space left on device" in result.stderr, result.stderr
 
 
 def test_container_within_its_memory_says_nothing(cluster, any_mode, image):

@@ -1,5 +1,5 @@
-// sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--[default-]workdir=DIRECTORY]
-//     -- COMMAND [ARGUMENT...]
+// sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--oom-score-adj=NUMBER]
+//     [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
 //
 // Runs in a container in front of each command, as its user, and becomes the command. Linked statically,
 // because it runs inside any image.
@@ -14,6 +14,9 @@
 // --ignore: the command ignores these signals, as the caller of the engine does. (runc handles them in the
 // meantime, and hooks must not find them ignored.)
 //
+// --oom-score-adj: how early the kernel ends the command when memory is full. crun sets it for a container's
+// first process only, and a failure would be an error.
+//
 // --default-workdir: / instead, if the user may not enter it.
 
 #include <errno.h>
@@ -21,16 +24,16 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include <sys/prctl.h>
 
 namespace {
 
@@ -113,15 +116,15 @@ void takeIds(const Ids& ids, int descriptor) {
         return;
     }
     if (::unshare(CLONE_NEWUSER) != 0) {
-        fail("Failed to create a user namespace");
-    }
-    writeText("/proc/self/setgroups", "deny");
         if (errno == EPERM && ::prctl(PR_GET_SECCOMP) == SECCOMP_MODE_FILTER) {
             refuse(
                 "sarus-enter: Failed to create a user namespace: %s. The seccomp profile must allow it (use "
                 "etc/seccomp/rootless.json)\n",
                 ::strerror(errno));
         }
+        fail("Failed to create a user namespace");
+    }
+    writeText("/proc/self/setgroups", "deny");
     writeMap("/proc/self/uid_map", ids.uid);
     writeMap("/proc/self/gid_map", ids.gid);
 }
@@ -170,6 +173,13 @@ void ignoreSignals(const char* numbers) {
     }
 }
 
+/// The command runs without it, too.
+void setOomScore(const char* number) {
+    const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    [[maybe_unused]] const auto written = ::write(fd, number, ::strlen(number));
+    ::close(fd);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -189,6 +199,8 @@ int main(int argc, char** argv) {
             descriptor = static_cast<int>(::strtol(text, nullptr, 10));
         } else if (text = valueOf(argv[next], "--ignore="); text != nullptr) {
             ignoreSignals(text);
+        } else if (text = valueOf(argv[next], "--oom-score-adj="); text != nullptr) {
+            setOomScore(text);
         } else if (text = valueOf(argv[next], "--workdir="); text != nullptr) {
             workdir = text;
         } else if (text = valueOf(argv[next], "--default-workdir="); text != nullptr) {
@@ -201,7 +213,7 @@ int main(int argc, char** argv) {
     if (next + 1 >= argc || ::strcmp(argv[next], "--") != 0) {
         ::dprintf(STDERR_FILENO,
                   "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] "
-                  "[--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
+                  "[--oom-score-adj=NUMBER] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
         return 1;
     }
     if (changesIds) {

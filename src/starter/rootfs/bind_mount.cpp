@@ -117,9 +117,14 @@ std::string ContainerTree::bindSource(const Source& source, const std::string& d
     }
 }
 
+std::string sizeOptions(std::optional<std::uint64_t> bytes) {
+    constexpr std::uint64_t bytesOfAnEntry = 4096;  // empty files cost memory, too
+    return bytes ? cat(",size=", *bytes, ",nr_inodes=", *bytes / bytesOfAnEntry) : std::string();
+}
+
 std::string ContainerTree::mountTmpfs(const engine::PlannedMount& mount) const {
     const auto target = openDestination(mount.destination, EntryKind::directory, mount.origin);
-    const auto size = *mount.tmpfsSize == 0 ? std::string() : cat(",size=", *mount.tmpfsSize);
+    const auto size = *mount.tmpfsSize == 0 ? sizeOptions(memoryShare) : cat(",size=", *mount.tmpfsSize);
     const auto options = cat("mode=0755,uid=", credentials.ownerUid(), ",gid=", credentials.ownerGid(), size);
     editor.mountOn(target.get(), "tmpfs", MS_NOSUID | MS_NODEV,
                    node::withMountLabel(options, config.selinuxMountLabel));

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -24,10 +25,10 @@ namespace sarus::starter {
 ///   bypass them.
 class ContainerTree {
 public:
-    /// `theEditor`: from editorFor(). All must outlive the object.
+    /// `theEditor`: from editorFor(). All must outlive the object. `share`: as in RootfsRequest.
     ContainerTree(const Credentials& theCredentials, const engine::SiteConfig& theConfig,
-                  const container_root::Editor& theEditor)
-        : credentials(theCredentials), config(theConfig), editor(theEditor) {}
+                  const container_root::Editor& theEditor, std::optional<std::uint64_t> share = {})
+        : credentials(theCredentials), config(theConfig), editor(theEditor), memoryShare(share) {}
 
     /// Binds the source, or mounts a memory file system that belongs to the user. Returns the path inside,
     /// without links, on which it is mounted; "" if the source may be missing and is. Throws Error "Failed to
@@ -69,7 +70,12 @@ private:
     const Credentials& credentials;
     const engine::SiteConfig& config;
     const container_root::Editor& editor;
+    std::optional<std::uint64_t> memoryShare;
 };
+
+/// Mount options, each with a comma in front, for a memory filesystem of `bytes`, with as many entries as the
+/// kernel's default would give to it; "" for the kernel's default.
+std::string sizeOptions(std::optional<std::uint64_t> bytes);
 
 /// An editor for the user's root filesystem. `credentials` must outlive it.
 container_root::Editor editorFor(int root, const Credentials& credentials);

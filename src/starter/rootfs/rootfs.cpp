@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -53,7 +54,9 @@ void prepareBundle(const RootfsRequest& request) {
     const auto type = ramFilesystem(request);
     const auto& limit = request.config.writableLayerSize;
     mountFilesystem(type, request.bundleDir, type, MS_NOSUID | MS_NODEV,
-                    limit && type == "tmpfs" ? cat("mode=755,size=", *limit) : std::string("mode=755"));
+                    cat("mode=755", type != "tmpfs" ? ""
+                                    : limit         ? cat(",size=", *limit)
+                                                    : sizeOptions(request.memoryShare)));
     const auto bundle = openFile(request.bundleDir, O_PATH | O_DIRECTORY);
     for (const std::string& name : {folder, std::string("overlay"), std::string(lowerName),
                                     std::string(upperName), std::string(workName)}) {
@@ -133,6 +136,13 @@ std::string startDirectory(const engine::ContainerPlan& plan, const ContainerTre
 }
 
 }  // namespace
+
+std::uint64_t Rootfs::bytesWritten() const noexcept {
+    struct statfs status {};
+    return ::statfs(bundle.c_str(), &status) == 0 && status.f_blocks >= status.f_bfree
+               ? (status.f_blocks - status.f_bfree) * static_cast<std::uint64_t>(status.f_bsize)
+               : 0;
+}
 
 std::string_view Rootfs::forgetHelper(pid_t pid) noexcept {
     if (image.forgetHelper(pid)) {
@@ -222,7 +232,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     }
 
     const auto editor = editorFor(rootfs.root.get(), credentials);
-    const ContainerTree tree(credentials, request.config, editor);
+    const ContainerTree tree(credentials, request.config, editor, request.memoryShare);
     std::vector<std::string> places;
     for (const auto& mount : plan.mounts) {
         places.push_back(tree.bind(mount));

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +37,8 @@ struct RootfsRequest {
     std::string imageBuilderPath;  ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
     std::string squashfsServerPath;  ///< absolute path of sarus-squashfs
     std::optional<CallerAccount> account{};
+    /// Bytes for a memory filesystem whose size nobody has chosen; absent: the kernel's default.
+    std::optional<std::uint64_t> memoryShare{};
     std::string whyNotByKernel{};         ///< as in ImageMountRequest
     std::string imageSharingDirectory{};  ///< as in ImageMountRequest
 };
@@ -58,6 +61,8 @@ public:
     int devFd() const noexcept { return dev.get(); }
     /// Where the program starts: the plan's working directory, or "/" if the image's is closed to the user.
     const std::string& workdir() const noexcept { return directory; }
+    /// Bytes that its writable layer takes; 0 if unknown.
+    std::uint64_t bytesWritten() const noexcept;
     /// One rule for each device of the plan, in its order.
     const std::vector<oci::RuntimeDeviceRule>& devices() const noexcept { return deviceRules; }
     /// Call this if somebody else reaped a child, because its pid may be reused. Returns a description of

@@ -81,6 +81,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     inputs.rlimits = callerLimits(request.limits);
     inputs.ignoredSignals = signalsIgnoredByCaller();
     inputs.consoleSize = request.consoleSize;
+    inputs.oomScore = request.oomScore;
     if (request.credentials.privileged() && !request.plan.privatePid) {
         inputs.hostProcOptions = hidingProcOptions();
     }

@@ -1,43 +1,42 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
-#include "base/unique_fd.hpp"
+#include "node/memory_cgroups.hpp"
 
 namespace sarus::starter {
 
-/// What a memory cgroup tells. 0: unknown, or none.
-struct MemoryUse {
-    std::uint64_t kills = 0;  ///< processes that the kernel has ended for lack of memory
-    std::uint64_t hits = 0;   ///< how often a limit was reached (version 1)
-    std::uint64_t limit = 0;  ///< the lowest one that holds for the cgroup, in bytes
-    std::uint64_t peak = 0;   ///< where this limit is, in bytes
+/// Why the kernel ended a process. 0: unknown.
+struct MemoryEnd {
+    std::string cgroup;  ///< of the limit; "": the node's memory was full
+    std::uint64_t limit = 0;
+    std::uint64_t peak = 0;
+    std::uint64_t files = 0;  ///< memory filesystems and shared memory, now
 };
 
 /// Notices that the kernel ends processes because the job has reached its memory limit. The cgroup is the
 /// caller's own.
 class MemoryWatch {
 public:
-    /// Counts from now on. Without a memory cgroup, nothing is noticed. To be called before anything that a
-    /// user has chosen is mounted in this namespace.
-    static MemoryWatch begin();
+    /// Counts from now on.
+    explicit MemoryWatch(std::vector<node::MemoryCgroup> cgroups);
 
     /// A line for the user, or "" if memory was not the reason. `killedElsewhere`: the container's program
     /// was killed in a cgroup which has gone with its count of kills (version 1, made by runc); then it
-    /// counts that the limit was reached.
-    std::string explain(bool killedElsewhere) const;
+    /// counts that the limit was reached. `written`: bytes of the container's own files, because the
+    /// kernel's count of all files may be two seconds old.
+    std::string explain(bool killedElsewhere, std::uint64_t written) const;
 
 private:
-    UniqueFd directory;
-    MemoryUse before;
+    std::vector<node::MemoryCgroup> cgroups;  ///< nearest first
+    std::vector<std::uint64_t> hits;          ///< of each, before
+    std::uint64_t kills = 0;                  ///< of the nearest, before
 };
 
-/// The same out of what was read before and after.
-std::string explainMemory(const MemoryUse& before, const MemoryUse& after, bool killedElsewhere);
-
-/// The number behind `key` in a text of lines "KEY NUMBER"; 0 if there is none.
-std::uint64_t numberOf(std::string_view text, std::string_view key);
+/// The same line out of what was found.
+std::string explainMemory(const MemoryEnd& end);
 
 }  // namespace sarus::starter

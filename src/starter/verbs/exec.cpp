@@ -22,6 +22,7 @@
 #include "engine/site_rule.hpp"
 #include "node/apparmor.hpp"
 #include "node/cgroups.hpp"
+#include "node/memory_cgroups.hpp"
 #include "node/selinux.hpp"
 #include "oci/runtime/runtime_config.hpp"
 #include "starter/devices/runtime_cgroups.hpp"
@@ -112,6 +113,7 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
     }
     inputs.rlimits = callerLimits(payloadLimits(session.entry, request.stackLimit));
     inputs.ignoredSignals = signalsIgnoredByCaller();
+    inputs.oomScore = node::raisedOomScore(node::lowestMemoryLimit(node::memoryCgroups()));
     inputs.consoleSize = terminal ? terminal->size() : std::nullopt;
     const auto process =
         engine::makeRuntimeConfig(plan, confinedLike(record, session.config), dialect, inputs).process;

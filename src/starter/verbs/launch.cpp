@@ -22,6 +22,7 @@
 #include "engine/environment.hpp"
 #include "engine/plan_report.hpp"
 #include "node/cgroups.hpp"
+#include "node/memory_cgroups.hpp"
 #include "starter/devices/device_cgroup.hpp"
 #include "starter/devices/hook_devices.hpp"
 #include "starter/devices/runtime_cgroups.hpp"
@@ -97,6 +98,10 @@ private:
 
     bool privileged() const noexcept { return session.credentials.privileged(); }
     std::string leafName() const { return leafNameOf(plan.uid, plan.name); }
+    /// As the kernel gives half of the node's memory.
+    std::optional<std::uint64_t> memoryShare() const {
+        return memoryLimit ? std::optional(*memoryLimit / 2) : std::nullopt;
+    }
     bool isCrun() const noexcept { return runtime.kind == engine::OciRuntime::crun; }
     bool hasStage(std::string_view stage) const {
         return std::any_of(plan.hooks.begin(), plan.hooks.end(),
@@ -116,7 +121,8 @@ private:
     bool createsUser = false;  ///< whether sarus-enter creates the container's user
     std::optional<RecordFile> record;
 
-    MemoryWatch memory;
+    std::optional<MemoryWatch> memory;
+    std::optional<std::uint64_t> memoryLimit;  ///< of the job
     std::optional<OwnCgroup> ownCgroup;
     std::string sharingDirectory;  ///< where the user's starters find each other; "": nowhere
     std::string notByKernel;       ///< why the kernel does not mount the image
@@ -207,7 +213,9 @@ RecordFile Launch::createRecord() const {
 
 void Launch::enter() {
     const auto& config = session.config;
-    memory = MemoryWatch::begin();
+    auto memoryCgroups = node::memoryCgroups();
+    memoryLimit = node::lowestMemoryLimit(memoryCgroups);
+    memory.emplace(std::move(memoryCgroups));
     if (privileged()) {
         if (!isCrun() || !plan.devices.empty()) {
             ownCgroup = OwnCgroup::open();
@@ -277,6 +285,7 @@ void Launch::buildRoot() {
                      .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),
                      .account = CallerAccount{.ask = namesForCaller(session.credentials),
                                               .home = callerVariable(request.hostEnvironment, "HOME")},
+                     .memoryShare = memoryShare(),
                      .whyNotByKernel = notByKernel,
                      .imageSharingDirectory = sharingDirectory}));
     plan.workdir = rootfs->workdir();
@@ -307,7 +316,8 @@ void Launch::writeConfiguration() {
                                 .early = earlyHooks,
                                 .runcDevices = runcDevices,
                                 .userNamespaces = userNamespaces,
-                                .consoleSize = terminal ? terminal->size() : std::nullopt});
+                                .consoleSize = terminal ? terminal->size() : std::nullopt,
+                                .oomScore = node::raisedOomScore(memoryLimit)});
     session.timer.done("Writing the bundle");
 }
 
@@ -427,7 +437,7 @@ void Launch::explainEnd(const RuntimeEnd& end, const UniqueFd& runtimeLog,
     for (const auto& text :
          {explainFailedHook(plan, log, lastBegunHook), explainRefusedLayout(log, runtime.path),
           status.code == 1 ? foreign : std::string(),  // that of a program which cannot be run
-          memory.explain(!isCrun() && status.shellStatus() == 128 + SIGKILL)}) {
+          memory->explain(!isCrun() && status.shellStatus() == 128 + SIGKILL, rootfs->bytesWritten())}) {
         if (!text.empty()) {
             printError(text);
         }

@@ -109,6 +109,23 @@ TEST_F(BindMount, NothingIsMountedWhereARuleForbidsIt) {
     EXPECT_THAT(calls.mounted(), IsEmpty());
 }
 
+TEST_F(BindMount, AMemoryFilesystemHasTheSizeThatTheUserChoseOrItsShare) {
+    auto mount = mountOf("tmpfs", "/x");
+    const auto mounted = [&](std::uint64_t size, std::optional<std::uint64_t> share) {
+        mount.tmpfsSize = size;
+        test::SystemCalls calls(directory->path());
+        const auto root = openFile(*directory / "root", O_PATH | O_DIRECTORY);
+        const auto credentials = Credentials::acquire(Mode::privileged);
+        const auto editor = editorFor(root.get(), credentials);
+        ContainerTree(credentials, config, editor, share).bind(mount);
+        const auto call = calls.made().back();
+        return call.substr(call.find("gid=100") + 7);
+    };
+    EXPECT_EQ(mounted(0, std::nullopt), ")") << "the kernel's default";
+    EXPECT_EQ(mounted(0, 1U << 20U), ",size=1048576,nr_inodes=256)");
+    EXPECT_EQ(mounted(4096, 1U << 20U), ",size=4096)");
+}
+
 TEST_F(BindMount, AUserMayReplaceSharedMemory) {
     test::SystemCalls calls(directory->path());
     inTree(
