@@ -10,6 +10,7 @@
 #include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/login_variables.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
@@ -74,6 +75,7 @@ int runProgram(std::span<const std::string> tokens) {
 int main(int argc, char** argv) {
     beginProcess();
     setProgramName("sarus");
+    addLoginVariables();
     ::signal(SIGXFSZ, SIG_IGN);  // a file that is too large for a limit is an error with a message
     try {
         cli::raiseStackLimit();

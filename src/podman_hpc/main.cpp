@@ -6,6 +6,7 @@
 #include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/login_variables.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/cli/commands.hpp"
 
@@ -52,6 +53,7 @@ void report(const Error& error) {
 
 int main(int argc, char** argv) {
     beginProcess(BlockedSignals::keep);
+    addLoginVariables();
     try {
         const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
         const int status = runProgram(words);

@@ -17,6 +17,11 @@ def test_containers_run(podman_hpc):
     assert podman_hpc("__complete", "run", "localhost/bu").startswith("localhost/busybox:latest")
 
 
+def test_containers_run_from_an_environment_without_login_variables(podman_hpc):
+    variables = dict.fromkeys(("HOME", "USER", "LOGNAME", "PATH", "XDG_RUNTIME_DIR", "TMPDIR"))
+    assert podman_hpc.run("echo", "started", **variables) == "started\n"
+
+
 def test_store_and_driver(podman_hpc):
     assert podman_hpc("info", "--format", "{{.Store.GraphDriverName}} {{.Store.GraphRoot}} {{.Host.CgroupManager}}").split() == [
         "overlay", f"{podman_hpc.directory}/graph", "cgroupfs"]

@@ -191,6 +191,22 @@ def test_a_node_without_network_files_for_its_users_runs_containers(user_engine,
     assert all("Permission denied. The container has the image's file, if any" in line for line in warnings), result.stderr
 
 
+def test_an_empty_environment_is_as_good_as_an_ordinary_one(user_engine, registry, load_image, images):
+    """Of `env -i` and `srun --export=NONE`, with an image that sets no PATH."""
+    plain = images.busybox({"Env": []})
+    image, pulled = load_image(user_engine, "no-variables", plain), registry.push(plain, "no-variables")
+    script = "echo $HOME $USER; echo :$PATH: | grep -o :/usr/sbin:; id -un; ls -d $HOME; busybox true && echo done"
+    for arguments in (["pull", pulled], ["images"], ["inspect", image], ["run", "--home", image, "sh", "-c", script], ["run", pulled, "sh", "-c", script], ["ps"],
+                      ["hooks"], ["df"], ["prune", "--force"], ["rmi", pulled]):
+        argv, identity = user_engine.launched_by(["env", "-i"], *arguments)
+        bare = subprocess.run(argv, env=user_engine.user.environment(), cwd=user_engine.user.home, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=300, **identity)
+        usual = user_engine.sarus(*arguments, env={"TERM": None, "LANG": None, "LOGNAME": None})
+        if arguments[0] in ("run", "images", "inspect", "ps", "hooks", "df"):
+            assert (bare.stdout, bare.returncode) == (usual.stdout, 0), (arguments, bare.stderr)
+        assert bare.returncode == 0, (arguments, bare.stderr)
+
+
 INSIDE = "echo $container $SARUS_CONTAINER; cat /run/.containerenv"
 
 
