@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import tempfile
 
@@ -189,6 +190,29 @@ def test_a_node_without_network_files_for_its_users_runs_containers(user_engine,
     warnings = result.stderr.splitlines()
     assert len(warnings) == (2 if kind == "unreadable" else 0), result.stderr
     assert all("Permission denied. The container has the image's file, if any" in line for line in warnings), result.stderr
+
+
+def time_zone(hours):
+    """A file of /usr/share/zoneinfo (RFC 8536)."""
+    block = struct.pack(">5s15x6I", b"TZif2", 0, 0, 0, 0, 1, 4) + struct.pack(">iBB", hours * 3600, 0, 0) + b"XYZ\0"
+    return block + block + f"\nXYZ{-hours}\n".encode()
+
+
+@pytest.mark.asroot
+def test_clocks_show_the_time_zone_of_the_node_or_of_the_variable(user_engine, load_image, images, workspace):
+    (workspace / "zone").write_bytes(time_zone(9))
+    (workspace / "zone").chmod(0o644)
+    node = "set -e; mount -t tmpfs tmpfs /mnt; mkdir /mnt/upper /mnt/work; chmod 755 /mnt/upper; " \
+           "mount -t overlay -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work overlay /etc; umount -l /mnt; " \
+           f"rm -f /etc/localtime; cp {workspace}/zone /etc/localtime"
+    engine = user_engine.variant(sandbox=(*user_engine.sandbox, "--node", node))
+    images_of = {"link": lambda layer: layer.symlink("etc/localtime", "/usr/share/zoneinfo/UTC"), "none": lambda layer: layer.directory("opt")}
+    for name, extra in images_of.items():
+        image = load_image(user_engine, f"zone-{name}", images.busybox(extra=extra))
+        assert engine.output(image, "date", "+%z") == "+0900", name
+        assert engine.output(image, "date", "+%z", env={"TZ": "ABC-5"}) == "+0500", name
+    image = load_image(user_engine, "zone-directory", images.busybox(extra=lambda layer: layer.directory("etc/localtime")))
+    assert engine.output(image, "echo", "started") == "started"
 
 
 def test_an_empty_environment_is_as_good_as_an_ordinary_one(user_engine, registry, load_image, images):
@@ -1033,11 +1057,11 @@ def target(workspace, engine):
     directory = workspace / f"target-{engine.mode}-{engine.runtime}"
     if not directory.exists():
         directory.mkdir()
-        for name in ("hosts", "resolv.conf", "passwd", "group", "nsswitch.conf"):
+        for name in ("hosts", "resolv.conf", "localtime", "passwd", "group", "nsswitch.conf"):
             (directory / name).write_text("untouched")
     yield directory
     for path in directory.iterdir():
-        assert path.name in ("hosts", "resolv.conf", "passwd", "group", "nsswitch.conf") and path.read_text() == "untouched", path
+        assert path.name in ("hosts", "resolv.conf", "localtime", "passwd", "group", "nsswitch.conf") and path.read_text() == "untouched", path
 
 
 @pytest.mark.parametrize("form", ["absolute", "relative"])
@@ -1052,7 +1076,7 @@ def test_directory_of_the_image_is_a_link_out_of_it(engine, load_image, images, 
         assert result.stderr.strip()
 
 
-@pytest.mark.parametrize("name", ["hosts", "resolv.conf", "passwd", "group", "nsswitch.conf"])
+@pytest.mark.parametrize("name", ["hosts", "resolv.conf", "localtime", "passwd", "group", "nsswitch.conf"])
 def test_file_in_etc_is_a_link_out_of_the_image(engine, load_image, images, target, name):
     layer = Layer().symlink(f"etc/{name}", str(target / name))
     image = load_image(engine, f"etc-{name}-link-{engine.mode}-{engine.runtime}", images.busybox(layers=[layer.bytes()]))

@@ -59,6 +59,7 @@ struct Source {
     const char* name;
     std::string path;
     bool isNodes = false;  ///< of the node, which may lack it; otherwise of the installation
+    bool isNeeded = true;  ///< otherwise a directory of the image stays in its place
 };
 
 /// Reads it with the caller's rights: root's would show the container what its user may not read. nullopt if
@@ -79,9 +80,13 @@ std::optional<std::string> readSource(const Source& source, const Credentials& c
     }
 }
 
-void writeFile(int etc, const char* name, const std::string& content, const Credentials& credentials) {
+void writeFile(int etc, const Source& source, const std::string& content, const Credentials& credentials) {
+    const auto* const name = source.name;
     const auto shown = cat("/etc/", name, " in the container");
     if (::unlinkat(etc, name, 0) != 0 && errno != ENOENT) {
+        if (errno == EISDIR && !source.isNeeded) {
+            return;
+        }
         throwErrno(cat("Failed to replace ", shown));
     }
     const UniqueFd file(::openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -138,8 +143,9 @@ void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials
                    const std::optional<CallerAccount>& account) {
     const auto etc = createInRoot(root, "/etc", EntryKind::directory,
                                   {.owner = credentials.ownerUid(), .group = credentials.ownerGid()});
-    const std::array<Source, 5> sources{{{"hosts", "/etc/hosts", true},
+    const std::array<Source, 6> sources{{{"hosts", "/etc/hosts", true},
                                          {"resolv.conf", "/etc/resolv.conf", true},
+                                         {"localtime", "/etc/localtime", true, false},
                                          {"nsswitch.conf", config.prefixDir + "/etc/container/nsswitch.conf"},
                                          {"passwd", config.prefixDir + "/etc/passwd"},
                                          {"group", config.prefixDir + "/etc/group"}}};
@@ -156,7 +162,7 @@ void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials
             gids.insert(gids.end(), credentials.groups().begin(), credentials.groups().end());
             content = withGroupEntries(std::move(*content), gids, account->ask);
         }
-        writeFile(etc.get(), source.name, *content, credentials);
+        writeFile(etc.get(), source, *content, credentials);
     }
 }
 

@@ -11,13 +11,13 @@
 
 namespace sarus::starter {
 
-/// Replaces hosts, resolv.conf, nsswitch.conf, passwd and group in the container's /etc (reference
-/// documentation, "Root filesystem"). The first two come from the host, the others from the installation
+/// Replaces hosts, resolv.conf, localtime, nsswitch.conf, passwd and group in the container's /etc (reference
+/// documentation, "Root filesystem"). The first three come from the host, the others from the installation
 /// (`<prefixDir>/etc/container/nsswitch.conf`, `<prefixDir>/etc/passwd`, `<prefixDir>/etc/group`). The new
 /// files belong to the user and have mode 0644. The old ones are unlinked, never written through; /etc itself
 /// may be a symbolic link inside the root. With `account`, adds the caller's ids to passwd and group if they
-/// are missing. Reads all sources with the caller's rights. If the node has no hosts or resolv.conf that the
-/// caller may read, the image's file stays. Throws Error if the installation lacks a file.
+/// are missing. Reads all sources with the caller's rights. If the node lacks one of its files, or the caller
+/// may not read it, the image's file stays. Throws Error if the installation lacks a file.
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
                    const std::optional<CallerAccount>& account);
 

@@ -69,7 +69,7 @@ protected:
 TEST_F(RootfsCalls, ComeInTheOrderOfThePlan) {
     test::SystemCalls calls(directory->path());
     build();
-    const std::vector<std::string> expected{
+    std::vector<std::string> expected{
         // the bundle
         "mount tmpfs on bundle (nosuid,nodev;mode=755)", "mkdir bundle/rootfs", "mkdir bundle/overlay",
         "mkdir bundle/overlay/rootfs-lower", "mkdir bundle/overlay/rootfs-upper",
@@ -93,7 +93,8 @@ TEST_F(RootfsCalls, ComeInTheOrderOfThePlan) {
         // files
         "mkdir bundle/rootfs/etc", "chown bundle/rootfs/etc 1000:100", "unlink bundle/rootfs/etc/hosts",
         "chown bundle/rootfs/etc/hosts 1000:100", "unlink bundle/rootfs/etc/resolv.conf",
-        "chown bundle/rootfs/etc/resolv.conf 1000:100", "unlink bundle/rootfs/etc/nsswitch.conf",
+        "chown bundle/rootfs/etc/resolv.conf 1000:100", "unlink bundle/rootfs/etc/localtime",
+        "chown bundle/rootfs/etc/localtime 1000:100", "unlink bundle/rootfs/etc/nsswitch.conf",
         "chown bundle/rootfs/etc/nsswitch.conf 1000:100", "unlink bundle/rootfs/etc/passwd",
         "chown bundle/rootfs/etc/passwd 1000:100", "unlink bundle/rootfs/etc/group",
         "chown bundle/rootfs/etc/group 1000:100",
@@ -104,6 +105,9 @@ TEST_F(RootfsCalls, ComeInTheOrderOfThePlan) {
         "mount_setattr host/data (ro,nosuid,nodev)", "move_mount host/data on bundle/rootfs/mnt/data",
         "open_tree /dev/null", "mount_setattr /dev/null (nosuid)",
         "move_mount /dev/null on bundle/rootfs/dev/x", "mkdir bundle/rootfs/work"};
+    std::erase_if(expected, [](const std::string& call) {
+        return call.find("/etc/localtime") != std::string::npos && !pathExists("/etc/localtime");
+    });
     EXPECT_THAT(calls.made(), ContainerEq(expected));
 }
 
