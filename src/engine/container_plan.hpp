@@ -96,6 +96,7 @@ struct ContainerPlan {
     /// The origin of each, in words; only for a dry run.
     std::map<std::string, std::string> environmentOrigins;
     std::string workdir;
+    std::vector<std::string> volumes;  ///< directories of the image to be made if they are missing
     bool workdirChosen = false;  ///< by the user; the image's gives way to "/" if the user may not enter it
     uid_t uid = 0;
     gid_t gid = 0;

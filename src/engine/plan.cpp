@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
@@ -116,6 +118,20 @@ std::string planWorkdir(const LaunchRequest& request) {
     }
     checkRuntimeWorkdir(workdir);
     return workdir;
+}
+
+/// Other engines mount empty directories there. The image may name anything.
+std::vector<std::string> planVolumes(const LaunchRequest& request) {
+    constexpr std::array<std::string_view, 3> kernels{"/dev", "/proc", "/sys"};
+    std::vector<std::string> volumes;
+    for (const auto& volume : request.metadata.volumes) {
+        const auto path = normalizePath(volume);
+        if (std::none_of(kernels.begin(), kernels.end(),
+                         [&](auto directory) { return isSameOrBelow(path, directory); })) {
+            volumes.push_back(path);
+        }
+    }
+    return volumes;
 }
 
 void planMounts(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
@@ -417,6 +433,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.args = planArguments(request);
     plan.initPath = planInit(config, request);
     plan.workdir = planWorkdir(request);
+    plan.volumes = planVolumes(request);
     plan.workdirChosen = request.workdir.has_value();
     setIdentity(facts, plan);
     plan.cpus = facts.cpus;

@@ -19,7 +19,7 @@ namespace sarus::engine {
 namespace {
 
 constexpr std::string_view magic = "SARUSREQ";
-constexpr std::uint32_t protocolVersion = 5;
+constexpr std::uint32_t protocolVersion = 6;
 
 template <typename Object, typename Type>
 concept Is = std::same_as<std::remove_const_t<Object>, Type>;
@@ -218,12 +218,12 @@ private:
 auto fields(Is<LaunchRequest> auto& request) {
     return std::tie(request.imageFd, request.imagePath, request.imageReference, request.imageDigest,
                     request.metadata.cmd, request.metadata.entrypoint, request.metadata.workingDir,
-                    request.metadata.env, request.metadata.labels, request.command, request.entrypoint,
-                    request.hostEnvironment, request.env, request.unsetEnv, request.mounts, request.devices,
-                    request.annotations, request.workloadDirectories, request.optionOrigins, request.workdir,
-                    request.name, request.mpiType, request.mpi, request.glibc, request.ssh, request.init,
-                    request.tty, request.privatePid, request.dryRun, request.json, request.readonlyRoot,
-                    request.stackLimit, request.logLevel);
+                    request.metadata.env, request.metadata.labels, request.metadata.volumes, request.command,
+                    request.entrypoint, request.hostEnvironment, request.env, request.unsetEnv,
+                    request.mounts, request.devices, request.annotations, request.workloadDirectories,
+                    request.optionOrigins, request.workdir, request.name, request.mpiType, request.mpi,
+                    request.glibc, request.ssh, request.init, request.tty, request.privatePid, request.dryRun,
+                    request.json, request.readonlyRoot, request.stackLimit, request.logLevel);
 }
 
 auto fields(Is<ExecRequest> auto& request) {

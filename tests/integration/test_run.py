@@ -215,6 +215,14 @@ def test_clocks_show_the_time_zone_of_the_node_or_of_the_variable(user_engine, l
     assert engine.output(image, "echo", "started") == "started"
 
 
+def test_directories_of_volumes_exist_and_belong_to_the_user(user_engine, load_image, images):
+    """The image may name anything: the container starts."""
+    config = {"Volumes": {"/data/deep": {}, "relative": {}, "/dev/ptmx": {}, "/proc/x": {}, "/etc/passwd/x": {}, "/..": {}, "/there": {}, "": {}}}
+    image = load_image(user_engine, "volumes", images.busybox(config, extra=lambda layer: layer.directory("there").file("there/file", "of the image\n")))
+    script = "touch /data/deep/file /relative/file && cat /there/file && stat -c %u:%a /data/deep"
+    assert user_engine.output(image, "sh", "-c", script).splitlines() == ["of the image", f"{user_engine.user.uid}:755"]
+
+
 def test_an_empty_environment_is_as_good_as_an_ordinary_one(user_engine, registry, load_image, images):
     """Of `env -i` and `srun --export=NONE`, with an image that sets no PATH."""
     plain = images.busybox({"Env": []})

@@ -83,6 +83,22 @@ std::map<std::string, std::string> readLabels(const Json& object) {
     return labels;
 }
 
+/// An object whose values mean nothing.
+std::vector<std::string> readVolumes(const Json& object) {
+    const auto& json = member(object, "Volumes");
+    if (json.empty()) {
+        return {};
+    }
+    if (!json.is_object()) {
+        fail("Volumes", "an object", json);
+    }
+    std::vector<std::string> volumes;
+    for (const auto& [path, value] : json.items()) {
+        volumes.push_back(readString(path, "Volumes"));
+    }
+    return volumes;
+}
+
 ImageMetadata readFields(const Json& object) {
     ImageMetadata metadata;
     metadata.cmd = readStrings(object, "Cmd");
@@ -92,6 +108,7 @@ ImageMetadata readFields(const Json& object) {
     }
     metadata.env = readStrings(object, "Env");
     metadata.labels = readLabels(object);
+    metadata.volumes = readVolumes(object);
     return metadata;
 }
 
@@ -112,6 +129,13 @@ std::string serializeImageMetadata(const ImageMetadata& metadata) {
         writer.key("Labels").beginObject();
         for (const auto& [name, text] : metadata.labels) {
             writer.member(name, text);
+        }
+        writer.endObject();
+    }
+    if (!metadata.volumes.empty()) {
+        writer.key("Volumes").beginObject();
+        for (const auto& path : metadata.volumes) {
+            writer.key(path).beginObject().endObject();
         }
         writer.endObject();
     }

@@ -18,15 +18,16 @@ struct ImageMetadata {
     std::string workingDir;
     std::vector<std::string> env;  ///< "NAME=value", in the image's order
     std::map<std::string, std::string> labels;
+    std::vector<std::string> volumes{};  ///< sorted
 
     bool operator==(const ImageMetadata&) const = default;
 };
 
-/// Reads the text of a `.meta` file: keys Cmd, Entrypoint, WorkingDir, Env, Labels, each of which may be
-/// missing or null. Throws Error naming the key and the expected value.
+/// Reads the text of a `.meta` file: keys Cmd, Entrypoint, WorkingDir, Env, Labels, Volumes, each of which
+/// may be missing or null. Throws Error naming the key and the expected value.
 ImageMetadata parseImageMetadata(std::string_view json);
 
-/// The text of a `.meta` file; omits Labels if there are none.
+/// The text of a `.meta` file; omits Labels and Volumes if there are none.
 std::string serializeImageMetadata(const ImageMetadata& metadata);
 
 /// The same fields from an OCI or Docker image configuration blob.

@@ -216,13 +216,13 @@ bool ContainerTree::createWorkdir(const std::string& path) const {
     }
 }
 
-void ContainerTree::createHome(const std::string& path) const {
+void ContainerTree::createUsersDirectory(const std::string& path) const {
     try {
         if (!engine::isWorkdirOfRuntime(path) && !editor.find(path)) {
             editor.makeDirectoryOf(credentials.ownerUid(), credentials.ownerGid(), path, 0755);
         }
     } catch (const Error& error) {
-        logInfo("Rootfs", cat("The home directory ", printable(path), " is not created: ", error.what()));
+        logInfo("Rootfs", cat("The directory ", printable(path), " is not created: ", error.what()));
     }
 }
 

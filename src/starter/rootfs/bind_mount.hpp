@@ -48,9 +48,9 @@ public:
     /// the path leads below /proc.
     bool createWorkdir(const std::string& path) const;
 
-    /// Creates the home directory, empty, if it is missing and would be on the container's own mounts:
+    /// Creates a directory of the user, empty, if it is missing and would be on the container's own mounts:
     /// nothing is created in a directory of the host. A failure is no error.
-    void createHome(const std::string& path) const;
+    void createUsersDirectory(const std::string& path) const;
 
 private:
     /// What to mount, or without a descriptor, the reason why not.

@@ -247,7 +247,10 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     }
     rootfs.directory = startDirectory(plan, tree);
     if (const auto home = engine::homeOf(plan)) {
-        tree.createHome(*home);
+        tree.createUsersDirectory(*home);
+    }
+    for (const auto& volume : plan.volumes) {
+        tree.createUsersDirectory(volume);
     }
     writeContainerenv(editor, request.containerenv);
     requireDevForRuntime(rootfs.root.get(), rootfs.dev.get());

@@ -142,6 +142,12 @@ TEST_F(PlanTest, WorkdirIsTheOptionsThenTheImagesThenTheRoot) {
     EXPECT_EQ(make().workdir, "/cli");
 }
 
+TEST_F(PlanTest, VolumesOfTheImageAreDirectoriesOutsideOfTheKernelsOnes) {
+    request.metadata.volumes = {"/data/x", "/dev/null",   "/proc",   "relative/../y",
+                                "/sys/fs", "/../dev/shm", "/devices"};
+    EXPECT_THAT(make().volumes, ElementsAre("/data/x", "/y", "/devices"));
+}
+
 TEST_F(PlanTest, WorkdirMustBeAbsoluteAndNotBelowProc) {
     request.workdir = "invalid";
     EXPECT_EQ(error(), "The working directory 'invalid' is invalid, it needs to be an absolute path.");

@@ -20,7 +20,8 @@ std::string messageOf(auto function) {
 
 TEST(ImageMetadata, ReadsAllFieldsOfAMetaFile) {
     const auto metadata = parseImageMetadata(
-        R"({"Cmd":["sh","-c"],"Entrypoint":["/e"],"WorkingDir":"/w","Env":["A=1","B=x=y"],"Labels":{"k":"v"}})");
+        R"({"Cmd":["sh","-c"],"Entrypoint":["/e"],"WorkingDir":"/w","Env":["A=1","B=x=y"],"Labels":{"k":"v"},"Volumes":{"/b":{},"/a":null}})");
+    EXPECT_EQ(metadata.volumes, (std::vector<std::string>{"/a", "/b"}));
     EXPECT_EQ(metadata.cmd, (std::vector<std::string>{"sh", "-c"}));
     EXPECT_EQ(metadata.entrypoint, std::vector<std::string>{"/e"});
     EXPECT_EQ(metadata.workingDir, "/w");
@@ -33,14 +34,20 @@ TEST(ImageMetadata, MissingAndNullFieldsAreEmpty) {
     EXPECT_EQ(
         parseImageMetadata(R"({"Cmd":null,"Entrypoint":null,"WorkingDir":null,"Env":null,"Labels":null})"),
         ImageMetadata{});
+    EXPECT_EQ(parseImageMetadata(R"({"Volumes":null})"), ImageMetadata{});
+    EXPECT_EQ(parseImageMetadata(R"({"Volumes":[]})"), ImageMetadata{});
 }
 
-TEST(ImageMetadata, WritesEmptyFieldsButLabelsOnlyIfThereAreAny) {
+TEST(ImageMetadata, WritesEmptyFieldsButLabelsAndVolumesOnlyIfThereAreAny) {
     EXPECT_EQ(serializeImageMetadata({}), R"({"Cmd":[],"Entrypoint":[],"WorkingDir":"","Env":[]})");
     ImageMetadata metadata;
     metadata.labels.emplace("a", "b");
     EXPECT_EQ(serializeImageMetadata(metadata),
               R"({"Cmd":[],"Entrypoint":[],"WorkingDir":"","Env":[],"Labels":{"a":"b"}})");
+    metadata.labels.clear();
+    metadata.volumes = {"/a"};
+    EXPECT_EQ(serializeImageMetadata(metadata),
+              R"({"Cmd":[],"Entrypoint":[],"WorkingDir":"","Env":[],"Volumes":{"/a":{}}})");
 }
 
 TEST(ImageMetadata, WhatIsWrittenIsReadBackUnchanged) {
@@ -50,6 +57,7 @@ TEST(ImageMetadata, WhatIsWrittenIsReadBackUnchanged) {
     metadata.workingDir = "/a b";
     metadata.env = {"E=1"};
     metadata.labels = {{"", "empty key"}, {"k", ""}};
+    metadata.volumes = {"/a", "/b \""};
     EXPECT_EQ(parseImageMetadata(serializeImageMetadata(metadata)), metadata);
 }
 
@@ -62,6 +70,8 @@ TEST(ImageMetadata, WrongTypesAreRefusedByKey) {
               "Invalid image metadata: 'WorkingDir' must be a string, found array");
     EXPECT_EQ(messageOf([] { parseImageMetadata(R"({"Labels":{"x":null}})"); }),
               "Invalid image metadata: 'Labels.x' must be a string, found null");
+    EXPECT_EQ(messageOf([] { parseImageMetadata(R"({"Volumes":["/a"]})"); }),
+              "Invalid image metadata: 'Volumes' must be an object, found array");
     EXPECT_EQ(messageOf([] { parseImageMetadata(R"([])"); }),
               "Invalid image metadata: expected an object, found array");
     EXPECT_EQ(messageOf([] { parseImageMetadata("{"); }), "Invalid image metadata: not valid JSON");
