@@ -48,7 +48,7 @@ std::uint64_t mountIdOf(int fd);
 /// Why the kernel must not mount the image with privileges, or "". The kernel would read from the filesystem
 /// of the image at times that others choose, and wait for the answer. So it refuses FUSE, whose server may be
 /// anybody's process, and mounts of other mount namespaces, where a user can put a FUSE filesystem below a
-/// harmless-looking one. Call it in the caller's mount namespace.
+/// harmless-looking one. Call it in the mount namespace in which the file was opened.
 std::string whyNotByKernel(int imageFd);
 
 }  // namespace sarus

@@ -69,7 +69,8 @@ std::vector<Option> mountOptions() {
          .shortName = 'v',
          .takesValue = true,
          .repeatable = true,
-         .help = "Mount a directory or file: SOURCE[:DESTINATION[:ro]]",
+         .help = "Mount a directory or file: SOURCE[:DESTINATION[:ro]]; or the content of a squashfs file: "
+                 "FILE:DESTINATION:sqsh",
          .aliases = {"bind", "B"},
          .completion = Completion::files},
     };

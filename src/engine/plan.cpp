@@ -136,8 +136,12 @@ std::vector<std::string> planVolumes(const LaunchRequest& request) {
 
 void planMounts(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
     for (const auto& mount : config.siteMounts) {
-        plan.mounts.push_back(
-            {mount.source, mount.destination, mount.readonly, MountOrigin::site, oci::toText(mount)});
+        plan.mounts.push_back({.source = mount.source,
+                               .destination = mount.destination,
+                               .readonly = mount.readonly || mount.isSquashfs,
+                               .origin = MountOrigin::site,
+                               .request = oci::toText(mount),
+                               .isSquashfs = mount.isSquashfs});
     }
     for (const auto& mount : request.mounts) {
         oci::checkMountRequest(mount);
@@ -149,9 +153,10 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
         }
         plan.mounts.push_back({.source = mount.tmpfsSize ? "tmpfs" : mount.source,
                                .destination = mount.destination,
-                               .readonly = mount.readonly,
+                               .readonly = mount.readonly || mount.isSquashfs,
                                .request = mount.text,
-                               .tmpfsSize = mount.tmpfsSize});
+                               .tmpfsSize = mount.tmpfsSize,
+                               .isSquashfs = mount.isSquashfs});
     }
 }
 
@@ -417,12 +422,13 @@ bool wantsReasons(const LaunchRequest& request) {
     return request.dryRun || request.logLevel == LogLevel::debug;
 }
 
-/// The command is the user's, even with an init. The image, `/dev`, the files in /etc and devices do not
-/// count as bind mounts for the condition.
+/// The command is the user's, even with an init. The image, `/dev`, the files in /etc, devices and the
+/// content of squashfs files do not count as bind mounts for the condition.
 oci::HookSubject hookSubject(const ContainerPlan& plan) {
     const auto& command = plan.args.at(plan.initPath ? initArguments : 0);
-    const bool hasBindMounts = std::any_of(plan.mounts.begin(), plan.mounts.end(),
-                                           [](const PlannedMount& mount) { return !mount.tmpfsSize; });
+    const bool hasBindMounts =
+        std::any_of(plan.mounts.begin(), plan.mounts.end(),
+                    [](const PlannedMount& mount) { return !mount.tmpfsSize && !mount.isSquashfs; });
     return {.annotations = plan.annotations, .command = command, .hasBindMounts = hasBindMounts};
 }
 

@@ -14,15 +14,8 @@ using namespace site_config;
 // The parser, the JSON schema and the manual page sarus.json(5) take everything about a key from these
 // tables.
 
-constexpr std::array mountTypes{std::pair<std::string_view, bool>{"bind", true}};
-
-struct MountType : OneOf<mountTypes> {
-    template <typename Target>
-    static void read(const Node& node, Target&) {
-        bool isBind = false;
-        OneOf<mountTypes>::read(node, isBind);
-    }
-};
+constexpr std::array mountTypes{std::pair<std::string_view, bool>{"bind", false},
+                                std::pair<std::string_view, bool>{"squashfs", true}};
 
 struct IgnoredText : Text {
     template <typename Target>
@@ -47,7 +40,8 @@ constexpr std::array mountFlagKeys{
 };
 
 constexpr std::array siteMountKeys{
-    keyOf<oci::MountRequest, MountType>("type", required, "The kind of mount."),
+    key<OneOf<mountTypes>, &oci::MountRequest::isSquashfs>(
+        "type", required, "`squashfs`: the source is a squashfs file, whose content is mounted."),
     key<Path, &oci::MountRequest::source>("source", required, "The file or directory on the node."),
     key<Path, &oci::MountRequest::destination>("destination", required, "Its place in containers."),
     // A misspelt `readonly` would make the mount writable.
@@ -274,6 +268,9 @@ constexpr std::array siteKeys{
         "Who parses the filesystem of an image if the starter holds privileges: the kernel, a process of the "
         "user, or the kernel "
         "only for images that belong to root. SECURITY.md states the risk of each."),
+    key<OneOf<imageMountPolicies>, &SiteConfig::dataMount>(
+        "dataMount", own,
+        "The same for squashfs files that containers get as directories (`--mount=type=squashfs`)."),
     key<Paths, &SiteConfig::cdiSpecDirs>("cdiSpecDirs", own,
                                          "Directories with files of the Container Device Interface, for "
                                          "`sarus run --device vendor.com/class=name`. A device in a "

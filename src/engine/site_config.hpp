@@ -35,7 +35,8 @@ struct UserMountRules {
 
 enum class RamFilesystem { tmpfs, ramfs };
 
-/// How the set-user-ID starter mounts an image (key `imageMount`). SECURITY.md states the risk of each.
+/// How the set-user-ID starter mounts an image (key `imageMount`; `dataMount` for data). SECURITY.md states
+/// the risk of each.
 enum class ImageMountPolicy { kernel, fuse, kernelForRootOwned };
 
 struct ContainersPolicy {
@@ -130,6 +131,7 @@ struct SiteConfig {
     std::uint64_t registryWarningMs = 20'000;   ///< registryTimings.warningMs
     std::optional<bool> enablePmixV3Support;    ///< absent: only for the steps of Slurm's PMIx
     ImageMountPolicy imageMount = ImageMountPolicy::kernel;
+    ImageMountPolicy dataMount = ImageMountPolicy::kernelForRootOwned;
     /// Key `cdiSpecDirs`: directories of CDI files, by ascending priority; empty: no CDI devices.
     std::vector<std::string> cdiSpecDirs{"/etc/cdi", "/var/run/cdi"};
     /// Key `edfSystemSearchPath`: directories searched for environment definition files after the user's own.

@@ -25,7 +25,8 @@ template <typename Object, typename Type>
 concept Is = std::same_as<std::remove_const_t<Object>, Type>;
 
 auto fields(Is<oci::MountRequest> auto& mount) {
-    return std::tie(mount.source, mount.destination, mount.readonly, mount.tmpfsSize, mount.text);
+    return std::tie(mount.source, mount.destination, mount.readonly, mount.isSquashfs, mount.tmpfsSize,
+                    mount.text);
 }
 
 class Writer {

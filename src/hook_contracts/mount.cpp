@@ -28,8 +28,9 @@ const std::string& rootedWildcard() {
 RequestedMount parseMount(std::string_view value) {
     RequestedMount mount{.request =
                              oci::parseMountRequest(replaceAll(value, providerWildcard, rootedWildcard()))};
-    if (mount.request.tmpfsSize) {
-        throw Error(cat("Invalid mount request '", printable(value), "': 'tmpfs' is not a valid mount type"));
+    if (mount.request.tmpfsSize || mount.request.isSquashfs) {
+        throw Error(cat("Invalid mount request '", printable(value), "': '",
+                        mount.request.isSquashfs ? "squashfs" : "tmpfs", "' is not a valid mount type"));
     }
     mount.hasWildcard = mount.request.destination.find(providerWildcard) != std::string::npos;
     if (mount.request.source.find(providerWildcard) != std::string::npos) {

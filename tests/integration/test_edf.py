@@ -187,7 +187,7 @@ def test_nothing_in_a_value_is_executed(edf):
 @pytest.mark.parametrize("text, message", [
     ("mounts = [", ": not valid TOML: "),
     ("workdir = 5", ":2: workdir: expected a string, found an integer"),
-    ("mounts = ['/a:/b:sqsh']", ":2: mounts[0]: the mount flag 'sqsh' is not supported"),
+    ("mounts = ['/a:/b:squash']", ":2: mounts[0]: the mount flag 'squash' is not supported"),
     ("mounts = ['${NOWHERE}:/b']", ":2: mounts[0]: the variable 'NOWHERE' is not defined"),
     ("base_environment = 'lost'", ":2: base_environment: the environment definition 'lost' was not found"),
     ("base_environment = 'job'", ":2: base_environment: the environment definition inherits from itself"),

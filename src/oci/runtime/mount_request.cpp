@@ -148,6 +148,8 @@ std::uint64_t readSize(const std::string& size, std::string_view request) {
     return *bytes;
 }
 
+constexpr std::string_view isReadOnly = "cannot be: a squashfs file is read-only";
+
 MountRequest readTmpfs(const Options& options, std::string_view request) {
     static constexpr std::array<std::string_view, 1> own{"size"};
     checkKeys(options, own, "tmpfs mount", request);
@@ -158,9 +160,9 @@ MountRequest readTmpfs(const Options& options, std::string_view request) {
     return tmpfs;
 }
 
-MountRequest readBind(const Options& options, std::string_view request) {
+MountRequest readBind(const Options& options, bool isSquashfs, std::string_view request) {
     static constexpr std::array<std::string_view, 5> own{"source", "src", "readonly", "ro", "rw"};
-    checkKeys(options, own, "bind mount", request);
+    checkKeys(options, own, isSquashfs ? "squashfs mount" : "bind mount", request);
     const auto flag = [&](std::string_view key) -> std::optional<bool> {
         const auto found = options.find(key);
         if (found == options.end()) {
@@ -180,9 +182,14 @@ MountRequest readBind(const Options& options, std::string_view request) {
     if (readonly && rw.value_or(false)) {
         throw invalid(request, "'rw' and 'readonly' cannot be used together");
     }
-    return {readPath(options, sourceKeys, request), readPath(options, destinationKeys, request), readonly};
+    if (isSquashfs && rw.value_or(false)) {
+        throw invalid(request, cat("'rw' ", isReadOnly));
+    }
+    return {readPath(options, sourceKeys, request), readPath(options, destinationKeys, request),
+            readonly || isSquashfs, isSquashfs};
 }
 
+constexpr std::string_view squashfsFlag = "sqsh";
 constexpr std::string_view special = ":,\\";  ///< what a backslash may precede in a volume
 
 std::size_t findSeparator(std::string_view text, char separator, std::size_t from) {
@@ -228,7 +235,7 @@ bool isReadonlyFlag(std::string_view flag, std::string_view where) {
     const bool readonly = flag == "ro" || flag == "readonly";
     if (!readonly && !contains(harmless, flag)) {
         throw Error(cat(where, ": the mount flag '", printable(flag), "' is not supported"),
-                    "The flags are ro and rw. Write \\: for a colon in a path");
+                    "The flags are ro, rw and sqsh. Write \\: for a colon in a path");
     }
     return readonly;
 }
@@ -244,10 +251,12 @@ MountRequest parseMountRequest(std::string_view request) {
     if (type == options.end()) {
         throw invalid(request, "'type' must be specified");
     }
-    if (type->second != "bind" && type->second != "tmpfs") {
+    const bool isSquashfs = type->second == "squashfs";
+    if (type->second != "bind" && type->second != "tmpfs" && !isSquashfs) {
         throw invalid(request, cat("'", printable(type->second), "' is not a valid mount type"));
     }
-    auto mount = type->second == "bind" ? readBind(options, request) : readTmpfs(options, request);
+    auto mount =
+        type->second == "tmpfs" ? readTmpfs(options, request) : readBind(options, isSquashfs, request);
     mount.text = request;
     checkMountRequest(mount);
     return mount;
@@ -259,11 +268,20 @@ MountRequest parseVolume(std::string_view text, std::string_view where, std::str
         throw Error(cat(where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"),
                     parts.size() > 3 ? "Write \\: for a colon in a path" : "");
     }
-    auto flags = parts.size() == 3 ? std::move(parts[2]) : "rw";
+    const bool hasFlags = parts.size() == 3;
+    auto flags = hasFlags ? std::move(parts[2]) : "rw";
     std::replace(flags.begin(), flags.end(), '+', ',');
+    auto words = split(flags, ',');
+    std::replace(words.begin(), words.end(), std::string("image-src=/"),
+                 std::string(squashfsFlag));  // Apptainer
     MountRequest mount{.source = std::move(parts[0]), .text = std::string(text)};
-    for (const auto& flag : split(flags, ',')) {
-        mount.readonly = isReadonlyFlag(flag, where) || mount.readonly;
+    mount.isSquashfs = std::find(words.begin(), words.end(), squashfsFlag) != words.end();
+    mount.readonly = mount.isSquashfs;
+    for (const auto& flag : words) {
+        mount.readonly = (flag != squashfsFlag && isReadonlyFlag(flag, where)) || mount.readonly;
+        if (mount.isSquashfs && flag == "rw") {
+            throw Error(cat(where, ": 'rw' ", isReadOnly));
+        }
     }
     if (!mount.source.starts_with('/') && !mount.source.starts_with('.')) {
         throw Error(cat(where, ": the source '", printable(mount.source), "' must begin with '/' or '.'"));
@@ -352,9 +370,10 @@ std::string toText(const MountRequest& mount) {
         return quoted + '"';
     };
     const auto destination = field("destination=", mount.destination);
-    return mount.tmpfsSize ? cat("type=tmpfs,", destination, ",size=", *mount.tmpfsSize)
-                           : cat("type=bind,", field("source=", mount.source), ",", destination,
-                                 mount.readonly ? ",readonly" : "");
+    return mount.tmpfsSize
+               ? cat("type=tmpfs,", destination, ",size=", *mount.tmpfsSize)
+               : cat(mount.isSquashfs ? "type=squashfs," : "type=bind,", field("source=", mount.source), ",",
+                     destination, mount.readonly && !mount.isSquashfs ? ",readonly" : "");
 }
 
 }  // namespace sarus::oci

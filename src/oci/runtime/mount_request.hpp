@@ -14,6 +14,7 @@ struct MountRequest {
     std::string source{};  ///< empty for a memory file system
     std::string destination{};
     bool readonly = false;
+    bool isSquashfs = false;  ///< the source is a squashfs file, whose content is mounted
     /// A memory file system of so many bytes; 0: the kernel's limit, half of the memory.
     std::optional<std::uint64_t> tmpfsSize{};
     std::string text{};  ///< as it was written, for messages
@@ -22,14 +23,15 @@ struct MountRequest {
 };
 
 /// Parses the value of --mount: a record of CSV (RFC 4180) whose fields are `key[=value]`. For `type=bind`:
-/// `source`|`src`, `destination`|`dst`|`target`, `readonly`|`ro`, `rw`. For `type=tmpfs`: the destination and
-/// `size` (a number of bytes, or with k, m or g). No trimming; paths must be absolute. Throws Error with the
-/// documented messages.
+/// `source`|`src`, `destination`|`dst`|`target`, `readonly`|`ro`, `rw`. For `type=squashfs`: the same, always
+/// read-only. For `type=tmpfs`: the destination and `size` (a number of bytes, or with k, m or g). No
+/// trimming; paths must be absolute. Throws Error with the documented messages.
 MountRequest parseMountRequest(std::string_view request);
 
 /// Parses SOURCE[:DESTINATION[:FLAGS]]; without a destination it is the source. FLAGS are separated by commas
-/// or '+'. A backslash takes the meaning from a following ':', ',' or backslash. A relative source begins
-/// with '.' and starts at `workingDirectory` ("": there is none). Throws Error "<where>: ...".
+/// or '+'; `sqsh` makes the source a squashfs file. A backslash takes the meaning from a following ':', ','
+/// or backslash. A relative source begins with '.' and starts at `workingDirectory` ("": there is none).
+/// Throws Error "<where>: ...".
 MountRequest parseVolume(std::string_view text, std::string_view where, std::string_view workingDirectory);
 
 /// Splits a list of volumes at commas. A source follows, which begins with '/', "./" or "../" or is "." or

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/subprocess.hpp"
 #include "base/unique_fd.hpp"
@@ -34,16 +35,22 @@ struct MountedImage {
     std::unique_ptr<SharedImage> shared;
 };
 
+/// The server of another container.
+struct ForeignServer {
+    int process = -1;           ///< a pidfd, open as long as the MountedImage exists
+    std::string_view provides;  ///< what this container loses with it
+};
+
 struct ImageMountRequest {
     int imageFd = -1;
-    std::string imagePath;  ///< for messages only
+    std::string imagePath{};  ///< for messages only
     engine::ImageMountPolicy policy = engine::ImageMountPolicy::kernel;
     std::string tempDir;           ///< for unpacked copies of a rootless starter
     std::string imageBuilderPath;  ///< absolute path of sarus-image-builder
     std::string serverPath;        ///< absolute path of sarus-squashfs
     /// SELinux label of all files of the image, for privileged mounts
     std::optional<std::string> label = std::nullopt;
-    std::string target;  ///< directory on which to mount the image: read-only, nosuid, nodev
+    std::string target{};  ///< directory on which to mount the image: read-only, nosuid, nodev
     /// The mount point that holds `target` and the rest of the container. Hidden from the server, whose user
     /// could look into it. "": none
     std::string bundleDir{};

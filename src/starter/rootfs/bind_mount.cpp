@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
@@ -54,6 +55,17 @@ std::string whySourceIsClosed(const engine::PlannedMount& mount, int error) {
         ": see the permissions along the path with: namei -l ", shellWord(mount.source));
 }
 
+/// Says in an Error which mount of the plan it is about.
+template <typename Act>
+auto explaining(const engine::PlannedMount& mount, const Act& act) {
+    try {
+        return act();
+    } catch (Error& error) {
+        error.addContext(failureOf(mount));
+        throw;
+    }
+}
+
 /// Whether the opened node is the one at this path in /dev, where users can neither create nodes nor mount.
 bool isHostsOwnNode(int fd, const std::string& path) {
     const UniqueFd directory(::open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -62,6 +74,12 @@ bool isHostsOwnNode(int fd, const std::string& path) {
 }
 
 }  // namespace
+
+std::string failureOf(const engine::PlannedMount& mount) {
+    return cat("Failed to ", mount.tmpfsSize || mount.isSquashfs ? "" : "bind ", "mount ",
+               printable(mount.source), " on container's ", printable(mount.destination),
+               mount.origin == engine::MountOrigin::cdi ? cat(" for ", printable(mount.request)) : "");
+}
 
 ContainerTree::Source ContainerTree::openSource(const std::string& path, engine::MountOrigin origin) const {
     // Inspect it with the credentials that opened it: on a network or FUSE filesystem root may be refused
@@ -131,33 +149,60 @@ std::string ContainerTree::mountTmpfs(const engine::PlannedMount& mount) const {
     return editor.pathInside(target.get());
 }
 
+ContainerTree::Source ContainerTree::requireSource(const engine::PlannedMount& mount) const {
+    auto source = openSource(mount.source, mount.origin);
+    if (!source.fd) {
+        throw Error::fromErrno("Failed to find real path for mount source", source.error,
+                               whySourceIsClosed(mount, source.error));
+    }
+    return source;
+}
+
 std::string ContainerTree::bind(const engine::PlannedMount& mount) const {
-    try {
+    return explaining(mount, [&]() -> std::string {
         if (mount.tmpfsSize) {
             return mountTmpfs(mount);
         }
-        const auto source = openSource(mount.source, mount.origin);
-        if (!source.fd && source.error == ENOENT && engine::mayBeMissing(mount.origin)) {
+        if (engine::mayBeMissing(mount.origin) && openSource(mount.source, mount.origin).error == ENOENT) {
             logInfo("Rootfs", cat("There is no ", printable(mount.source), ", so it is not mounted (",
                                   printable(mount.request), ")"));
             return {};
         }
-        if (!source.fd) {
-            throw Error::fromErrno("Failed to find real path for mount source", source.error,
-                                   whySourceIsClosed(mount, source.error));
-        }
+        const auto source = requireSource(mount);
         return bindSource(source, mount.destination,
                           {.readonly = mount.readonly,
                            .nodev = engine::isNodev(mount, source.status),
                            .noexec = mount.noexec},
                           mount.origin);
-    } catch (Error& error) {
-        error.addContext(
-            cat("Failed to ", mount.tmpfsSize ? "" : "bind ", "mount ", printable(mount.source),
-                " on container's ", printable(mount.destination),
-                mount.origin == engine::MountOrigin::cdi ? cat(" for ", printable(mount.request)) : ""));
-        throw;
-    }
+    });
+}
+
+UniqueFd ContainerTree::openSquashfs(const engine::PlannedMount& mount) const {
+    return explaining(mount, [&] {
+        const auto source = requireSource(mount);
+        if (!S_ISREG(source.status.st_mode)) {
+            throw Error("the source is not a regular file",
+                        "Only squashfs files are mounted with type=squashfs or the flag sqsh");
+        }
+        const auto open = [&] {
+            return UniqueFd(::open(descriptorPath(source.fd.get()).c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+        };
+        auto file = engine::isLookedUpAsUser(mount.origin) ? UniqueFd() : open();
+        if (!file) {
+            file = credentials.asUser(open);
+        }
+        checkErrno(file.get(), "Failed to open mount source");
+        return file;
+    });
+}
+
+std::string ContainerTree::bindContent(const engine::PlannedMount& mount,
+                                       const std::string& directory) const {
+    return explaining(mount, [&] {
+        Source content{.fd = openFile(directory, O_PATH | O_DIRECTORY)};
+        checkErrno(::fstat(content.fd.get(), &content.status), "Failed to inspect the mounted content");
+        return bindSource(content, mount.destination, {.readonly = true, .nodev = true}, mount.origin);
+    });
 }
 
 std::optional<oci::RuntimeDeviceRule> ContainerTree::bindDevice(const engine::PlannedDevice& device) const {

@@ -44,6 +44,13 @@ public:
     /// or if the file wants the device without access.
     std::optional<oci::RuntimeDeviceRule> bindDevice(const engine::PlannedDevice& device) const;
 
+    /// The squashfs file of a mount, O_RDONLY. Opened with the rights of whoever asks for the mount. Throws
+    /// Error.
+    UniqueFd openSquashfs(const engine::PlannedMount& mount) const;
+
+    /// Like bind(), for the content of that file, which is mounted on `directory`.
+    std::string bindContent(const engine::PlannedMount& mount, const std::string& directory) const;
+
     /// Creates the working directory if it is missing. Returns whether the user may enter it. Throws Error if
     /// the path leads below /proc.
     bool createWorkdir(const std::string& path) const;
@@ -60,6 +67,7 @@ private:
         int error = 0;
     };
 
+    Source requireSource(const engine::PlannedMount& mount) const;
     Source openSource(const std::string& path, engine::MountOrigin origin) const;
     UniqueFd openDestination(const std::string& destination, EntryKind kind,
                              engine::MountOrigin origin) const;
@@ -72,6 +80,9 @@ private:
     const container_root::Editor& editor;
     std::optional<std::uint64_t> memoryShare;
 };
+
+/// What an Error about a mount of the plan begins with.
+std::string failureOf(const engine::PlannedMount& mount);
 
 /// Mount options, each with a comma in front, for a memory filesystem of `bytes`, with as many entries as the
 /// kernel's default would give to it; "" for the kernel's default.

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -121,6 +123,67 @@ void bindInit(int dev, const std::string& initPath, const std::optional<std::str
     }
 }
 
+/// What all squashfs files of a container have in common.
+ImageMountRequest imageMountOf(const RootfsRequest& request) {
+    return {.tempDir = request.config.tempDir,
+            .imageBuilderPath = request.imageBuilderPath,
+            .serverPath = request.squashfsServerPath,
+            .label = request.config.selinuxMountLabel,
+            .bundleDir = request.bundleDir,
+            .sharingDirectory = request.imageSharingDirectory};
+}
+
+/// The squashfs files that a container gets as directories. Each is mounted once, in the bundle.
+class DataMounts {
+public:
+    explicit DataMounts(const RootfsRequest& theRequest) : request(theRequest) {}
+
+    /// The directory with the content of the file of a mount. Throws Error.
+    std::string mount(const engine::PlannedMount& mount, const ContainerTree& tree,
+                      std::vector<MountedImage>& images) {
+        const auto file = tree.openSquashfs(mount);
+        struct stat status {};
+        request.credentials.asUser([&] {
+            checkErrno(::fstat(file.get(), &status), cat("Failed to inspect ", printable(mount.source)));
+        });
+        auto& directory = directories[{status.st_dev, status.st_ino}];
+        if (directory.empty()) {
+            directory = cat(request.bundleDir, "/overlay/data-", directories.size());
+            checkErrno(::mkdir(directory.c_str(), 0755), "Failed to create a directory in the bundle");
+            images.push_back(mountFile(mount, file.get(), directory));
+        }
+        return directory;
+    }
+
+private:
+    MountedImage mountFile(const engine::PlannedMount& mount, int file, const std::string& directory) const {
+        auto parts = imageMountOf(request);
+        parts.imageFd = file;
+        parts.imagePath = mount.source;
+        parts.policy = request.config.dataMount;
+        parts.target = directory;
+        try {
+            if (request.credentials.privileged() && parts.policy != engine::ImageMountPolicy::fuse) {
+                parts.whyNotByKernel = whyNotByKernel(file);
+            }
+            return mountImage(parts, request.credentials);
+        } catch (Error& error) {
+            if (error.hint().find("'sarus rmi'") != std::string::npos) {
+                error.setHint("Make the file again: mksquashfs DIRECTORY FILE");
+            }
+            throw error.addContext(failureOf(mount));
+        }
+    }
+
+    const RootfsRequest& request;
+    std::map<std::pair<dev_t, ino_t>, std::string> directories;
+};
+
+/// `number`: in Rootfs::images.
+std::string_view servedBySquashfs(std::size_t number) {
+    return number == 0 ? "the image (sarus-squashfs)" : "a mounted squashfs file (sarus-squashfs)";
+}
+
 /// Images that were made by root for root may start in a directory that only root can search, such as /root.
 std::string startDirectory(const engine::ContainerPlan& plan, const ContainerTree& tree) {
     if (tree.createWorkdir(plan.workdir)) {
@@ -144,9 +207,31 @@ std::uint64_t Rootfs::bytesWritten() const noexcept {
                : 0;
 }
 
+std::vector<pid_t> Rootfs::sharedChildren() const {
+    std::vector<pid_t> children;
+    for (const auto& image : images) {
+        if (const auto child = image.sharedChild(); child > 0) {
+            children.push_back(child);
+        }
+    }
+    return children;
+}
+
+std::vector<ForeignServer> Rootfs::foreignServers() const {
+    std::vector<ForeignServer> servers;
+    for (std::size_t i = 0; i < images.size(); ++i) {
+        if (const int process = images[i].foreignServer(); process >= 0) {
+            servers.push_back({process, servedBySquashfs(i)});
+        }
+    }
+    return servers;
+}
+
 std::string_view Rootfs::forgetHelper(pid_t pid) noexcept {
-    if (image.forgetHelper(pid)) {
-        return "the image (sarus-squashfs)";
+    for (std::size_t i = 0; i < images.size(); ++i) {
+        if (images[i].forgetHelper(pid)) {
+            return servedBySquashfs(i);
+        }
     }
     if (pid > 0 && overlayHelper.pid() == pid) {
         overlayHelper.release();
@@ -196,19 +281,14 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     rootfs.folder = request.config.rootfsFolder;
 
     prepareBundle(request);
-    rootfs.image = mountImage({.imageFd = request.imageFd,
-                               .imagePath = request.imagePath,
-                               .policy = request.config.imageMount,
-                               .tempDir = request.config.tempDir,
-                               .imageBuilderPath = request.imageBuilderPath,
-                               .serverPath = request.squashfsServerPath,
-                               .label = request.config.selinuxMountLabel,
-                               .target = cat(request.bundleDir, '/', lowerName),
-                               .bundleDir = request.bundleDir,
-                               .sharingDirectory = request.imageSharingDirectory,
-                               .whyNotByKernel = request.whyNotByKernel,
-                               .onlyByKernel = !request.config.imagePolicy.isEmpty()},
-                              credentials);
+    auto imageMount = imageMountOf(request);
+    imageMount.imageFd = request.imageFd;
+    imageMount.imagePath = request.imagePath;
+    imageMount.policy = request.config.imageMount;
+    imageMount.target = cat(request.bundleDir, '/', lowerName);
+    imageMount.whyNotByKernel = request.whyNotByKernel;
+    imageMount.onlyByKernel = !request.config.imagePolicy.isEmpty();
+    rootfs.images.push_back(mountImage(imageMount, credentials));
     rootfs.overlayHelper = mountOverlay({.base = request.bundleDir,
                                          .lower = lowerName,
                                          .upper = upperName,
@@ -234,8 +314,10 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     const auto editor = editorFor(rootfs.root.get(), credentials);
     const ContainerTree tree(credentials, request.config, editor, request.memoryShare);
     std::vector<std::string> places;
+    DataMounts data(request);
     for (const auto& mount : plan.mounts) {
-        places.push_back(tree.bind(mount));
+        places.push_back(mount.isSquashfs ? tree.bindContent(mount, data.mount(mount, tree, rootfs.images))
+                                          : tree.bind(mount));
     }
     for (const auto& warning : engine::findHiddenMounts(plan.mounts, places)) {
         logWarn("Rootfs", warning);

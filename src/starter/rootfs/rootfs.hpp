@@ -44,9 +44,9 @@ struct RootfsRequest {
 };
 
 /// A finished root filesystem. It exists in the mount namespace; this object holds what must outlive the
-/// container: the FUSE servers of the image and of the overlay (children of this process: do not reap them
-/// with waitpid(-1) before the container has ended, or call forgetHelper), and the lock that protects an
-/// unpacked image.
+/// container: the FUSE servers of the image, of squashfs files and of the overlay (children of this process:
+/// do not reap them with waitpid(-1) before the container has ended, or call forgetHelper), and the lock that
+/// protects an unpacked image.
 class Rootfs {
 public:
     /// The directory for config.json: the root of the container's own ram filesystem (mode 0755, owned by the
@@ -68,10 +68,10 @@ public:
     /// Call this if somebody else reaped a child, because its pid may be reused. Returns a description of
     /// what the child provided; "" for an unknown pid.
     std::string_view forgetHelper(pid_t pid) noexcept;
-    /// A child that serves other containers, too, and may outlive this one; else -1.
-    pid_t sharedChild() const noexcept { return image.sharedChild(); }
-    /// A pidfd of the image's server, if it is that of another container; else -1.
-    int foreignImageServer() const noexcept { return image.foreignServer(); }
+    /// Children that serve other containers, too, and may outlive this one.
+    std::vector<pid_t> sharedChildren() const;
+    /// The servers of other containers that this one uses.
+    std::vector<ForeignServer> foreignServers() const;
 
 private:
     friend Rootfs buildRootfs(const RootfsRequest& request);
@@ -82,7 +82,7 @@ private:
     UniqueFd root;
     UniqueFd dev;
     std::vector<oci::RuntimeDeviceRule> deviceRules;
-    MountedImage image;
+    std::vector<MountedImage> images;  ///< the container's own, and squashfs files that are mounted in it
     Child overlayHelper;
 };
 

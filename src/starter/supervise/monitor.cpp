@@ -106,7 +106,7 @@ private:
 class Watch {
 public:
     Watch(Child child, const Reaped& onReaped, const WatchedThings& theThings)
-        : runtime(std::move(child)), reaped(onReaped), things(theThings) {
+        : runtime(std::move(child)), reaped(onReaped), things(theThings), servers(theThings.servers) {
         if (things.container != nullptr) {
             leaders.emplace_back(*things.container);
         }
@@ -138,9 +138,7 @@ public:
                 stop();  // as the kernel stops a job that reads in the background
             }
             endWithOwner();
-            if (!imageLost) {
-                lookForImage();
-            }
+            lookForServers();
             if (isOver()) {
                 killLeftovers();
             }
@@ -176,8 +174,8 @@ private:
                 things.terminal->addTo(sources);
             }
         }
-        if (!imageLost) {
-            sources.push_back({things.imageServer, POLLIN, 0});  // poll(2) skips -1
+        for (const auto& server : servers) {
+            sources.push_back({server.process, POLLIN, 0});
         }
         for (const auto& leader : leaders) {
             look = look || leader.descriptor() < 0;
@@ -255,15 +253,17 @@ private:
         }
     }
 
-    /// The server of another container: only its parent learns how it ended.
-    void lookForImage() {
-        pollfd server{things.imageServer, POLLIN, 0};
-        imageLost = ::poll(&server, 1, 0) == 1;
-        if (imageLost) {
-            printError(
-                "The process which provides the image (sarus-squashfs) was ended: the container cannot "
-                "use its files any more");
-        }
+    /// The servers of other containers: only their parents learn how they ended.
+    void lookForServers() {
+        std::erase_if(servers, [](const ForeignServer& server) {
+            pollfd process{server.process, POLLIN, 0};
+            const bool hasEnded = ::poll(&process, 1, 0) == 1;
+            if (hasEnded) {
+                printError(cat("The process which provides ", server.provides,
+                               " was ended: the container cannot use its files any more"));
+            }
+            return hasEnded;
+        });
     }
 
     /// Ends a program that is not confined as planned.
@@ -400,7 +400,7 @@ private:
     const WatchedThings& things;
     std::vector<Leader> leaders;
     bool programNoted = false;
-    bool imageLost = false;
+    std::vector<ForeignServer> servers;
     std::optional<Process> unread;  ///< the program, until its confinement is known
     bool stopped = false;           ///< stop() stopped the runtime
     std::uint64_t startedAt = 0;    ///< when the program was first seen running
@@ -434,7 +434,7 @@ int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath) {
     throw Error(cat("The OCI runtime ", printable(runtimePath), " was killed by signal ", end.status.signal));
 }
 
-void reapLeftovers(const Reaped& reaped, std::initializer_list<pid_t> spared) {
+void reapLeftovers(const Reaped& reaped, const std::vector<pid_t>& spared) {
     constexpr int rounds = 50;
     sigset_t childEnded;
     ::sigemptyset(&childEnded);

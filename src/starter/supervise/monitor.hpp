@@ -1,13 +1,13 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
+#include "starter/image/image_mount.hpp"
 #include "starter/runtime/hooks.hpp"
 #include "starter/runtime/pid_file.hpp"
 #include "starter/supervise/read_back.hpp"
@@ -34,7 +34,7 @@ struct WatchedThings {
     const PlannedState* planned = nullptr;  ///< compare with this when the program has started
     UserTerminal* terminal = nullptr;       ///< when it vanishes, end the container
     int jobStep = -1;                       ///< when it is readable, end the container; -1: none
-    int imageServer = -1;                   ///< a pidfd; when it ends, the image is lost. -1: none
+    std::vector<ForeignServer> servers{};   ///< when one ends, its files are lost
     /// Called with the program when it has started.
     std::function<void(const Process&)> started{};
 };
@@ -56,6 +56,6 @@ int exitStatusOf(const RuntimeEnd& end, const std::string& runtimePath);
 /// Kills what the container left behind: this process is its subreaper, so all leftovers become its children.
 /// Returns after at most a few seconds, even if a process cannot be killed. `spared`: children that are not
 /// part of the container.
-void reapLeftovers(const Reaped& reaped, std::initializer_list<pid_t> spared = {});
+void reapLeftovers(const Reaped& reaped, const std::vector<pid_t>& spared = {});
 
 }  // namespace sarus::starter

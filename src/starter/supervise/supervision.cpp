@@ -30,7 +30,8 @@ int supervise(Session& session, Supervised supervised) {
     const auto end = watchRuntime(std::move(runtime), reaped, watched);
     session.timer.done("The container");
     ended(end);
-    reapLeftovers(reaped, {janitor.pid(), relay.pid(), spared});  // before the janitor removes their cgroup
+    spared.insert(spared.end(), {janitor.pid(), relay.pid()});
+    reapLeftovers(reaped, spared);  // before the janitor removes their cgroup
     janitor.finish(end.status.shellStatus());
     relay.finish();
     return exitStatusOf(end, invocation.program.path);

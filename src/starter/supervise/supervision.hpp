@@ -14,7 +14,7 @@ struct Supervised {
     RuntimeInvocation& invocation;
     Remains remains{};
     WatchedThings watched{};
-    pid_t spared = -1;                                ///< a child that may outlive the container
+    std::vector<pid_t> spared{};                      ///< children that may outlive the container
     Reaped reaped = [](pid_t, const ExitStatus&) {};  ///< for children other than the runtime
     /// Called when the runtime was reaped.
     std::function<void(const RuntimeEnd&)> ended = [](const RuntimeEnd&) {};

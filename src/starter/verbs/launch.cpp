@@ -355,8 +355,8 @@ int Launch::watch() {
     supervised.watched.planned = &planned;
     supervised.watched.terminal = terminal ? &*terminal : nullptr;
     supervised.watched.jobStep = jobStep.get();
-    supervised.watched.imageServer = rootfs->foreignImageServer();
-    supervised.spared = rootfs->sharedChild();
+    supervised.watched.servers = rootfs->foreignServers();
+    supervised.spared = rootfs->sharedChildren();
     supervised.reaped = [&](pid_t pid, const ExitStatus& status) { reaped(pid, status, running); };
     supervised.ended = [&](const RuntimeEnd& end) {
         running = false;

@@ -315,17 +315,18 @@ TEST_F(Edf, ImagesInTheForms) {
 
 TEST_F(Edf, MountsAreVolumes) {
     apply(
-        R"(mounts = ["/a:/b", "./in:/in:ro", "/one", "../x:/x:rw+private", "/p:/p:nodev,ro", "${EMPTY:-/e}:/e"])");
+        R"(mounts = ["/a:/b", "./in:/in:ro", "/one", "../x:/x:rw+private", "/p:/p:nodev,ro", "${EMPTY:-/e}:/e", "/f:/f:sqsh"])");
     EXPECT_THAT(
         mounts(),
         ElementsAre("type=bind,source=/a,destination=/b",
                     "type=bind,source=/cwd/./in,destination=/in,readonly",
                     "type=bind,source=/one,destination=/one", "type=bind,source=/cwd/../x,destination=/x",
-                    "type=bind,source=/p,destination=/p,readonly", "type=bind,source=/e,destination=/e"));
+                    "type=bind,source=/p,destination=/p,readonly", "type=bind,source=/e,destination=/e",
+                    "type=squashfs,source=/f,destination=/f"));
     EXPECT_EQ(applyError("mounts=['a:/b']"),
               "x.toml:1: mounts[0]: the source 'a' must begin with '/' or '.'");
-    EXPECT_EQ(applyError("mounts=['/a:/b:sqsh']"),
-              "x.toml:1: mounts[0]: the mount flag 'sqsh' is not supported");
+    EXPECT_EQ(applyError("mounts=['/a:/b:squash']"),
+              "x.toml:1: mounts[0]: the mount flag 'squash' is not supported");
     EXPECT_EQ(applyError("mounts=['/a:/b:ro:x']"),
               "x.toml:1: mounts[0]: expected SOURCE:DESTINATION[:FLAGS], found '/a:/b:ro:x'");
     EXPECT_EQ(applyError("mounts=['']"),

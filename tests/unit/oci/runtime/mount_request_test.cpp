@@ -49,6 +49,19 @@ TEST(MountRequest, RoIsReadonlyAndRwIsTheDefault) {
         "Invalid mount request 'type=bind,src=/s,dst=/d,ro,rw': 'rw' and 'readonly' cannot be used together");
 }
 
+TEST(MountRequest, SquashfsFilesAreReadOnly) {
+    for (const auto& mount :
+         {parseMountRequest("type=squashfs,src=/s,dst=/d"),
+          parseMountRequest("type=squashfs,src=/s,dst=/d,readonly"), parseVolume("/s:/d:sqsh", "-v", ""),
+          parseVolume("/s:/d:sqsh+ro", "-v", ""), parseVolume("/s:/d:image-src=/", "-B", "")}) {
+        EXPECT_TRUE(mount.isSquashfs && mount.readonly && mount.source == "/s" && mount.destination == "/d");
+    }
+    EXPECT_FALSE(parseVolume("/s:/d:ro", "-v", "").isSquashfs);
+    EXPECT_EQ(errorOf("type=squashfs,src=/s,dst=/d,rw"),
+              "Invalid mount request 'type=squashfs,src=/s,dst=/d,rw': 'rw' cannot be: a squashfs file is "
+              "read-only");
+}
+
 TEST(MountRequest, TmpfsHasADestinationAndASize) {
     const auto size = [](const auto& text) {
         return parseMountRequest(cat("type=tmpfs,dst=/d", text)).tmpfsSize;
@@ -90,9 +103,11 @@ std::vector<std::string> directories() {
 
 TEST(MountRequest, EveryPathSurvivesItsText) {
     for (const auto& path : directories()) {
-        for (MountRequest mount : {MountRequest{.source = path, .destination = "/m", .readonly = true},
-                                   MountRequest{.source = "/m", .destination = path},
-                                   MountRequest{.destination = path, .tmpfsSize = 7}}) {
+        for (MountRequest mount :
+             {MountRequest{.source = path, .destination = "/m", .readonly = true},
+              MountRequest{.source = "/m", .destination = path},
+              MountRequest{.source = path, .destination = "/m", .readonly = true, .isSquashfs = true},
+              MountRequest{.destination = path, .tmpfsSize = 7}}) {
             mount.text = toText(mount);
             EXPECT_EQ(parseMountRequest(mount.text), mount) << mount.text;
         }
@@ -146,9 +161,9 @@ TEST(Volume, HasASourceADestinationAndFlags) {
     EXPECT_EQ(volumeError("/a:b"),
               "-v: Invalid mount request '/a:b': destination must be an absolute path; 'b' does not begin "
               "with '/'. Write \\: for a colon in a path");
-    EXPECT_EQ(
-        volumeError("/a:/b:/m"),
-        "-v: the mount flag '/m' is not supported; The flags are ro and rw. Write \\: for a colon in a path");
+    EXPECT_EQ(volumeError("/a:/b:/m"),
+              "-v: the mount flag '/m' is not supported; The flags are ro, rw and sqsh. Write \\: for a "
+              "colon in a path");
     EXPECT_EQ(volumeError("/a:b:/m:ro"),
               "-v: expected SOURCE:DESTINATION[:FLAGS], found '/a:b:/m:ro'; Write \\: for a colon in a path");
     for (const auto* wrong : {"", ":", ":/b", "/a:", "/a:/b:", "/a::ro"}) {
