@@ -284,7 +284,7 @@ def test_cures_name_who_chose_the_place(patient, configuration):
     assert f"centralizedRepositoryDir in {configuration}" in found["central repository"][0]["cure"]
     typed = subprocess.run(["sh", "-c", f"{cure}\n{patient.prefix}/bin/sarus doctor --local --json"], env=patient.user.environment(),
                            capture_output=True, text=True, cwd="/", **patient.user.identity())
-    repository, = (finding for finding in json.loads(typed.stdout) if finding["check"] == "repository")
+    repository = next(finding for finding in json.loads(typed.stdout) if finding["check"] == "repository")
     assert repository["status"] == "ok" and f"{patient.user.home}/images" in repository["message"]
 
 

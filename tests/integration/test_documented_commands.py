@@ -253,7 +253,7 @@ def site(make_any_prefix, common, workspace, home_base, registry, documented_ima
     prefix = make_any_prefix("documented")
     directory = workspace / "documented"
     (prefix / "etc/cdi").mkdir()
-    (prefix / "etc/cdi/nvidia.json").write_text(json.dumps(CDI))
+    (prefix / "etc/cdi/nvidia.yaml").write_text(json.dumps(CDI))
     installation.set_configuration(prefix, cdiSpecDirs=[str(prefix / "etc/cdi")], hooksDir=str(prefix / "etc/hooks.d"), enablePMIxv3Support=True, defaultMPIType="mpich",
                                    broadcast={"directory": "/tmp"})
     ssh.enable_hook(installation.Engine(prefix, user, "setuid" if ROOT else "rootless", "crun"), "07-ssh-hook")
@@ -281,14 +281,14 @@ def site(make_any_prefix, common, workspace, home_base, registry, documented_ima
 
 
 PREPARED = """
-rm -f tool.squashfs tool.sqsh
+rm -f tool.squashfs tool.sqsh data.sqsh scratch/data.sqsh
 for name in tool solver; do cp "$ARCHIVE" $name.tar; done
 store_images() {
     sarus load --quiet "$IMAGE_FILE" kept:1 && sarus tag load/library/kept:1 load/library/image:1 || exit 3
     for name in nvcr.io/nvidia/pytorch:24.01-py3 debian:bookworm-slim; do sarus tag load/library/kept:1 $name; done
 }
 store_images
-sarus save load/library/kept:1 ./tool.squashfs; sarus save load/library/kept:1 ./tool.sqsh
+sarus save load/library/kept:1 ./tool.squashfs; sarus save load/library/kept:1 ./tool.sqsh; cp tool.sqsh data.sqsh
 wait_for_container() { for i in $(seq 100); do sarus exec "$1" true 2>/dev/null && return; sleep 0.1; done; }
 keep_running() { sarus exec "$1" true || { sarus run -n "$1" load/library/kept:1 sleep 60 & wait_for_container "$1"; }; }
 """

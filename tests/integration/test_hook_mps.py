@@ -91,11 +91,12 @@ def test_daemon_and_server_run_when_the_container_starts(mps):
 @pytest.mark.parametrize("own", [False, True])
 def test_started_by_hand_it_serves_the_caller(mps, own):
     """Without a container on standard input, as the original does; also at a terminal, where nobody types one."""
-    place = mps.directory / f"nvidia-mps-{os.getuid()}/pipe" if own else mps.pipes
+    users = pathlib.Path(tempfile.mkdtemp())  # the path of a socket is short
+    place = users / f"nvidia-mps-{os.getuid()}/pipe" if own else mps.pipes
     environment = mps.environment()
     if own:
         del environment["CUDA_MPS_PIPE_DIRECTORY"]
-        environment["MPS_USER_DIRECTORY"] = str(mps.directory)
+        environment["MPS_USER_DIRECTORY"] = str(users)
     controller, terminal = os.openpty()
     try:
         for stdin in (subprocess.DEVNULL, terminal):
@@ -108,6 +109,7 @@ def test_started_by_hand_it_serves_the_caller(mps, own):
         if own:
             subprocess.run([str(mps.programs / "nvidia-cuda-mps-control")], env=mps.environment(CUDA_MPS_PIPE_DIRECTORY=str(place)), input="quit\n", text=True,
                            capture_output=True, check=False)
+        shutil.rmtree(users)
 
 
 def test_server_that_runs_is_left_alone(mps):

@@ -223,6 +223,7 @@ def test_directories_of_volumes_exist_and_belong_to_the_user(user_engine, load_i
     assert user_engine.output(image, "sh", "-c", script).splitlines() == ["of the image", f"{user_engine.user.uid}:755"]
 
 
+@pytest.mark.asroot  # its users live where the passwd file says
 def test_an_empty_environment_is_as_good_as_an_ordinary_one(user_engine, registry, load_image, images):
     """Of `env -i` and `srun --export=NONE`, with an image that sets no PATH."""
     plain = images.busybox({"Env": []})
