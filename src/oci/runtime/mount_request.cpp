@@ -268,8 +268,7 @@ MountRequest parseVolume(std::string_view text, std::string_view where, std::str
         throw Error(cat(where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"),
                     parts.size() > 3 ? "Write \\: for a colon in a path" : "");
     }
-    const bool hasFlags = parts.size() == 3;
-    auto flags = hasFlags ? std::move(parts[2]) : "rw";
+    auto flags = parts.size() == 3 ? std::move(parts[2]) : "rw";
     std::replace(flags.begin(), flags.end(), '+', ',');
     auto words = split(flags, ',');
     std::replace(words.begin(), words.end(), std::string("image-src=/"),

@@ -149,13 +149,11 @@ std::string ContainerTree::mountTmpfs(const engine::PlannedMount& mount) const {
     return editor.pathInside(target.get());
 }
 
-ContainerTree::Source ContainerTree::requireSource(const engine::PlannedMount& mount) const {
-    auto source = openSource(mount.source, mount.origin);
+void ContainerTree::requireOpen(const Source& source, const engine::PlannedMount& mount) {
     if (!source.fd) {
         throw Error::fromErrno("Failed to find real path for mount source", source.error,
                                whySourceIsClosed(mount, source.error));
     }
-    return source;
 }
 
 std::string ContainerTree::bind(const engine::PlannedMount& mount) const {
@@ -163,12 +161,13 @@ std::string ContainerTree::bind(const engine::PlannedMount& mount) const {
         if (mount.tmpfsSize) {
             return mountTmpfs(mount);
         }
-        if (engine::mayBeMissing(mount.origin) && openSource(mount.source, mount.origin).error == ENOENT) {
+        const auto source = openSource(mount.source, mount.origin);
+        if (source.error == ENOENT && engine::mayBeMissing(mount.origin)) {
             logInfo("Rootfs", cat("There is no ", printable(mount.source), ", so it is not mounted (",
                                   printable(mount.request), ")"));
             return {};
         }
-        const auto source = requireSource(mount);
+        requireOpen(source, mount);
         return bindSource(source, mount.destination,
                           {.readonly = mount.readonly,
                            .nodev = engine::isNodev(mount, source.status),
@@ -179,7 +178,8 @@ std::string ContainerTree::bind(const engine::PlannedMount& mount) const {
 
 UniqueFd ContainerTree::openSquashfs(const engine::PlannedMount& mount) const {
     return explaining(mount, [&] {
-        const auto source = requireSource(mount);
+        const auto source = openSource(mount.source, mount.origin);
+        requireOpen(source, mount);
         if (!S_ISREG(source.status.st_mode)) {
             throw Error("the source is not a regular file",
                         "Only squashfs files are mounted with type=squashfs or the flag sqsh");

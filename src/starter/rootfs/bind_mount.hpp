@@ -67,7 +67,7 @@ private:
         int error = 0;
     };
 
-    Source requireSource(const engine::PlannedMount& mount) const;
+    static void requireOpen(const Source& source, const engine::PlannedMount& mount);
     Source openSource(const std::string& path, engine::MountOrigin origin) const;
     UniqueFd openDestination(const std::string& destination, EntryKind kind,
                              engine::MountOrigin origin) const;
