@@ -344,46 +344,45 @@ def test_no_failure_to_list_a_directory_is_its_end(fresh, many):
         fresh.check()
 
 
-def test_disk_full(store, many):
+@contextlib.contextmanager
+def small_store(store, size):
+    """A squash store on a file system of its own."""
     directory = store.podman_hpc.directory / "small"
     directory.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", directory], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory], check=True)
     try:
         os.chown(directory, store.podman_hpc.user.uid, store.podman_hpc.user.uid)
-        small = Store(store.podman_hpc, directory)
-        error = small.podman_hpc("migrate", many[3], status=1, SQUASH_DIR=directory, stream="err")
-        assert "No space left on device" in error and "Failed to squash the image" in error
-        assert small.list("images") == small.list("layers") == [] and small.squash_files() == []
+        yield Store(store.podman_hpc, directory)
     finally:
         subprocess.run(["umount", directory], check=True)
+        directory.rmdir()
+
+
+def test_disk_full(store, many):
+    with small_store(store, "1500k") as small:
+        error = small.podman_hpc("migrate", many[3], status=1, SQUASH_DIR=small.directory, stream="err")
+        assert "No space left on device" in error and "Failed to squash the image" in error
+        assert small.list("images") == small.list("layers") == [] and small.squash_files() == []
 
 
 @pytest.mark.parametrize("pages", [0, 1, 2])
 def test_images_of_a_full_store_can_be_removed(store, many, pages):
-    """However little space is left, and whether or not another image has the same layers."""
-    directory = store.podman_hpc.directory / "full"
-    directory.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", directory], check=True)
-    try:
-        os.chown(directory, store.podman_hpc.user.uid, store.podman_hpc.user.uid)
-        full = Store(store.podman_hpc, directory)
+    """However little space is left. The images have their lowest layer in common."""
+    with small_store(store, "16m") as full:
         for image in many[3:6]:
             full("migrate", image)
-        with open(directory / "much", "wb", buffering=0) as file:
+        with open(full.directory / "much", "wb", buffering=0) as file:
             with contextlib.suppress(OSError):
                 while True:
                     file.write(bytes(4096))
             file.truncate(file.tell() // 4096 * 4096 - pages * 4096)
-        assert os.statvfs(directory).f_bavail == pages
+        assert os.statvfs(full.directory).f_bavail == pages
         for image in many[3:6]:
             full("rmsqi", image)
             assert image not in full.names()
             full.check()
         assert full.squash_files() == [] and full.list("layers") == []
-        assert [path.name for path in (directory / "overlay-images").iterdir() if path.is_dir()] == []
-    finally:
-        subprocess.run(["umount", directory], check=True)
-        directory.rmdir()
+        assert [path.name for path in (full.directory / "overlay-images").iterdir() if path.is_dir()] == []
 
 
 def test_additional_stores_are_read_by_others(fresh, many, reader):
