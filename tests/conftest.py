@@ -88,6 +88,13 @@ def pytest_runtest_makereport(item, call):
         report.longrepr = f"{item.nodeid} was skipped, which counts as failed here: {report.longrepr}"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    """Says at once what failed: a run that is ended before its summary would say nothing of it."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid} failed ({report.when}):\n{report.longreprtext}", flush=True)
+
+
 @pytest.fixture(scope="session")
 def source_dir():
     return installation.SOURCE
