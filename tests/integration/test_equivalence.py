@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import stat
 import shutil
 import subprocess
@@ -356,22 +357,62 @@ def test_a_report_that_cannot_be_written_is_an_error(tmp_path, build_dir):
     assert (result.returncode, result.stderr) == (1, "Failed to write to standard output: No space left on device\n")
 
 
-def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, build_dir):
-    write_layout(tmp_path / "layout", [Layer().file("a", os.urandom(20_000_000)).finish()])
+@pytest.fixture
+def small(tmp_path):
+    """A file system of 12 MiB."""
     mount = tmp_path / "small"
     mount.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", mount], check=True)
-    try:
-        result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", mount / "image"], capture_output=True, text=True)
-        assert result.returncode == 1
-        assert "No space left on device" in result.stderr
-        assert list(mount.iterdir()) == []
-        (mount / "filler").write_bytes(bytes(10_000_000))
-        result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", mount / "image"], capture_output=True, text=True)
-        assert result.returncode == 1
-        assert "Not enough space to convert the image" in result.stderr
-    finally:
-        subprocess.run(["umount", mount], check=True)
+    yield mount
+    subprocess.run(["umount", mount], check=True)
+
+
+def convert_into(build_dir, layout, file):
+    with open(file, "w+b") as output:
+        return subprocess.run([build_dir / "sarus-image-builder", "build", layout, "-"], stdin=output, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("compress, suffix", [(gzip.compress, "+gzip"), (bytes, "")], ids=["gzip", "plain"])
+def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path, build_dir, small, compress, suffix):
+    write_layout(tmp_path / "layout", [Layer().file("a", os.urandom(13_000_000)).finish()], compress, suffix)
+    result = convert_into(build_dir, tmp_path / "layout", small / "image")
+    assert result.returncode == 1
+    assert re.search(r"Not enough space to convert the image: its file needs 12\.\d\dMB, and 12\.00MB are available", result.stderr), result.stderr
+    assert (small / "image").stat().st_size == 0
+
+
+def equal_files():
+    layer, noise = Layer(), os.urandom(5_000_000)
+    for name in "abcd":
+        layer.file(name, noise)
+    return [layer.finish()]
+
+
+@pytest.mark.parametrize("layers", [
+    lambda: [Layer().file("zeros", bytes(100_000_000)).finish()],
+    lambda: [Layer().file("noise", os.urandom(40_000_000)).finish(), Layer().file(".wh.noise", b"").finish()],
+    equal_files,
+], ids=["compressed", "hidden", "equal"])
+@pytest.mark.parametrize("compress, suffix", [(gzip.compress, "+gzip"), (bytes, "")], ids=["gzip", "plain"])
+def test_what_fits_is_not_refused(tmp_path, build_dir, small, layers, compress, suffix):
+    """However large the layers are."""
+    write_layout(tmp_path / "layout", layers(), compress, suffix)
+    result = convert_into(build_dir, tmp_path / "layout", small / "image")
+    assert result.returncode == 0, result.stderr
+    first = (small / "image").read_bytes()
+    assert subprocess.run(["unsquashfs", "-s", small / "image"], capture_output=True).returncode == 0
+    assert convert_into(build_dir, tmp_path / "layout", tmp_path / "image").returncode == 0
+    assert (tmp_path / "image").read_bytes() == first  # as where there is much space
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, build_dir, small):
+    write_layout(tmp_path / "layout", [Layer().file("a", os.urandom(10_000_000).hex()).finish()])
+    # The layer's blob is far smaller than the file that this compressor makes of it.
+    result = subprocess.run([build_dir / "sarus-image-builder", "build", tmp_path / "layout", small / "image", "--mksquashfs-options", "-comp lz4"],
+                            capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "No space left on device" in result.stderr
+    assert list(small.iterdir()) == []
 
 
 @pytest.mark.parametrize("launcher, status", [([], -15), (["env", "--ignore-signal=TERM"], 0)])

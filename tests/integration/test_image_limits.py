@@ -52,7 +52,7 @@ def test_full_disk_while_loading(filesystem, make_setuid_prefix, setuid_engine, 
     base = filesystem("ext4", 24 << 20)
     os.chown(base, user.uid, user.gid)
     engine = setuid_engine.variant(prefix=make_setuid_prefix("full-disk", localRepositoryBaseDir=str(base)))
-    check_that_a_large_image_fails(engine, images, base / user.name / ".sarus", "No space left on device", "Free some space")
+    check_that_a_large_image_fails(engine, images, base / user.name / ".sarus", "Not enough space to convert the image", "Free some space")
 
 
 def test_exceeded_quota_while_loading(filesystem, make_setuid_prefix, setuid_engine, images, user):

@@ -102,6 +102,22 @@ def test_a_disk_that_is_full_during_download_and_conversion_is_an_error(engine, 
     assert engine.sarus("prune").returncode == 0
 
 
+def test_an_archive_is_converted_if_its_image_fits(engine, images):
+    """The layers of archives are plain: zeros are as large as anything else."""
+    archive = images.archive(images.busybox(extra=lambda layer: layer.file("zeros", bytes(100 * MIB))), "zeros")
+    result = engine.sarus("load", archive, "zeros")
+    assert result.returncode == 0, result.stderr
+    assert engine.output("load/library/zeros", "stat", "-c", "%s", "/zeros") == str(100 * MIB)
+
+
+def test_an_archive_whose_image_does_not_fit_is_refused(engine, small_disk, user, images, noise):
+    archive = images.archive(noise(30 * MIB), "much-noise")
+    result = engine.sarus("load", archive, "much-noise")
+    assert result.returncode == 1
+    assert re.search(r"Not enough space to convert the image: its file needs 3\d\.\d\dMB, and 2\d\.\d\dMB are available", result.stderr), result.stderr
+    assert not list((small_disk / user.name / ".sarus").rglob("*.squashfs*"))
+
+
 def test_an_archive_that_cannot_be_spooled_is_refused_at_once(setuid_engine, small_disk, images, noise, workspace):
     plain = images.archive(noise(30 * MIB), "much-noise")
     archive = workspace / "much-noise.tar.gz"

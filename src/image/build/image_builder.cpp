@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <memory>
@@ -19,6 +18,7 @@
 #include "image/build/read/layer_promise.hpp"
 #include "image/build/read/tar_reader.hpp"
 #include "image/build/reuse.hpp"
+#include "image/import/space.hpp"
 
 namespace sarus::image::build {
 
@@ -64,23 +64,6 @@ ForcedOwner forcedOwner(const std::optional<Owner>& owner, const SquashfsOptions
         forced = {.uid = options.owner.value_or(owner->uid), .gid = options.group.value_or(owner->gid)};
     }
     return forced;
-}
-
-/// Refuses to start if space is certainly insufficient. The squashfs of compressed layers is about as large
-/// as they are, unless upper layers hide much of the lower ones. Even such an image needs a third of that.
-void checkSpace(const BuildRequest& request, int output) {
-    struct statvfs status {};
-    if (::fstatvfs(output, &status) != 0 || status.f_blocks == 0) {
-        return;  // the filesystem does not report it
-    }
-    const std::uint64_t available = static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
-    const std::uint64_t expected = blobBytes(request.layers);
-    if (available < expected / 3) {
-        throw Error(
-            cat("Not enough space to convert the image: it needs about ", formatSize(expected), ", and ",
-                formatSize(available), " are available in the directory of ", request.outputPath),
-            "Free some space, or choose another directory for the image repository");
-    }
 }
 
 void readLayers(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters, HashPool& hashes) {
@@ -188,6 +171,64 @@ std::optional<BuildResult> reuse(const BuildRequest& request, const std::string&
     return BuildResult{reused->digest, reused->size, reused->entries, reused->compressor, layersId};
 }
 
+struct Conversion {
+    BuildResult result;
+    std::uint64_t peak;  ///< bytes that the file takes until it is finished
+};
+
+enum class Purpose { file, size };
+
+/// Converts into an empty file, or only to know the size, into /dev/null.
+Conversion convert(const BuildRequest& request, const std::string& layersId, int output, Purpose purpose) {
+    ReadCounters counters;
+    const Progress progress(
+        request.progress, purpose == Purpose::file ? "Converting layers" : "Measuring layers",
+        blobBytes(request.layers) + request.directoryBytes, [&] { return counters.blobBytes.load(); });
+    HashPool hashes;
+    Inodes inodes;  // the writer's threads refer to it
+    SquashfsWriter writer(output, request.outputPath, request.squashfs,
+                          request.squashfs.workers.value_or(availableCpus()), hashes);
+    LayerMerger merger(writer.contents(), inodes,
+                       static_cast<std::uint32_t>(request.layers.size() + request.directories.size()),
+                       request.limits.entries, request.limits.unpackedBytes);
+    readLayers(request, merger, counters, hashes);
+    const bool isComplete = readDirectories(request, merger, counters);
+    readMissing(request, merger, counters);
+    writer.contents().finish();
+    // A user with one id has unpacked the directories without their owners.
+    const bool ownersAreKnown = request.directories.empty() || !request.owner;
+    writer.writeTree(merger.tree(), merger.xattrSets(), forcedOwner(request.owner, request.squashfs),
+                     ownersAreKnown && isComplete ? layersId : "");
+    BuildResult result{};
+    result.squashfsSize = writer.size();
+    result.squashfsDigest = purpose == Purpose::file ? writer.identify() : "";
+    result.entries = writer.entryCount();
+    result.compressor = request.squashfs.compressorLibrary();
+    result.layersId = writer.isRecorded() ? layersId : "";
+    return {result, writer.peak()};
+}
+
+/// Refuses to start if the file does not fit beside what is on the disk. It is about as large as the blobs,
+/// but nobody knows how well plain layers can be compressed and how much upper layers hide. So where little
+/// space is left, a conversion to nowhere tells.
+void checkSpace(const BuildRequest& request, const std::string& layersId, int output) {
+    const auto lacks = [&](std::uint64_t needed) {
+        const auto available = availableSpace(output);
+        return available && *available < needed ? available : std::nullopt;
+    };
+    if (!lacks(blobBytes(request.layers))) {
+        return;
+    }
+    const auto nowhere = openFile("/dev/null", O_WRONLY);
+    const auto needed = convert(request, layersId, nowhere.get(), Purpose::size).peak;
+    if (const auto available = lacks(needed)) {
+        throw Error(
+            cat("Not enough space to convert the image: its file needs ", formatSize(needed), ", and ",
+                formatSize(*available), " are available in the directory of ", printable(request.outputPath)),
+            "Free some space, or choose another directory for the image repository");
+    }
+}
+
 }  // namespace
 
 std::string idOfLayers(const std::vector<Layer>& layers) {
@@ -215,32 +256,8 @@ BuildResult buildImage(const BuildRequest& request) {
         output.keep();
         return *reused;
     }
-    checkSpace(request, output.fd());
-    ReadCounters counters;
-    BuildResult result{};
-    const Progress progress(request.progress, "Converting layers",
-                            blobBytes(request.layers) + request.directoryBytes,
-                            [&] { return counters.blobBytes.load(); });
-    HashPool hashes;
-    Inodes inodes;  // the writer's threads refer to it
-    SquashfsWriter writer(output.fd(), request.outputPath, request.squashfs,
-                          request.squashfs.workers.value_or(availableCpus()), hashes);
-    LayerMerger merger(writer.contents(), inodes,
-                       static_cast<std::uint32_t>(request.layers.size() + request.directories.size()),
-                       request.limits.entries, request.limits.unpackedBytes);
-    readLayers(request, merger, counters, hashes);
-    const bool isComplete = readDirectories(request, merger, counters);
-    readMissing(request, merger, counters);
-    writer.contents().finish();
-    // A user with one id has unpacked the directories without their owners.
-    const bool ownersAreKnown = request.directories.empty() || !request.owner;
-    writer.writeTree(merger.tree(), merger.xattrSets(), forcedOwner(request.owner, request.squashfs),
-                     ownersAreKnown && isComplete ? layersId : "");
-    result.squashfsSize = writer.size();
-    result.squashfsDigest = writer.identify();
-    result.entries = writer.entryCount();
-    result.compressor = request.squashfs.compressorLibrary();
-    result.layersId = writer.isRecorded() ? layersId : "";
+    checkSpace(request, layersId, output.fd());
+    auto result = convert(request, layersId, output.fd(), Purpose::file).result;
     output.keep();
     return result;
 }

@@ -11,10 +11,18 @@ namespace sarus::image {
 namespace {
 
 /// The squashfs of compressed layers is about as large as they are, unless upper layers hide much of the
-/// lower ones. Even such an image needs a third of that (as in image/build).
+/// lower ones. Few images need less than a third of that. Once the layers are there, the image builder finds
+/// out what they need.
 constexpr std::uint64_t leastShareOfOutput = 3;
-/// Layers stored as plain archives in the registry are compressed when they are stored.
-constexpr std::uint64_t bestCompression = 10;
+/// Layers stored as plain archives in the registry are compressed when they are stored. DEFLATE (RFC 1951)
+/// makes at least two bits of 258 bytes.
+constexpr std::uint64_t bestCompression = 1032;
+
+std::optional<std::uint64_t> availableSpace(const struct statvfs& status) {
+    return status.f_blocks == 0
+               ? std::nullopt
+               : std::optional(static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize);
+}
 
 bool isPlain(const oci::Descriptor& layer) {
     return layer.mediaType.ends_with(".tar") || layer.mediaType.ends_with(".diff");
@@ -40,10 +48,12 @@ bool onOneFilesystem(const std::string& a, const std::string& b) {
 
 std::optional<std::uint64_t> availableSpace(const std::string& path) {
     struct statvfs status {};
-    if (::statvfs(path.c_str(), &status) != 0 || status.f_blocks == 0) {
-        return std::nullopt;
-    }
-    return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
+    return ::statvfs(path.c_str(), &status) == 0 ? availableSpace(status) : std::nullopt;
+}
+
+std::optional<std::uint64_t> availableSpace(int fd) {
+    struct statvfs status {};
+    return ::fstatvfs(fd, &status) == 0 ? availableSpace(status) : std::nullopt;
 }
 
 std::uint64_t missingBytes(const RepositoryPaths& paths, const oci::ImageManifest& manifest) {

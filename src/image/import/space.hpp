@@ -11,6 +11,7 @@ namespace sarus::image {
 
 /// The space available to the caller in the filesystem of a file or directory, in bytes; nullopt if unknown.
 std::optional<std::uint64_t> availableSpace(const std::string& path);
+std::optional<std::uint64_t> availableSpace(int fd);
 
 /// Size in bytes of an image's blobs missing in the repository's cache.
 std::uint64_t missingBytes(const RepositoryPaths& paths, const oci::ImageManifest& manifest);

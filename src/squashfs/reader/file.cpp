@@ -47,7 +47,9 @@ File::File(int descriptor, std::string name, OnWrite beforeWrite)
     : fd(descriptor), path(std::move(name)), onWrite(std::move(beforeWrite)) {
     struct stat status {};
     checkErrno(::fstat(fd, &status), cat("Failed to examine ", path));
+    isRegular = S_ISREG(status.st_mode);
     length = static_cast<std::uint64_t>(status.st_size);
+    largest = length;
     interface.self = this;
     interface.file.base.destroy = [](sqfs_object_t*) {};
     interface.file.read_at = readAt;
@@ -116,6 +118,7 @@ int File::writeAll(std::uint64_t offset, std::vector<struct iovec> pieces) {
         }
     }
     length = std::max<std::uint64_t>(length, offset);
+    largest = std::max(largest, length);
     return 0;
 }
 
@@ -137,7 +140,7 @@ sqfs_u64 File::getSize(const sqfs_file_t* file) {
 
 int File::truncateTo(sqfs_file_t* file, sqfs_u64 size) {
     auto& self = of(file);
-    if (::ftruncate(self.fd, static_cast<off_t>(size)) != 0) {
+    if (self.isRegular && ::ftruncate(self.fd, static_cast<off_t>(size)) != 0) {
         self.failure = errno;
         return SQFS_ERROR_IO;
     }

@@ -14,7 +14,8 @@
 namespace sarus::squashfs {
 
 /// A file descriptor as the libsquashfs file type. Remembers the errno of a failure, to tell "disk full" from
-/// damage. Not copyable; does not own the descriptor.
+/// damage. /dev/null serves as a file that is written only to know its size. Not copyable; does not own the
+/// descriptor.
 class File {
 public:
     /// Called before each write with its begin and end.
@@ -27,6 +28,8 @@ public:
 
     sqfs_file_t* get() noexcept { return &interface.file; }
     std::uint64_t size() const noexcept { return length; }
+    /// The size of the file when it was largest.
+    std::uint64_t peak() const noexcept { return largest; }
 
     /// Fills `buffer`. Throws Error, also if the file is too short.
     void read(std::uint64_t offset, std::span<unsigned char> buffer);
@@ -54,7 +57,9 @@ private:
     int fd;
     std::string path;
     OnWrite onWrite;
+    bool isRegular = false;
     std::uint64_t length = 0;
+    std::uint64_t largest = 0;
     std::atomic<int> failure{0};
 };
 

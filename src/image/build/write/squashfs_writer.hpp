@@ -39,6 +39,8 @@ public:
                    const std::string& layersId = {});
 
     std::uint64_t size() const noexcept { return file.size(); }
+    /// What the file has taken at most: equal contents are recognised once they are written.
+    std::uint64_t peak() const noexcept { return file.peak(); }
     /// The number of names in the tree, except the root's.
     std::uint64_t entryCount() const noexcept { return entries; }
     /// Whether the file has a record: it contains all that the layers say.
