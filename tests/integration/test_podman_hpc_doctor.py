@@ -112,9 +112,8 @@ def test_names_that_podman_refuses(doctor):
     assert grade(finding) == "error" and "docker.io/x:1" in finding["message"] and "podman-hpc rmsqi docker.io/x:1" in finding["cure"]
     (store / "images.json").write_text("{")
     finding = doctor()["image names"]
-    assert "is damaged" in finding["message"]
-    subprocess.run(["sh", "-c", finding["cure"]], check=True)
-    assert grade(doctor()["image names"]) == "ok"
+    assert finding["message"].startswith(f"the squash store is damaged: {store}/images.json is not a list")
+    assert finding["cure"].startswith("podman-hpc migrate IMAGE #")
 
 
 LAYER, IMAGE, LINK = "1" * 64, "a" * 64, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -73,9 +73,13 @@ void report(MigrationResult result, const std::string& image, const std::string&
 void migrateWord(const std::string& word, const Call& call, const Settings& settings,
                  const std::string& squashDir, const Surroundings& from) {
     const InterruptScope interrupts;
-    const auto local = localStore(settings, from);
     const auto store = squashStore(squashDir, from);
+    mendLists(store, printWarning);
+    const auto local = localStore(settings, from);
     const auto lists = readLists(local);
+    if (!lists.areSound()) {
+        printWarning(cat("Podman's own store is damaged: ", printable(lists.problem())));
+    }
     const auto* image = findImage(lists.images, word);
     if (image == nullptr) {
         image = findImageById(lists.images, askPodman(call, settings, word));
@@ -129,8 +133,9 @@ int migrateCommand(const Call& call, const Surroundings& from) {
     constexpr std::string_view registry = "docker://";
     if (image.starts_with(registry)) {
         const InterruptScope interrupts;
-        const auto [result, name] =
-            migrateFromRegistry(image.substr(registry.size()), settings, squashStore(squashDir, from), from);
+        const auto store = squashStore(squashDir, from);
+        mendLists(store, printWarning);
+        const auto [result, name] = migrateFromRegistry(image.substr(registry.size()), settings, store, from);
         report(result, name, squashDir);
     } else {
         migrateWord(image, call, settings, squashDir, from);

@@ -6,8 +6,10 @@
 
 #include <cerrno>
 
+#include "base/directory.hpp"
 #include "base/draft.hpp"
 #include "base/file_io.hpp"
+#include "base/hex.hpp"
 #include "base/text.hpp"
 
 namespace sarus::podman_hpc {
@@ -124,6 +126,21 @@ void requireOwnDirectory(const std::string& path, uid_t uid, mode_t mode) {
     }
 }
 
+bool hasLostList(const std::string& list) {
+    if (pathExists(list)) {
+        return false;
+    }
+    constexpr std::size_t idLength = 64;
+    Directory entries(list.substr(0, list.rfind('/')), Missing::isEmpty);
+    while (const char* name = entries.next()) {
+        const auto id = std::string_view(name).substr(0, idLength);
+        if (id.size() == idLength && isHex(id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void provideSquashStore(const std::string& squashDir, uid_t uid) {
     try {
         requireOwnDirectory(squashDir, uid, 0777);
@@ -131,7 +148,9 @@ void provideSquashStore(const std::string& squashDir, uid_t uid) {
             createDirectories(squashDir + name);
         }
         for (const auto* name : {"/overlay-images/images", "/overlay-layers/layers"}) {
-            writeIfAbsent(cat(squashDir, name, ".json"), "[]", 0644);
+            if (const auto list = cat(squashDir, name, ".json"); !hasLostList(list)) {
+                writeIfAbsent(list, "[]", 0644);
+            }
             // The mark of a writer. Without one, Podman takes the list as changed: it reads it a hundred
             // times for a single start.
             const auto mark = cat(randomLetters(), randomLetters(), randomLetters(), randomLetters());

@@ -27,6 +27,9 @@ void requireOwnDirectory(const std::string& path, uid_t uid, mode_t mode = 0700)
 /// Creates a file that is absent, as a whole: ranks of a job do this at the same time. Throws Error.
 void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode);
 
+/// Whether a list of a store is missing beside files of images or layers.
+bool hasLostList(const std::string& list);
+
 /// Makes the squash store usable: a store without images, where it is absent. Podman refuses an additional
 /// store that does not exist. The caller's umask says who else can read it. Throws Error like
 /// requireOwnDirectory.

@@ -75,20 +75,19 @@ Findings checkLeftFiles(const StorePaths& store, const StoreLists& lists) {
 Findings checkImages(const Patient& patient) {
     const StorePaths store{patient.squashDir()};
     const auto word = shellWord(store.root);
-    if (!pathExists(store.imageList())) {
-        return {doctor::ok("the squash store is empty")};
-    }
-    StoreLists lists;
-    try {
-        lists = readLists(store);
-    } catch (const Error& error) {
-        throw Error(cat("the squash store is damaged: ", error.what()),
-                    cat("mv -T ", word, ' ', word, ".damaged # and migrate the images again"));
-    }
+    const auto lists = readLists(store);
     const auto command = patient.squash.origin.kind == Origin::Kind::commandLine
                              ? cat("podman-hpc --squash-dir ", word, ' ')
                              : "podman-hpc ";
     Findings all;
+    for (const auto* problems : {&lists.imageProblems, &lists.layerProblems}) {
+        for (const auto& problem : *problems) {
+            const auto& name = lists.images.empty() ? std::string("IMAGE") : lists.images.front().id;
+            all.push_back(doctor::error(cat("the squash store is damaged: ", problem),
+                                        cat(command, "migrate ", shellWord(name),
+                                            " # mends the lists; then migrate the images that are missing")));
+        }
+    }
     std::set<std::string> names;
     for (const auto& image : lists.images) {
         for (const auto& name : image.names) {
@@ -102,7 +101,8 @@ Findings checkImages(const Patient& patient) {
         }
     }
     if (all.empty()) {
-        all.push_back(doctor::ok(cat(names.size(), " in the squash store")));
+        all.push_back(doctor::ok(pathExists(store.imageList()) ? cat(names.size(), " in the squash store")
+                                                               : "the squash store is empty"));
     }
     auto others = checkLeftFiles(store, lists);
     for (const auto& image : lists.images) {

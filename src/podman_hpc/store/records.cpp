@@ -1,7 +1,10 @@
 #include "podman_hpc/store/records.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <initializer_list>
 #include <set>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -33,16 +36,120 @@ std::string layerId(const Node& node, const char* key, bool mayLack) {
     return id;
 }
 
+std::vector<std::string> listOf(const Json& json, const char* key) {
+    const auto found = json.find(key);
+    return found == json.end() || found->is_null() ? std::vector<std::string>()
+                                                   : found->get<std::vector<std::string>>();
+}
+
+enum class Type { string, time, number, strings, numbersByName, stringsByName };
+
+void checkType(const Node& node, Type type) {
+    const auto number = [](const Node& item) { item.number(INT64_MAX, "a number"); };
+    const auto byName = [&](const auto& check) {
+        for (const auto& [name, item] : node.object().items()) {
+            check(node.member(name, item));
+        }
+    };
+    switch (type) {
+        case Type::string:
+            node.string();
+            break;
+        case Type::time:
+            if (const auto text = node.string("a time");
+                text.size() < 20 || text[4] != '-' || text[10] != 'T') {
+                node.fail("a time");
+            }
+            break;
+        case Type::number:
+            number(node);
+            break;
+        case Type::strings:
+            node.strings();
+            break;
+        case Type::numbersByName:
+            byName(number);
+            break;
+        case Type::stringsByName:
+            byName([](const Node& item) { item.string(); });
+            break;
+    }
+}
+
+/// containers/storage reads nothing of a list if one value is of another type.
+void checkTypes(const Node& node, std::initializer_list<std::pair<const char*, Type>> types) {
+    node.object();
+    for (const auto& [key, type] : types) {
+        if (const auto found = node.value().find(key); found != node.value().end() && !found->is_null()) {
+            checkType(node.member(key, *found), type);
+        }
+    }
+}
+
+/// Splits the text of a list into its elements. Returns what is wrong with the list as a whole, or "".
+std::string splitList(std::string_view text, std::vector<std::string_view>& elements) {
+    text = trim(text);
+    if (text.empty() || text == "null") {
+        return text.empty() ? "is empty" : "";
+    }
+    if (text.front() != '[') {
+        return "is not a list";
+    }
+    std::size_t depth = 0;
+    std::size_t begin = 1;
+    bool inString = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (inString) {
+            inString = c != '"';
+            i += c == '\\' ? 1 : 0;
+            continue;
+        }
+        inString = c == '"';
+        depth += c == '[' || c == '{' ? 1 : 0;
+        depth -= c == ']' || c == '}' ? 1 : 0;
+        if (depth == 0 || (depth == 1 && c == ',')) {
+            const auto element = trim(text.substr(begin, i - begin));
+            if (depth != 0 || !element.empty() || !elements.empty()) {
+                elements.push_back(element);
+            }
+            begin = i + 1;
+        }
+        if (depth == 0) {
+            return begin == text.size() ? "" : "has more behind the end of the list";
+        }
+    }
+    if (const auto last = trim(text.substr(std::min(begin, text.size())));
+        depth == 1 && !inString && !last.empty()) {
+        elements.push_back(last);
+    }
+    return cat("was cut off behind ", elements.size(), elements.size() == 1 ? " record" : " records");
+}
+
 template <typename Record, typename Read>
-std::vector<Record> parseList(std::string_view text, const std::string& file, Read read) {
-    if (trim(text).empty()) {
-        return {};
+std::vector<Record> parseList(std::string_view text, const std::string& file,
+                              std::vector<std::string>& problems, Read read) {
+    std::vector<std::string_view> elements;
+    if (const auto problem = splitList(text, elements); !problem.empty()) {
+        problems.push_back(cat(printable(file), ' ', problem));
     }
-    const auto document = oci::parseJson<Json>(text, file);
-    if (document.is_null()) {
-        return {};
+    std::vector<Record> records;
+    std::set<std::string> ids;
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+        const auto place = cat('[', i, ']');
+        try {
+            const auto document = oci::parseJson<Json>(elements[i], cat(file, ": ", place));
+            const Node node(document, place, file);
+            auto record = read(node);
+            if (!ids.insert(record.id).second) {
+                node.reject(cat("the id ", record.id, " is there twice"));
+            }
+            records.push_back(std::move(record));
+        } catch (const Error& error) {
+            problems.push_back(error.what());
+        }
     }
-    return Node(document, "", file).list("a list", read);
+    return records;
 }
 
 template <typename Record>
@@ -62,26 +169,45 @@ bool hasTag(std::string_view name) {
 
 }  // namespace
 
-std::vector<PodmanImage> parseImages(std::string_view text, const std::string& file) {
-    return parseList<PodmanImage>(text, file, [](const Node& node) {
-        node.object();
+std::vector<PodmanImage> parseImages(std::string_view text, const std::string& file,
+                                     std::vector<std::string>& problems) {
+    return parseList<PodmanImage>(text, file, problems, [](const Node& node) {
+        checkTypes(node, {{"names", Type::strings},
+                          {"names-history", Type::strings},
+                          {"mapped-layers", Type::strings},
+                          {"metadata", Type::string},
+                          {"created", Type::time},
+                          {"big-data-names", Type::strings},
+                          {"big-data-sizes", Type::numbersByName},
+                          {"big-data-digests", Type::stringsByName}});
+        const auto& json = node.value();
         PodmanImage image{.id = layerId(node, "id", false),
                           .layer = layerId(node, "layer", true),
                           .digest = optionalString(node, "digest"),
-                          .names = {},
-                          .json = node.value().dump()};
-        if (const auto names = node.value().find("names"); names != node.value().end() && !names->is_null()) {
-            image.names = node.member("names", *names).list("a list of names", [](const Node& name) {
-                return name.string();
-            });
+                          .names = listOf(json, "names"),
+                          .json = json.dump()};
+        for (const auto& name : listOf(json, "big-data-names")) {
+            auto& size = image.documents[name];
+            if (const auto sizes = json.find("big-data-sizes");
+                sizes != json.end() && sizes->is_object() && sizes->contains(name)) {
+                size = (*sizes)[name].template get<std::uint64_t>();
+            }
         }
         return image;
     });
 }
 
-std::vector<PodmanLayer> parseLayers(std::string_view text, const std::string& file) {
-    return parseList<PodmanLayer>(text, file, [](const Node& node) {
-        node.object();
+std::vector<PodmanLayer> parseLayers(std::string_view text, const std::string& file,
+                                     std::vector<std::string>& problems) {
+    return parseList<PodmanLayer>(text, file, problems, [](const Node& node) {
+        checkTypes(node, {{"names", Type::strings},
+                          {"metadata", Type::string},
+                          {"mountlabel", Type::string},
+                          {"created", Type::time},
+                          {"compressed-diff-digest", Type::string},
+                          {"compressed-size", Type::number},
+                          {"diff-size", Type::number},
+                          {"big-data-names", Type::strings}});
         PodmanLayer layer{.id = layerId(node, "id", false),
                           .parent = layerId(node, "parent", true),
                           .diffId = optionalString(node, "diff-digest"),

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ struct PodmanImage {
     std::string layer;  ///< the top one; "" if the image has none
     std::string digest;
     std::vector<std::string> names;
+    std::map<std::string, std::optional<std::uint64_t>> documents{};  ///< their sizes in bytes, if known
     std::string json;
 };
 
@@ -27,9 +29,12 @@ struct PodmanLayer {
     std::string json;
 };
 
-/// Parse a list. Throw Error that names `file`.
-std::vector<PodmanImage> parseImages(std::string_view text, const std::string& file);
-std::vector<PodmanLayer> parseLayers(std::string_view text, const std::string& file);
+/// Parse a list. Records that containers/storage cannot read, and what is missing behind the end of a list
+/// that was cut off, are left out: `problems` gets a sentence about each, which names `file`.
+std::vector<PodmanImage> parseImages(std::string_view text, const std::string& file,
+                                     std::vector<std::string>& problems);
+std::vector<PodmanLayer> parseLayers(std::string_view text, const std::string& file,
+                                     std::vector<std::string>& problems);
 
 /// The text of a list.
 std::string serialize(const std::vector<PodmanImage>& images);

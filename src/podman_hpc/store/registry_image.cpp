@@ -4,21 +4,18 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/base64.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "oci/image/image_manifest.hpp"
-#include "oci/json/json_node.hpp"
+#include "podman_hpc/store/image_layers.hpp"
 
 namespace sarus::podman_hpc {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t largestDocument = 4U << 20U;
 
 void moveFile(const std::string& from, const std::string& to) {
     checkErrno(::rename(from.c_str(), to.c_str()), cat("Failed to move ", printable(from)));
@@ -52,41 +49,6 @@ void arrangeLayout(const std::string& directory, const std::string& layout,
     replaceFile(layout + "/index.json", index.dump(), 0600);
 }
 
-std::vector<oci::Digest> diffIds(const Json& config) {
-    const oci::JsonNode<Json> node(config, "", "The image configuration");
-    node.object();
-    if (!config.contains("rootfs") || !config["rootfs"].is_object() ||
-        !config["rootfs"].contains("diff_ids")) {
-        node.reject("rootfs.diff_ids is missing");
-    }
-    return node.member("rootfs.diff_ids", config["rootfs"]["diff_ids"])
-        .list("a list of digests", [](const auto& item) { return oci::Digest(item.string()); });
-}
-
-/// Records of the layers, with the ids that containers/image gives them.
-Json layerRecords(const oci::ImageManifest& manifest, const std::vector<oci::Digest>& diffs,
-                  const std::string& created) {
-    Json records = Json::array();
-    std::string parent;
-    for (std::size_t number = 0; number < diffs.size(); ++number) {
-        const std::string own(diffs[number].hex());
-        const auto id = parent.empty() ? own : sha256Hex(cat(parent, '+', own));
-        const auto& blob = manifest.layers[number];
-        Json record{{"id", id}};
-        if (!parent.empty()) {
-            record["parent"] = parent;
-        }
-        record["created"] = created;
-        record["compressed-diff-digest"] = blob.digest.text();
-        record["compressed-size"] = blob.size;
-        record["diff-digest"] = diffs[number].text();
-        record["diff-size"] = blob.size;  // for the list of images; the unpacked size is not known
-        records.push_back(record);
-        parent = id;
-    }
-    return records;
-}
-
 }  // namespace
 
 RegistryImage arrangeRegistryImage(const std::string& directory, const std::string& name) {
@@ -98,26 +60,17 @@ RegistryImage arrangeRegistryImage(const std::string& directory, const std::stri
     if (configDigest.algorithm() != "sha256" || sha256Hex(configText) != configDigest.hex()) {
         throw Error(cat("The image configuration does not match its digest ", configDigest.text()));
     }
-    const auto config = oci::parseJson<Json>(configText, "The image configuration");
-    const auto diffs = diffIds(config);
-    if (diffs.size() != manifest.layers.size() || diffs.empty()) {
-        throw Error(cat("The image has ", manifest.layers.size(), " layers, and its configuration lists ",
-                        diffs.size()));
-    }
+    const auto layers = layerRecords(manifest, configText);
     RegistryImage image{{directory + "/store"}, directory + "/layout"};
     arrangeLayout(directory, image.layout, manifest, manifestText, manifestDigest);
 
     const std::string id(configDigest.hex());
-    const auto created = config.contains("created") && config["created"].is_string()
-                             ? config["created"].get<std::string>()
-                             : std::string("1970-01-01T00:00:00Z");
-    const auto layers = layerRecords(manifest, diffs, created);
     const auto manifestKey = cat("manifest-", manifestDigest);
     const Json record{{"id", id},
                       {"digest", manifestDigest},
                       {"names", {name}},
                       {"names-history", {name}},
-                      {"layer", layers.back()["id"]},
+                      {"layer", layers.back().id},
                       {"metadata", "{}"},
                       {"big-data-names", {configDigest.text(), manifestKey, "manifest"}},
                       {"big-data-sizes",
@@ -128,15 +81,15 @@ RegistryImage arrangeRegistryImage(const std::string& directory, const std::stri
                        {{"manifest", manifestDigest},
                         {manifestKey, manifestDigest},
                         {configDigest.text(), configDigest.text()}}},
-                      {"created", created}};
+                      {"created", Json::parse(layers.back().json)["created"]}};
     const auto files = cat(image.store.images(), '/', id);
     createDirectories(files);
     createDirectories(image.store.layers());
     replaceFile(files + "/manifest", manifestText, 0600);
-    replaceFile(cat(files, "/=", encodeBase64(manifestKey)), manifestText, 0600);
-    replaceFile(cat(files, "/=", encodeBase64(configDigest.text())), configText, 0600);
-    createDirectories(cat(image.store.layer(layers.front()["id"].get<std::string>()), "/empty"));
-    replaceFile(image.store.layerList(), layers.dump(), 0600);
+    replaceFile(cat(files, '/', documentFile(manifestKey)), manifestText, 0600);
+    replaceFile(cat(files, '/', documentFile(configDigest.text())), configText, 0600);
+    createDirectories(cat(image.store.layer(layers.front().id), "/empty"));
+    replaceFile(image.store.layerList(), serialize(layers), 0600);
     replaceFile(image.store.imageList(), Json::array({record}).dump(), 0600);
     return image;
 }

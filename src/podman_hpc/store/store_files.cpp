@@ -7,12 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <tuple>
+#include <utility>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "image/store/repository_scan.hpp"
+#include "podman_hpc/config/podman_files.hpp"
+#include "podman_hpc/store/image_layers.hpp"
 #include "podman_hpc/store/record_lock.hpp"
 
 namespace sarus::podman_hpc {
@@ -38,8 +43,34 @@ FileState stateOf(const std::string& path) {
     return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
-std::string readList(const std::string& path) {
-    return pathExists(path) ? readFile(path, largestList) : std::string();
+template <typename Parse>
+auto readList(const std::string& path, Parse parse, std::vector<std::string>& problems) {
+    if (pathExists(path)) {
+        return parse(readFile(path, largestList), path, problems);
+    }
+    if (hasLostList(path)) {
+        problems.push_back(cat(printable(path), " is missing"));
+    }
+    return decltype(parse("", path, problems))();
+}
+
+/// Adds the records of layers that the list has lost.
+void completeLayers(const StorePaths& store, StoreLists& lists) {
+    for (const auto& image : lists.images) {
+        if (image.layer.empty() || chainOf(lists.layers, image.layer).complete) {
+            continue;
+        }
+        const auto layers = layersFromDocuments(store.documents(image.id), image);
+        for (const auto& layer : layers) {
+            if (findLayer(lists.layers, layer.id) == nullptr) {
+                lists.layers.push_back(layer);
+            }
+        }
+        if (!layers.empty()) {
+            lists.layerProblems.push_back(
+                cat(printable(store.layerList()), " lacks layers of the image ", image.id));
+        }
+    }
 }
 
 void rename(const std::string& from, const std::string& to) {
@@ -51,6 +82,17 @@ void writeFlushed(const std::string& path, std::string_view text) {
     const auto file = openFile(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
     writeAll(file.get(), text, path);
     checkErrno(::fsync(file.get()), cat("Failed to flush ", printable(path)));
+}
+
+/// Keeps the old list beside the new one.
+void keepDamaged(const ChangeLock& lock, const std::string& path, const std::vector<std::string>& problems) {
+    if (problems.empty() || !pathExists(path)) {
+        return;
+    }
+    const auto kept = cat(path, ".damaged-", image::formatLocalTime(std::time(nullptr)));
+    writeFlushed(kept, readFile(path, largestList));
+    lock.warn(cat(problems.front(), problems.size() == 1 ? "" : cat(" (and ", problems.size() - 1, " more)"),
+                  ". The list is mended; the old one is kept as ", printable(kept)));
 }
 
 void copyFile(const ChangeLock& lock, const std::string& from, const std::string& to) {
@@ -68,10 +110,24 @@ bool leadsTo(const std::string& link, const std::string& target) {
 
 }  // namespace
 
+std::string StoreLists::problem() const {
+    auto all = imageProblems;
+    all.insert(all.end(), layerProblems.begin(), layerProblems.end());
+    return cat(all.front(), all.size() == 1 ? "" : cat(" (and ", all.size() - 1, " more)"));
+}
+
 StoreLists readLists(const StorePaths& store) {
-    // The list of layers is read last: it has the layers of all images of the other one.
-    auto images = parseImages(readList(store.imageList()), store.imageList());
-    return {std::move(images), parseLayers(readList(store.layerList()), store.layerList())};
+    for (;;) {
+        const auto before = stateOf(store.imageList());
+        StoreLists lists;
+        lists.images = readList(store.imageList(), parseImages, lists.imageProblems);
+        lists.layers = readList(store.layerList(), parseLayers, lists.layerProblems);
+        completeLayers(store, lists);
+        // Others replace the lists one after the other.
+        if (lists.areSound() || stateOf(store.imageList()) == before) {
+            return lists;
+        }
+    }
 }
 
 std::string linkOf(const StorePaths& store, const std::string& layer) {
@@ -113,6 +169,7 @@ void changeLists(const ChangeLock& lock, FirstList first, const std::function<vo
         layers.state = stateOf(layers.path);
         images.state = stateOf(images.path);
         auto lists = readLists(store);
+        const auto read = std::pair(lists.imageProblems, lists.layerProblems);
         change(lists);
         layers.text = serialize(lists.layers);
         images.text = serialize(lists.images);
@@ -122,11 +179,22 @@ void changeLists(const ChangeLock& lock, FirstList first, const std::function<vo
         const StoreWriteLock podmanLock(store.root, [&](const auto& message) { lock.warn(message); });
         done = stateOf(layers.path) == layers.state && stateOf(images.path) == images.state;
         if (done) {
+            keepDamaged(lock, images.path, read.first);
+            keepDamaged(lock, layers.path, read.second);
             podmanLock.markChanged();  // first, since it may need space
             for (const auto* list : {first == FirstList::layers ? &layers : &images,
                                      first == FirstList::layers ? &images : &layers}) {
                 rename(list->path + lock.suffix(), list->path);
             }
+        }
+    }
+}
+
+void mendLists(const StorePaths& store, const Warn& warn) {
+    if (!readLists(store).areSound()) {
+        const ChangeLock lock(store, warn);
+        if (!readLists(store).areSound()) {  // another program was not faster
+            changeLists(lock, FirstList::layers, [](StoreLists&) {});
         }
     }
 }
@@ -162,8 +230,8 @@ std::string provideLayer(const ChangeLock& lock, const StorePaths& local, const 
 }
 
 void provideImageFiles(const ChangeLock& lock, const StorePaths& local, const std::string& id) {
-    const auto from = cat(local.images(), '/', id);
-    const auto to = cat(lock.store().images(), '/', id);
+    const auto from = local.documents(id);
+    const auto to = lock.store().documents(id);
     createDirectories(to);
     Directory entries(from, Missing::isError);
     while (const char* name = entries.next()) {

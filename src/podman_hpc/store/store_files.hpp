@@ -19,6 +19,7 @@ struct StorePaths {
     std::string imageList() const { return images() + "/images.json"; }
     std::string layerList() const { return layers() + "/layers.json"; }
     std::string tarSplit(const std::string& layer) const { return layers() + "/" + layer + ".tar-split.gz"; }
+    std::string documents(const std::string& image) const { return images() + "/" + image; }
     std::string layer(const std::string& id) const { return root + "/" + driver + "/" + id; }
     std::string link(const std::string& name) const { return root + "/" + driver + "/l/" + name; }
     /// The squashed image whose top layer has this link.
@@ -28,9 +29,17 @@ struct StorePaths {
 struct StoreLists {
     std::vector<PodmanImage> images{};
     std::vector<PodmanLayer> layers{};
+    /// Sentences about what was left out: of the list of images, of that of layers.
+    std::vector<std::string> imageProblems{};
+    std::vector<std::string> layerProblems{};
+
+    bool areSound() const { return imageProblems.empty() && layerProblems.empty(); }
+    /// The first problem, and how many there are.
+    std::string problem() const;
 };
 
-/// Reads both lists, without a lock: each is replaced as a whole. A missing list is empty. Throws Error.
+/// Reads both lists, without a lock: each is replaced as a whole. A missing list is empty. Broken records are
+/// left out; missing layers come from the documents of their image. Throws Error if a list cannot be read.
 StoreLists readLists(const StorePaths& store);
 
 /// The short name of a layer in the overlay's `l`; "" if it has none that is usable.
@@ -60,9 +69,12 @@ private:
 enum class FirstList { layers, images };
 
 /// Replaces both lists by what `change` makes of them. Podman's locks are held for the renames only. Starts
-/// again if somebody without our lock has replaced a list meanwhile. Throws Error; then nothing has changed,
-/// or only the first list.
+/// again if somebody without our lock has replaced a list meanwhile. Keeps a damaged list under another name,
+/// with a warning. Throws Error; then nothing has changed, or only the first list.
 void changeLists(const ChangeLock& lock, FirstList first, const std::function<void(StoreLists&)>& change);
+
+/// Replaces damaged lists by what can be read of them.
+void mendLists(const StorePaths& store, const Warn& warn);
 
 /// Creates the directory and the link of a layer that the store lacks. Returns the link's name.
 std::string provideLayer(const ChangeLock& lock, const StorePaths& local, const std::string& id,

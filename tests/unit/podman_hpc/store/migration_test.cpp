@@ -12,9 +12,8 @@
 #include "base/error.hpp"
 #include "base/failing_listing.hpp"
 #include "base/file_io.hpp"
-#include "base/temporary_directory.hpp"
 #include "base/text.hpp"
-#include "podman_hpc/config/podman_files.hpp"
+#include "podman_hpc/store/migration_stores.hpp"
 #include "podman_hpc/store/record_lock.hpp"
 #include "podman_hpc/store/work_directory.hpp"
 
@@ -24,72 +23,16 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const std::string base(64, 'b');
-
-std::string idOf(char letter) {
-    return std::string(64, letter);
-}
-
-/// A local store with the images a (top layer 1) and c (top layer 2) over one lowest layer.
-class MigrationStores : public testing::Test {
-protected:
-    MigrationStores() {
-        provideSquashStore(local.root, ::geteuid());
-        provideSquashStore(store.root, ::geteuid());
-        replaceFile(local.layerList(),
-                    cat("[", layer(base, ""), ",", layer(idOf('1'), base), ",", layer(idOf('2'), base), "]"),
-                    0644);
-        replaceFile(local.imageList(), cat("[", image('a', '1', "x:1"), ",", image('c', '2', "y:1"), "]"),
-                    0644);
-        for (const auto& id : {base, idOf('1'), idOf('2')}) {
-            createDirectories(cat(local.layer(id), "/diff"));
-            replaceFile(cat(local.layer(id), "/link"),
-                        std::string(26, id[0] == 'b'   ? 'B'
-                                        : id[0] == '1' ? 'X'
-                                                       : 'Y'),
-                        0644);
-        }
-        for (const char letter : {'a', 'c'}) {
-            createDirectories(cat(local.images(), '/', idOf(letter)));
-            replaceFile(cat(local.images(), '/', idOf(letter), "/manifest"), "{}", 0600);
-        }
-    }
-    static std::string layer(const std::string& id, const std::string& parent) {
-        return cat(R"({"id":")", id, R"(","parent":")", parent, R"("})");
-    }
-    static std::string image(char id, char top, const std::string& name) {
-        return cat(R"({"id":")", idOf(id), R"(","names":[")", name, R"("],"layer":")", idOf(top), R"("})");
-    }
-    MigrationResult add(char letter) {
-        const auto lists = readLists(local);
-        return migrate(
-            local, lists, *findImageById(lists.images, idOf(letter)), store,
-            [&](const SquashOrder& order) {
-                ++made;
-                writeAll(order.output, "hsqs", "output");
-            },
-            [](const std::string&) {});
-    }
-    std::vector<std::string> names() const {
-        std::vector<std::string> all;
-        for (const auto& one : readLists(store).images) {
-            all.insert(all.end(), one.names.begin(), one.names.end());
-        }
-        return all;
-    }
-    std::string squash(char letter) const { return store.squash(std::string(26, letter)); }
-
-    sarus::test::TemporaryDirectory directory;
-    StorePaths local{directory / "local"};
-    StorePaths store{directory / "squash"};
-    int made = 0;
-};
+using test::base;
+using test::idOf;
+using test::MigrationStores;
+using test::squashfs;
 
 TEST_F(MigrationStores, AnImageIsMadeOnce) {
     EXPECT_EQ(add('a'), MigrationResult::migrated);
     EXPECT_EQ(add('a'), MigrationResult::unchanged);
     EXPECT_EQ(made, 1);
-    EXPECT_EQ(readFile(squash('X')), "hsqs");
+    EXPECT_EQ(readFile(squash('X')), squashfs());
     EXPECT_EQ(readLists(store).layers.size(), 2U);
     EXPECT_EQ(readFile(cat(store.layer(base), "/link")), std::string(26, 'B'));
 }
@@ -142,7 +85,7 @@ TEST_F(MigrationStores, AStoreOfTheReferenceIsContinued) {
     createDirectories(cat(store.layer(idOf('1')), "/diff"));
     replaceFile(cat(store.layer(idOf('1')), "/link"), link, 0644);
     ASSERT_EQ(::symlink(cat("../", idOf('1'), "/diff").c_str(), store.link(link).c_str()), 0);
-    replaceFile(store.squash(link), "hsqs", 0644);
+    replaceFile(store.squash(link), squashfs(), 0644);
     replaceFile(store.layerList(), cat("[", layer(base, ""), ",", layer(idOf('1'), base), "]"), 0644);
     EXPECT_EQ(add('a'), MigrationResult::migrated);
     EXPECT_EQ(made, 1);  // what is not recorded may be a part
