@@ -61,6 +61,7 @@ struct PodmanCommand {
     bool unconfined = false;  ///< no seccomp filter
     bool pmi = false;         ///< keeps the descriptor PMI_FD
     ModuleUse modules = ModuleUse::none;
+    bool listsImages = false;  ///< of all stores
 };
 
 /// The row of the command, such as `run` or `image ls`; one without extras for all others.

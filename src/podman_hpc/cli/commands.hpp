@@ -44,9 +44,10 @@ int sharedRun(const Call& call, const Surroundings& from);
 /// Makes the descriptor PMI_FD the one that Podman passes on. False if there is none.
 bool providePmi(const Surroundings& from);
 
-/// Provides what lies on disk before Podman starts.
-void prepareStores(const Settings& settings, const PodmanCommand& command, const std::string& squashDir,
-                   const Surroundings& from);
+/// Provides what lies on disk before Podman starts. Returns the squash store that Podman can read. `image`:
+/// the one that a container is for, "" if there is none.
+std::string prepareStores(const Settings& settings, const PodmanCommand& command,
+                          const std::string& squashDir, const std::string& image, const Surroundings& from);
 
 /// Provides the log of the hook that the options ask for (LOG_PLUGIN). Warns about modules and a log for
 /// which the hook is missing.

@@ -17,6 +17,7 @@
 #include "podman_hpc/config/podman_files.hpp"
 #include "podman_hpc/doctor/subordinate_ids.hpp"
 #include "podman_hpc/modules/module.hpp"
+#include "podman_hpc/store/damage.hpp"
 
 namespace sarus::podman_hpc {
 
@@ -125,6 +126,16 @@ void requireIdsFor(const std::vector<std::string>& arguments, const Surroundings
     }
 }
 
+/// The image of `run`; "" if there is none.
+std::string firstWord(const ScannedWords& scanned) {
+    std::size_t begin = 0;
+    for (const auto& option : scanned.options) {
+        begin += option.size();
+    }
+    begin += begin < scanned.words.size() && scanned.words[begin] == "--" ? 1 : 0;
+    return begin < scanned.words.size() ? scanned.words[begin] : "";
+}
+
 /// Podman would only say that it does not know the option.
 void refuseModules(const Call& call, const Settings& settings) {
     const auto end = std::find(call.words.begin(), call.words.end(), "--");
@@ -152,16 +163,19 @@ bool providePmi(const Surroundings& from) {
     return true;
 }
 
-void prepareStores(const Settings& settings, const PodmanCommand& command, const std::string& squashDir,
-                   const Surroundings& from) {
+std::string prepareStores(const Settings& settings, const PodmanCommand& command,
+                          const std::string& squashDir, const std::string& image, const Surroundings& from) {
     provideConfigHome(settings, squashDir, from);
     if (!settings.flag(Key::useDefaultArgs)) {
-        return;
+        return squashDir;
     }
     requirePodmanDirectories(settings, from);
-    if (command.additionalStores) {
-        provideSquashStore(squashDir, from.uid);
+    if (!command.additionalStores) {
+        return squashDir;
     }
+    provideSquashStore(squashDir, from.uid);
+    return readableStore({squashDir}, {.listsAll = command.listsImages, .image = image},
+                         settings.text(Key::runRoot), printWarning);
 }
 
 void prepareHook(const Settings& settings, const std::vector<Module>& modules,
@@ -220,14 +234,16 @@ int passThrough(const Call& call, const Surroundings& from) {
     const auto forModules = isRun ? moduleArguments(modules, scanned.flags, from, options)
                                   : environmentArguments(modules, scanned.flags);
     const auto squashDir = squashDirectory(from, call.squashDir);
-    prepareStores(settings, command, squashDir, from);
+    const auto readableDir =
+        prepareStores(settings, command, squashDir, known.longNames.empty() ? "" : firstWord(scanned), from);
     if (command.hooks) {
         prepareHook(settings, modules, scanned.flags, options);
     }
     if (command.hooks || !known.longNames.empty()) {
         prepareContainer(forModules, options, from);
     }
-    auto arguments = podmanArguments(call, settings, squashDir, forModules, command.pmi && providePmi(from));
+    auto arguments =
+        podmanArguments(call, settings, readableDir, forModules, command.pmi && providePmi(from));
     arguments.insert(arguments.end(), path.begin() + 1, path.end());
     arguments.insert(arguments.end(), scanned.words.begin(), scanned.words.end());
     changeEnvironment(podmanEnvironment(settings, from, call.command == "login"));

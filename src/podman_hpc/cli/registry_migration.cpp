@@ -14,6 +14,7 @@
 #include "oci/image/platform.hpp"
 #include "podman_hpc/cli/commands.hpp"
 #include "podman_hpc/cli/squash_maker.hpp"
+#include "podman_hpc/store/damage.hpp"
 #include "podman_hpc/store/registry_image.hpp"
 #include "podman_hpc/store/work_directory.hpp"
 
@@ -99,14 +100,13 @@ std::pair<MigrationResult, std::string> migrateFromRegistry(const std::string& w
     oci::checkIsImage(manifest);
     const auto known = readLists(store);
     if (const auto* image = findImageById(known.images, manifest.config.digest.hex())) {
-        // Only if the store is damaged is it not finished; then the image is downloaded.
-        const auto named = withNames(*image, {name});
-        const auto refuse = [](const SquashOrder&) { throw Error("unfinished"); };
-        try {
-            return {migrate(store, known, named, store, refuse, printWarning), name};
-        } catch (const Error&) {
-            printWarning(cat("The image ", image->id, " in the squash store is damaged; it is replaced"));
+        const auto problem = whatIsBroken(store, known, *image);
+        if (problem.empty()) {
+            const auto refuse = [](const SquashOrder&) { throw Error("The squash store has changed"); };
+            return {migrate(store, known, withNames(*image, {name}), store, refuse, printWarning), name};
         }
+        printWarning(cat("The image ", image->id, " in the squash store is damaged: ", printable(problem),
+                         ". It is mended"));
     }
     const auto directory = work.path() + "/download";
     createDirectories(directory, 0700);

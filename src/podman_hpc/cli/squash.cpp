@@ -14,6 +14,7 @@
 #include "podman_hpc/cli/registry_migration.hpp"
 #include "podman_hpc/cli/squash_maker.hpp"
 #include "podman_hpc/config/podman_files.hpp"
+#include "podman_hpc/store/damage.hpp"
 #include "podman_hpc/store/migration.hpp"
 
 namespace sarus::podman_hpc {
@@ -66,6 +67,7 @@ void report(MigrationResult result, const std::string& image, const std::string&
     printLine(cat("INFO: ", printable(image),
                   result == MigrationResult::migrated  ? " is now in "
                   : result == MigrationResult::renamed ? " has new names in "
+                  : result == MigrationResult::mended  ? " is mended in "
                                                        : " is already in ",
                   printable(squashDir)));
 }
@@ -94,7 +96,7 @@ void migrateWord(const std::string& word, const Call& call, const Settings& sett
     if (result == MigrationResult::migrated) {
         noteSquash(store, lists, *image);
     }
-    report(result, image->names.empty() ? image->id : image->names.front(), squashDir);
+    report(result, shownName(*image), squashDir);
 }
 
 /// Runs Podman and returns what it prints on standard output.

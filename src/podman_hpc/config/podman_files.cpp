@@ -28,7 +28,15 @@ std::string quoted(const std::string& text) {
     return out + '"';
 }
 
-/// Makes `link` lead to `target`, if `target` exists and `link` is nothing else than such a link.
+std::string userConfiguration(const Surroundings& from) {
+    if (const auto named = from.variable("XDG_CONFIG_HOME"); named && !named->empty()) {
+        return *named;
+    }
+    return cat(from.variable("HOME").value_or(""), "/.config");
+}
+
+}  // namespace
+
 void provideLink(const std::string& link, const std::string& target) {
     if (!pathExists(target)) {
         return;
@@ -46,15 +54,6 @@ void provideLink(const std::string& link, const std::string& target) {
         throwErrno(cat("Failed to create ", printable(link)));
     }
 }
-
-std::string userConfiguration(const Surroundings& from) {
-    if (const auto named = from.variable("XDG_CONFIG_HOME"); named && !named->empty()) {
-        return *named;
-    }
-    return cat(from.variable("HOME").value_or(""), "/.config");
-}
-
-}  // namespace
 
 void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode) {
     if (pathExists(path)) {

@@ -24,6 +24,10 @@ void provideConfigHome(const Settings& settings, const std::string& squashDir, c
 /// owns a directory on the way that lies in a directory which everybody can write.
 void requireOwnDirectory(const std::string& path, uid_t uid, mode_t mode = 0700);
 
+/// Makes `link` lead to `target`, if `target` exists and `link` is nothing else than such a link. Throws
+/// Error.
+void provideLink(const std::string& link, const std::string& target);
+
 /// Creates a file that is absent, as a whole: ranks of a job do this at the same time. Throws Error.
 void writeIfAbsent(const std::string& path, const std::string& text, mode_t mode);
 

@@ -10,27 +10,12 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/doctor/doctor.hpp"
-#include "podman_hpc/store/migration.hpp"
+#include "podman_hpc/store/damage.hpp"
 #include "podman_hpc/store/record_lock.hpp"
 
 namespace sarus::podman_hpc {
 
 namespace {
-
-/// What makes the image of a squash store unusable; "" if nothing does.
-std::string whatIsBroken(const StorePaths& store, const StoreLists& lists, const PodmanImage& image) {
-    if (!chainOf(lists.layers, image.layer).complete || image.layer.empty()) {
-        return cat(store.layerList(), " lacks its layers");
-    }
-    if (!isDirectory(cat(store.images(), '/', image.id))) {
-        return cat(store.images(), '/', image.id, " is missing");
-    }
-    const auto link = linkOf(store, image.layer);
-    if (link.empty() || !isDirectory(store.link(link))) {
-        return cat(store.layer(image.layer), " is not complete");
-    }
-    return isSquashfs(store.squash(link)) ? "" : cat(store.squash(link), " is missing or not complete");
-}
 
 /// Files of images that are not in the list.
 Findings checkLeftFiles(const StorePaths& store, const StoreLists& lists) {
@@ -82,7 +67,7 @@ Findings checkImages(const Patient& patient) {
     Findings all;
     for (const auto* problems : {&lists.imageProblems, &lists.layerProblems}) {
         for (const auto& problem : *problems) {
-            const auto& name = lists.images.empty() ? std::string("IMAGE") : lists.images.front().id;
+            const auto& name = lists.images.empty() ? std::string("IMAGE") : shownName(lists.images.front());
             all.push_back(doctor::error(cat("the squash store is damaged: ", problem),
                                         cat(command, "migrate ", shellWord(name),
                                             " # mends the lists; then migrate the images that are missing")));
@@ -106,12 +91,12 @@ Findings checkImages(const Patient& patient) {
     }
     auto others = checkLeftFiles(store, lists);
     for (const auto& image : lists.images) {
-        const auto& name = image.names.empty() ? image.id : image.names.front();
+        const auto& name = shownName(image);
         if (const auto problem = whatIsBroken(store, lists, image); !problem.empty()) {
             others.push_back(
                 doctor::error(cat("the image ", printable(name), " cannot be used: ", printable(problem)),
-                              cat(command, "rmsqi ", image.id, " && ", command, "migrate docker://",
-                                  shellWord(name), " # or, from Podman's own store: migrate NAME")));
+                              cat(command, "migrate ", shellWord(name), " || ", command, "migrate docker://",
+                                  shellWord(name), " # or remove it: ", command, "rmsqi ", image.id)));
         }
     }
     for (auto& finding : others) {

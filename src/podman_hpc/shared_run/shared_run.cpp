@@ -126,8 +126,8 @@ public:
         requireDescriptors();
         step = findStep(settings, from, launcherOfThisProcess);
         scale = 1 + std::log2(step.tasks);
-        prepareStores(settings, podmanCommand(withCommand(call, "run")),
-                      squashDirectory(from, call.squashDir), from);
+        squashDir = prepareStores(settings, podmanCommand(withCommand(call, "run")),
+                                  squashDirectory(from, call.squashDir), words.image, from);
         const auto runWords = flatten(words.run);
         moduleWords = moduleArguments(modules, words.flags, from, runWords);
         prepareHook(settings, modules, words.flags, runWords);
@@ -158,7 +158,7 @@ private:
         auto other = call;
         other.command = command;
         other.ownSeccomp = words.seccomp;  // of two options, Podman takes the last one
-        return podmanArguments(other, settings, squashDirectory(from, call.squashDir), more, false);
+        return podmanArguments(other, settings, squashDir, more, false);
     }
 
     /// The default options in front of the command, as the reference has them for these calls.
@@ -367,6 +367,7 @@ private:
     ExecOptions options{};
     Step step{};
     double scale = 1;
+    std::string squashDir{};  ///< as Podman can read it
     UniqueFd keeper{};
     std::string container{};
 };

@@ -13,19 +13,24 @@
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
 #include "base/text.hpp"
+#include "podman_hpc/store/damage.hpp"
 #include "podman_hpc/store/record_lock.hpp"
+#include "squashfs/superblock.hpp"
 
 namespace sarus::podman_hpc {
 
 bool isSquashfs(const std::string& path) {
-    constexpr std::string_view magic = "hsqs";
     struct stat status {};
-    return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 && [&] {
-        const auto file = openFile(path, O_RDONLY);
-        std::string begin(magic.size(), '\0');
-        return ::read(file.get(), begin.data(), begin.size()) == static_cast<ssize_t>(magic.size()) &&
-               begin == magic;
-    }();
+    if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return false;
+    }
+    const auto file = openFile(path, O_RDONLY | O_NOFOLLOW);
+    try {
+        squashfs::readSquashfsSuperblock(file.get(), path);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 namespace {
@@ -88,8 +93,16 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
     return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// Records the image, or its names if it is there. A name belongs to one image of a store.
-void record(StoreLists& lists, const PodmanImage& image, const std::vector<PodmanLayer>& layers) {
+bool isOnlyNameOf(const StoreLists& lists, const std::string& name, const PodmanImage& image) {
+    return std::all_of(lists.images.begin(), lists.images.end(), [&](const PodmanImage& other) {
+        return contains(other.names, name) == (&other == &image);
+    });
+}
+
+/// Records the image, or its names if it is there. A name belongs to one image of a store. `isBroken`: the
+/// record that is there does not count.
+void record(StoreLists& lists, const PodmanImage& image, const std::vector<PodmanLayer>& layers,
+            bool isBroken) {
     for (const auto& layer : layers) {
         if (findLayer(lists.layers, layer.id) == nullptr) {
             lists.layers.push_back(layer);
@@ -100,6 +113,7 @@ void record(StoreLists& lists, const PodmanImage& image, const std::vector<Podma
         auto names = other.names;
         if (other.id == image.id) {
             isThere = true;
+            other = isBroken ? withNames(portable(image), names) : other;
             std::copy_if(image.names.begin(), image.names.end(), std::back_inserter(names),
                          [&](const std::string& name) { return !contains(other.names, name); });
         } else {
@@ -133,13 +147,16 @@ public:
             return std::nullopt;
         }
         const auto* known = findImageById(lists.images, image.id);
-        if (known != nullptr &&
+        const bool isBroken = known != nullptr && !whatIsBroken(store, lists, *known).empty();
+        if (known != nullptr && !isBroken &&
             std::all_of(image.names.begin(), image.names.end(),
-                        [&](const std::string& name) { return contains(known->names, name); })) {
+                        [&](const std::string& name) { return isOnlyNameOf(lists, name, *known); })) {
             return MigrationResult::unchanged;
         }
         publish(lock);
-        return known == nullptr ? MigrationResult::migrated : MigrationResult::renamed;
+        return known == nullptr ? MigrationResult::migrated
+               : isBroken       ? MigrationResult::mended
+                                : MigrationResult::renamed;
     }
 
     MigrationResult make(const MakeSquash& makeSquash) {
@@ -178,10 +195,14 @@ private:
         for (const auto& layer : layers.layers) {
             provideLayer(lock, local, layer.id, linkOf(local, layer.id));
         }
-        if (findImageById(readLists(store).images, image.id) == nullptr) {
+        const auto before = readLists(store);
+        const auto* known = findImageById(before.images, image.id);
+        const bool isBroken = known == nullptr || !whatIsBroken(store, before, *known).empty();
+        if (isBroken) {
             provideImageFiles(lock, local, image.id);
         }
-        changeLists(lock, FirstList::layers, [&](StoreLists& lists) { record(lists, image, layers.layers); });
+        changeLists(lock, FirstList::layers,
+                    [&](StoreLists& lists) { record(lists, image, layers.layers, isBroken); });
     }
 
     const StorePaths& local;
@@ -272,7 +293,7 @@ RemovalReport removeSquashed(const StorePaths& store, const std::string& word, c
         }
         std::erase_if(lists.layers, [&](const PodmanLayer& layer) { return contains(layers, layer.id); });
     };
-    const auto imageFiles = cat(store.images(), '/', found->id);
+    const auto imageFiles = store.documents(found->id);
     try {
         changeLists(lock, FirstList::images, forget);
     } catch (const Error& error) {

@@ -22,16 +22,16 @@ struct SquashOrder {
 };
 using MakeSquash = std::function<void(const SquashOrder& order)>;
 
-enum class MigrationResult { migrated, renamed, unchanged };
+enum class MigrationResult { migrated, renamed, mended, unchanged };
 
 /// Adds an image of Podman's own store to the squash store with all its names, which other images of the
-/// squash store lose. An image that is there already only takes over the names. The records are written last,
-/// so nobody sees an unfinished image; unfinished files of killed programs are replaced. Several programs can
-/// do this at the same time. Throws Error.
+/// squash store lose. An image that is there already only takes over the names, and what it lacks. The
+/// records are written last, so nobody sees an unfinished image; unfinished files of killed programs are
+/// replaced. Several programs can do this at the same time. Throws Error.
 MigrationResult migrate(const StorePaths& local, const StoreLists& localLists, const PodmanImage& image,
                         const StorePaths& store, const MakeSquash& make, const Warn& warn);
 
-/// Whether the file is there and begins like a squashfs file. Throws Error if it cannot be opened.
+/// Whether the file is there, and is a squashfs file with all its bytes. Throws Error if it cannot be opened.
 bool isSquashfs(const std::string& path);
 
 /// What removeSquashed() did, in Podman's words: "Untagged: NAME", "Deleted: ID".
