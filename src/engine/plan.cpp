@@ -26,17 +26,6 @@ namespace {
 
 constexpr std::size_t initArguments = 2;  ///< before the user's command
 
-bool isUtf8(std::string_view text) {
-    while (!text.empty()) {
-        const auto length = utf8SequenceLength(text);
-        if (length == 0) {
-            return false;
-        }
-        text.remove_prefix(length);
-    }
-    return true;
-}
-
 std::string planName(const LaunchRequest& request, const HostFacts& facts) {
     auto name = request.name.value_or(cat("sarus-container-", facts.randomName));
     checkContainerName(name);
@@ -62,16 +51,6 @@ void checkSiteRules(const SiteConfig& config, const LaunchRequest& request) {
     checkMountCount(config, request.mounts.size());
 }
 
-/// config.json is UTF-8. A changed argument may name another file, so nothing is replaced here.
-void checkArguments(const std::vector<std::string>& args) {
-    for (const auto& arg : args) {
-        if (!isUtf8(arg)) {
-            throw Error(cat("The argument '", printable(arg),
-                            "' is not UTF-8 and cannot be passed to the OCI runtime"));
-        }
-    }
-}
-
 std::vector<std::string> planArguments(const LaunchRequest& request) {
     const auto& entrypoint = request.entrypoint ? *request.entrypoint : request.metadata.entrypoint;
     const bool imageCommandApplies = request.command.empty() && !request.entrypoint;
@@ -87,7 +66,6 @@ std::vector<std::string> planArguments(const LaunchRequest& request) {
         throw Error(cat("No command to run in a container of image ", printable(request.imageReference)),
                     "Neither the command line nor the image names a command or an entrypoint");
     }
-    checkArguments(args);
     return args;
 }
 
@@ -103,20 +81,12 @@ std::optional<std::string> planInit(const SiteConfig& config, const LaunchReques
     return config.initPath;
 }
 
-void checkRuntimeWorkdir(const std::string& workdir) {
-    checkWorkdir(workdir);
-    if (!isUtf8(workdir)) {
-        throw Error(cat("The working directory '", printable(workdir),
-                        "' is not UTF-8 and cannot be passed to the OCI runtime"));
-    }
-}
-
 std::string planWorkdir(const LaunchRequest& request) {
     auto workdir = request.workdir.value_or(request.metadata.workingDir);
     if (!request.workdir && !workdir.starts_with('/')) {
         workdir.insert(0, 1, '/');  // images hold "" for the root and, rarely, a path relative to it
     }
-    checkRuntimeWorkdir(workdir);
+    checkWorkdir(workdir);
     return workdir;
 }
 
@@ -284,12 +254,6 @@ void planPmiDescriptor(int imageFd, const HostFacts& facts, const Environment& h
 }
 
 void setEnvironment(const Environment& environment, ContainerPlan& plan) {
-    for (const auto& [name, value] : environment) {
-        if (!isUtf8(name) || !isUtf8(value)) {
-            plan.warnings.push_back(cat("The environment variable '", printable(name),
-                                        "' is not UTF-8: the container gets it with replacement characters"));
-        }
-    }
     plan.environment.assign(environment.begin(), environment.end());
 }
 
@@ -477,11 +441,10 @@ ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, con
     if (request.command.empty()) {
         throw Error(cat("No command to run in the container '", plan.name, "'"));
     }
-    checkArguments(request.command);
     plan.args = request.command;
     plan.workdir = request.workdir.value_or(base.workdir);
     plan.workdirChosen = request.workdir.has_value();
-    checkRuntimeWorkdir(plan.workdir);
+    checkWorkdir(plan.workdir);
     setIdentity(facts, plan);
     plan.terminal = request.tty;
     const auto host = parseEnvironment(request.hostEnvironment);

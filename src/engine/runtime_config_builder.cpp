@@ -53,9 +53,12 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     if (inputs.oomScore) {
         process.args.push_back(cat("--oom-score-adj=", *inputs.oomScore));
     }
-    process.args.push_back(cat(plan.workdirChosen ? "--workdir=" : "--default-workdir=", plan.workdir));
-    process.args.emplace_back("--");
-    process.args.insert(process.args.end(), plan.args.begin(), plan.args.end());
+    for (auto& word : hook_contracts::enterWords({.workdir = plan.workdir,
+                      .isDefaultWorkdir = !plan.workdirChosen,
+                      .command = plan.args,
+                      .environment = plan.environment})) {
+        process.args.push_back(std::move(word));
+    }
     return process;
 }
 

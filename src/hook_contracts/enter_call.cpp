@@ -1,6 +1,9 @@
 #include "hook_contracts/enter_call.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -8,6 +11,19 @@
 namespace sarus::hook_contracts {
 
 namespace {
+
+constexpr std::string_view percent = "--percent";
+
+bool isUtf8(std::string_view text) {
+    while (!text.empty()) {
+        const auto length = utf8SequenceLength(text);
+        if (length == 0) {
+            return false;
+        }
+        text.remove_prefix(length);
+    }
+    return true;
+}
 
 struct EnterCall {
     std::string ids;
@@ -21,11 +37,13 @@ std::optional<EnterCall> parseCall(const std::vector<std::string>& words) {
         return std::nullopt;
     }
     EnterCall call;
+    bool isEncoded = false;
     auto word = words.begin() + 1;
     for (; word != words.end() && *word != "--"; ++word) {
+        isEncoded = isEncoded || *word == percent;
         const auto take = [&](std::string_view option, std::string& value) {
             if (word->starts_with(option)) {
-                value = word->substr(option.size());
+                value = isEncoded ? percentDecoded(word->substr(option.size())) : word->substr(option.size());
             }
         };
         take("--ids=", call.ids);
@@ -36,11 +54,58 @@ std::optional<EnterCall> parseCall(const std::vector<std::string>& words) {
     if (word == words.end()) {
         return std::nullopt;
     }
-    call.command.assign(word + 1, words.end());
+    std::transform(word + 1, words.end(), std::back_inserter(call.command),
+                   [&](const auto& each) { return isEncoded ? percentDecoded(each) : each; });
     return call;
 }
 
 }  // namespace
+
+std::string percentEncoded(std::string_view bytes) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    std::string text;
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < 0x80 && c != '%') {
+            text += c;
+        } else {
+            text += {'%', digits[byte >> 4U], digits[byte & 15U]};
+        }
+    }
+    return text;
+}
+
+std::string percentDecoded(std::string_view text) {
+    std::string bytes;
+    while (!text.empty()) {
+        unsigned byte = 0;
+        const bool isEncoded =
+            text.size() > 2 && text[0] == '%' &&
+            std::from_chars(text.data() + 1, text.data() + 3, byte, 16).ptr == text.data() + 3;
+        bytes += isEncoded ? static_cast<char>(byte) : text[0];
+        text.remove_prefix(isEncoded ? 3 : 1);
+    }
+    return bytes;
+}
+
+std::vector<std::string> enterWords(const EnterRequest& request) {
+    std::vector<std::string> words{
+        cat(request.isDefaultWorkdir ? "--default-workdir=" : "--workdir=", request.workdir), "--"};
+    words.insert(words.end(), request.command.begin(), request.command.end());
+    std::vector<std::string> variables;
+    for (const auto& [name, value] : request.environment) {
+        if (!isUtf8(name) || !isUtf8(value)) {
+            variables.push_back(cat("--env=", name, '=', value));
+        }
+    }
+    if (variables.empty() && std::all_of(words.begin(), words.end(), isUtf8)) {
+        return words;
+    }
+    words.insert(words.begin(), variables.begin(), variables.end());
+    std::transform(words.begin(), words.end(), words.begin(), percentEncoded);
+    words.insert(words.begin(), std::string(percent));
+    return words;
+}
 
 std::optional<EnteredIds> findEnteredIds(const oci::BundleConfig& config) {
     const auto mappings = config.uidMappings();

@@ -4,6 +4,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "oci/runtime/bundle_config.hpp"
@@ -14,9 +16,13 @@ namespace sarus::hook_contracts {
 /// container's user what the OCI runtime cannot or may not do, and becomes the command. config.json calls it
 /// as
 /// `sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--oom-score-adj=NUMBER]
-/// [--[default-]workdir=DIRECTORY]
-/// -- COMMAND [ARGUMENT...]`.
+/// [--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]`.
+/// Words behind --percent are percentEncoded(): names of files may be no UTF-8, of which JSON consists.
 inline constexpr const char* enterProgram = "/dev/.sarus-enter";
+
+/// The text with %XX for each '%' and each byte that is not ASCII (RFC 3986, 2.1), and back.
+std::string percentEncoded(std::string_view bytes);
+std::string percentDecoded(std::string_view text);
 
 /// Where a container with an init finds it. It starts the command after "--".
 inline constexpr const char* initProgram = "/dev/init";
@@ -28,6 +34,18 @@ struct EnteredIds {
     gid_t gid = 0;
     std::optional<int> payloadNamespace;  ///< a descriptor of the container's first process
 };
+
+/// What sarus-enter is to do for the user's command.
+struct EnterRequest {
+    const std::string& workdir;
+    bool isDefaultWorkdir = false;  ///< of the image: the user may be unable to enter it
+    const std::vector<std::string>& command;
+    /// Names and values. config.json cannot hold all of them.
+    const std::vector<std::pair<std::string, std::string>>& environment;
+};
+
+/// The last words of a call: from the directory on, with --percent before it if need be. They are UTF-8.
+std::vector<std::string> enterWords(const EnterRequest& request);
 
 /// nullopt if sarus-enter gives none. The user of any container may have typed such words, so they count only
 /// in the user namespace for which the engine uses them: one that has the id 0 of the runtime alone.

@@ -63,6 +63,16 @@ def test_in_its_own_step_a_command_keeps_its_cgroups_and_variables(start, engine
     assert cgroups == pathlib.Path("/proc/self/cgroup").read_text().splitlines()
 
 
+def test_bytes_that_are_no_text_stay_what_they_are(start):
+    """Names of files, arguments and variables are bytes; the configuration of OCI runtimes is UTF-8."""
+    script = 'pwd; printf "%s\\n" "$1" "$NAME"'
+    container = start('mkdir "/tmp/$NAME"; cd "/tmp/$NAME"; echo ready; sleep 1000', options=["--env=NAME=caf\udce9%41"])
+    inside = ["--workdir=/tmp/caf\udce9%41"]
+    arguments = ["sh", "-c", script, "sh", "\udcff%20ä"]
+    assert container.output(*arguments, options=inside, errors="surrogateescape").splitlines() == \
+        ["/tmp/caf\udce9%41", "\udcff%20ä", "caf\udce9%41"]
+
+
 def fields(status):
     return dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
 

@@ -590,7 +590,7 @@ def test_later_mounts_are_visible_over_earlier_ones(engine, busybox, shared, wor
 
 
 @pytest.mark.parametrize("name", ["a b", "a:b", "a,b", "lr=0.1,batch=32", 'q"x', '"quoted"', "DOMAIN\\user", "end\\", "a\\:b", "x,", "new\nline",
-                                  "dollar$HOME"], ids=ascii)
+                                  "dollar$HOME", "caf\udce9", "100%41"], ids=ascii)
 def test_a_directory_of_any_name_can_be_mounted_in_every_way(any_engine, load_image, plain_busybox, name):
     image = load_image(any_engine, "busybox", plain_busybox)
     place = pathlib.Path(tempfile.mkdtemp(dir=any_engine.user.home))
@@ -606,7 +606,7 @@ def test_a_directory_of_any_name_can_be_mounted_in_every_way(any_engine, load_im
         "run", f"--edf={place}/definition.toml", "--cwd", f"--volume={volume}:/volume", f"--volume={volume},{volume}:/list:ro",
         f'--mount=type=bind,"source={quoted}",destination=/mount', f'--mount=type=bind,source=/tmp,"destination=/place/{name.replace(chr(34), chr(34) * 2)}"',
         f"--home={volume}:/home/{volume.rsplit('/', 1)[1]}", "--", "sh", "-c", 'cat f "$HOME/f" /volume/f /list/f /mount/f /definition/f; printf "%s\\n" /place/*',
-        cwd=directory, env={"DIRECTORY": str(directory)})
+        cwd=directory, env={"DIRECTORY": str(directory)}, errors="surrogateescape")
     shutil.rmtree(place)
     assert (result.returncode, result.stdout, result.stderr) == (0, 6 * "seen\n" + f"/place/{name}\n", "")
 

@@ -1,5 +1,5 @@
 // sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--oom-score-adj=NUMBER]
-//     [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
+//     [--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
 //
 // Runs in a container in front of each command, as its user, and becomes the command. Linked statically,
 // because it runs inside any image.
@@ -16,6 +16,9 @@
 //
 // --oom-score-adj: how early the kernel ends the command when memory is full. crun sets it for a container's
 // first process only, and a failure would be an error.
+//
+// --percent: all words behind it hold bytes as %XX, because the OCI runtime takes UTF-8 alone, and names of
+// files consist of any bytes. --env replaces a variable that the runtime has changed for this reason.
 //
 // --default-workdir: / instead, if the user may not enter it.
 
@@ -164,6 +167,20 @@ const char* valueOf(const char* argument, const char* name) {
     return ::strncmp(argument, name, size) == 0 ? argument + size : nullptr;
 }
 
+/// In place.
+void decode(char* word) {
+    char* end = word;
+    for (; *word != '\0'; ++word) {
+        const char digits[] = {word[0] == '%' ? word[1] : '\0', word[1] == '\0' ? '\0' : word[2], '\0'};
+        char* rest = nullptr;
+        const auto byte = ::strtoul(digits, &rest, 16);
+        const bool isEncoded = rest == digits + 2;
+        *end++ = isEncoded ? static_cast<char>(byte) : *word;
+        word += isEncoded ? 2 : 0;
+    }
+    *end = '\0';
+}
+
 /// "1,15"
 void ignoreSignals(const char* numbers) {
     char* rest = nullptr;
@@ -190,7 +207,11 @@ int main(int argc, char** argv) {
     bool isDefault = false;
     int next = 1;
     for (; next < argc && ::strcmp(argv[next], "--") != 0; ++next) {
-        if (const char* text = valueOf(argv[next], "--ids="); text != nullptr) {
+        if (::strcmp(argv[next], "--percent") == 0) {
+            for (int word = next + 1; word < argc; ++word) {
+                decode(argv[word]);
+            }
+        } else if (const char* text = valueOf(argv[next], "--ids="); text != nullptr) {
             char* rest = nullptr;
             ids.uid = static_cast<unsigned>(::strtoul(text, &rest, 10));
             ids.gid = static_cast<unsigned>(::strtoul(rest + (*rest == ':' ? 1 : 0), nullptr, 10));
@@ -201,6 +222,8 @@ int main(int argc, char** argv) {
             ignoreSignals(text);
         } else if (text = valueOf(argv[next], "--oom-score-adj="); text != nullptr) {
             setOomScore(text);
+        } else if (text = valueOf(argv[next], "--env="); text != nullptr) {
+            ::putenv(const_cast<char*>(text));
         } else if (text = valueOf(argv[next], "--workdir="); text != nullptr) {
             workdir = text;
         } else if (text = valueOf(argv[next], "--default-workdir="); text != nullptr) {
@@ -213,7 +236,8 @@ int main(int argc, char** argv) {
     if (next + 1 >= argc || ::strcmp(argv[next], "--") != 0) {
         ::dprintf(STDERR_FILENO,
                   "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] "
-                  "[--oom-score-adj=NUMBER] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
+                  "[--oom-score-adj=NUMBER] [--percent [--env=NAME=VALUE]...] "
+                  "[--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
         return 1;
     }
     if (changesIds) {

@@ -14,6 +14,7 @@
 #include "base/log.hpp"
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "oci/json/json_node.hpp"
 #include "oci/json/json_writer.hpp"
 #include "starter/devices/device_cgroup.hpp"
@@ -74,11 +75,29 @@ std::vector<std::string> fitting(const std::vector<std::string>& strings, std::s
     return kept;
 }
 
+/// JSON holds no other bytes than UTF-8.
+std::vector<std::string> percentEncoded(const std::vector<std::string>& strings) {
+    std::vector<std::string> encoded;
+    for (const auto& text : strings) {
+        encoded.push_back(hook_contracts::percentEncoded(text));
+    }
+    return encoded;
+}
+
+std::vector<std::string> percentDecoded(std::vector<std::string> strings) {
+    for (auto& text : strings) {
+        text = hook_contracts::percentDecoded(text);
+    }
+    return strings;
+}
+
 std::string serialize(const ContainerRecord& record) {
-    const auto command = fitting(record.command, largestCommand);
-    const auto environment = fitting(record.environment, largestEnvironment);
+    const auto command = fitting(percentEncoded(record.command), largestCommand);
+    const auto environment = fitting(percentEncoded(record.environment), largestEnvironment);
+    const auto image = hook_contracts::percentEncoded(record.image);
+    const auto workdir = hook_contracts::percentEncoded(record.workdir);
     const auto ownVariables = fitting(record.ownVariables, largestNames);
-    for (const auto* text : {&record.image, &record.workdir}) {
+    for (const auto* text : {&image, &workdir}) {
         if (sizeAsJson(*text) > largestString) {
             throw Error(
                 cat("The path of the image or the working directory is too long (", text->size(), " bytes)"));
@@ -86,14 +105,14 @@ std::string serialize(const ContainerRecord& record) {
     }
     oci::JsonWriter out;
     out.beginObject();
-    out.member("image", record.image);
+    out.member("image", image);
     out.member("command", command);
     out.member("environment", environment);
     out.member("ownVariables", ownVariables);
     out.member("incomplete", command.size() < record.command.size() ||
                                  environment.size() < record.environment.size() ||
                                  ownVariables.size() < record.ownVariables.size());
-    out.member("workdir", record.workdir);
+    out.member("workdir", workdir);
     if (record.apparmorProfile) {
         out.member("apparmorProfile", *record.apparmorProfile);
     }
@@ -121,13 +140,13 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
         return found == document.end() ? std::nullopt : std::optional(root.member(key, *found).string());
     };
     ContainerRecord record;
-    record.image = root.member("image", member("image")).string();
-    record.command = strings("command");
-    record.environment = strings("environment");
+    record.image = hook_contracts::percentDecoded(root.member("image", member("image")).string());
+    record.command = percentDecoded(strings("command"));
+    record.environment = percentDecoded(strings("environment"));
     if (root.object().find("ownVariables") != document.end()) {
         record.ownVariables = strings("ownVariables");
     }
-    record.workdir = root.member("workdir", member("workdir")).string();
+    record.workdir = hook_contracts::percentDecoded(root.member("workdir", member("workdir")).string());
     record.apparmorProfile = optionalString("apparmorProfile");
     record.selinuxLabel = optionalString("selinuxLabel");
     const auto flag = [&](const char* key) {

@@ -37,6 +37,30 @@ TEST(EnteredIds, AreThoseOfTheCall) {
     }
 }
 
+TEST(EnterWords, AreUtf8WhateverTheyName) {
+    const std::string workdir = "/caf\xE9 100%";
+    const std::vector<std::string> command{"ls", "\xFF", "gr\xC3\xBCn", "--percent"};
+    const std::vector<std::pair<std::string, std::string>> environment{{"A", "text"}, {"B", "\xE9"}};
+    const auto words = enterWords({.workdir = workdir, .command = command, .environment = environment});
+    EXPECT_THAT(words, ElementsAre("--percent", "--env=B=%E9", "--workdir=/caf%E9 100%25", "--", "ls", "%FF",
+                                   "gr%C3%BCn", "--percent"));
+    auto args = cat(R"("/dev/.sarus-enter")");
+    for (const auto& word : words) {
+        args += cat(", \"", word, '"');
+    }
+    const auto found = findContainerCommand(config(cat('[', args, ']')));
+    EXPECT_EQ(found.workingDirectory, workdir);
+    EXPECT_EQ(found.arguments, command);
+}
+
+TEST(EnterWords, StayAsTheyAreIfTheyAreText) {
+    const std::string workdir = "/gr\xC3\xBCn 100%41";
+    const std::vector<std::string> command{"ls", "50%20"};
+    EXPECT_THAT(
+        enterWords({.workdir = workdir, .isDefaultWorkdir = true, .command = command, .environment = {}}),
+        ElementsAre("--default-workdir=/gr\xC3\xBCn 100%41", "--", "ls", "50%20"));
+}
+
 TEST(ContainerCommand, IsBehindTheEnginesOwnWords) {
     auto command = findContainerCommand(
         config(R"(["/dev/.sarus-enter", "--workdir=/w", "--", "/dev/init", "--", "sh", "--", "x"])"));
