@@ -512,8 +512,8 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments, MayBroad
                         ? openFromRepository(context, arguments, *reference, mayBroadcast, request.launch)
                         : openGivenFile(arguments, name, request.launch);
     request.launch.imageFd = request.image.get();
-    if (const auto pmix = context.config().enablePmixV3Support; pmix.value_or(true)) {
-        request.launch.workloadDirectories = findSlurmPmixDirectories(pmix.has_value());
+    if (context.config().enablePmixV3Support.value_or(true)) {
+        request.launch.workloadDirectories = findSlurmPmixDirectories();
     }
     if (definition) {
         applyDefinition(*definition, request.launch);

@@ -1,15 +1,12 @@
 #include "cli/slurm.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 
 #include "base/file_io.hpp"
 #include "base/log.hpp"
-#include "base/pipe.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "cli/edf_access.hpp"
@@ -35,33 +32,13 @@ std::string nodeName(const engine::Environment& environment) {
     return hook_contracts::shortNodeName();
 }
 
-/// The output of the program within the time limit. A controller that is down must not stop a container from
-/// starting.
-std::string outputInTime(const std::string& program) {
-    constexpr std::chrono::seconds patience{5};
-    constexpr std::size_t largestOutput = 1U << 20U;
-    auto [reader, writer] = makePipe();
-    const auto errors = openFile("/dev/null", O_WRONLY);
-    const auto child = start({.path = program,
-                              .args = {"scontrol", "show", "config"},
-                              .stdoutFd = writer.get(),
-                              .stderrFd = errors.get()});
-    writer.reset();
-    std::string output;
-    if (!readToEnd({{reader.get(), appendTo(output, largestOutput)}}, patience)) {
-        logInfo("CLI", "scontrol does not answer: assuming Slurm's default directories");
-        return {};
+/// The value of SLURM_CONF; without it, the file of a Slurm that was installed into a directory of its own.
+std::string configurationFile(const engine::Environment& environment) {
+    if (const auto found = environment.find("SLURM_CONF"); found != environment.end()) {
+        return found->second;
     }
-    return output;
-}
-
-hook_contracts::SlurmDirectories askController(const engine::Environment& environment) {
-    const auto program = findProgram("scontrol");
-    if (!program) {
-        logInfo("CLI", "scontrol is not in PATH: assuming Slurm's default directories");
-        return {};
-    }
-    return hook_contracts::parseSlurmConfiguration(outputInTime(*program), nodeName(environment));
+    const auto srun = findProgram("srun");
+    return srun ? cat(directoryOf(directoryOf(*srun)), "/etc/slurm.conf") : std::string();
 }
 
 /// Whether a name, such as that of a variable or directory, speaks of Open MPI.
@@ -106,21 +83,17 @@ bool hasLauncher(const engine::LaunchRequest& request) {
 
 }  // namespace
 
-std::vector<std::string> findSlurmPmixDirectories(bool mayAskController) {
+std::vector<std::string> findSlurmPmixDirectories() {
     const auto environment = engine::parseEnvironment(ownVariables());
     if (!engine::isSlurmPmixStep(environment)) {
         return {};
     }
-    // Ten thousand ranks that ask the controller would overload it.
     constexpr std::size_t serverAndClients = 2;
     auto found = existing(engine::slurmPmixDirectories(environment, {}));
     if (found.size() < serverAndClients) {
-        const auto slurm = hook_contracts::readSlurmConfiguration(engine::valueOf(environment, "SLURM_CONF"),
-                                                                  nodeName(environment));
-        found = existing(engine::slurmPmixDirectories(environment, slurm));
-    }
-    if (found.size() < serverAndClients && mayAskController) {
-        found = existing(engine::slurmPmixDirectories(environment, askController(environment)));
+        found = existing(engine::slurmPmixDirectories(
+            environment,
+            hook_contracts::readSlurmConfiguration(configurationFile(environment), nodeName(environment))));
     }
     return found;
 }

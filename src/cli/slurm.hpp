@@ -9,10 +9,10 @@
 namespace sarus::cli {
 
 /// The existing directories in which Slurm's PMIx plugin serves this process's job step; empty without such a
-/// step. Looks in Slurm's default places, then in those of the node's slurm.conf, and then, if it
-/// `mayAskController`, in those that `scontrol show config` names. Never throws for failures of Slurm: a
-/// container without the directories may still work.
-std::vector<std::string> findSlurmPmixDirectories(bool mayAskController);
+/// step. Looks in Slurm's default places, then in those of the node's slurm.conf. Ten thousand ranks that ask
+/// the controller would overload it, so none does. Never throws for failures of Slurm: a container without
+/// the directories may still work.
+std::vector<std::string> findSlurmPmixDirectories();
 
 /// Warns in a job of several nodes about a command that calls `mpirun`: without SSH it cannot reach the other
 /// nodes, and an Open MPI that was built for Slurm looks for `srun` instead of SSH.

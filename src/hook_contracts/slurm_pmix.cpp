@@ -1,6 +1,9 @@
 #include "hook_contracts/slurm_pmix.hpp"
 
+#include <strings.h>
 #include <sys/utsname.h>
+
+#include <algorithm>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -8,6 +11,40 @@
 #include "base/text.hpp"
 
 namespace sarus::hook_contracts {
+
+namespace {
+
+/// Key words are case-insensitive: slurm.conf(5).
+bool isKey(std::string_view word, std::string_view key) {
+    return word.size() == key.size() && ::strncasecmp(word.data(), key.data(), key.size()) == 0;
+}
+
+/// `depth`: of files that include each other.
+void readInto(SlurmDirectories& directories, const std::string& file, std::string_view nodeName, int depth) {
+    constexpr int deepest = 10;
+    for (const auto& text : split(readFile(file), '\n')) {
+        const auto line = trim(std::string_view(text).substr(0, text.find('#')));
+        const auto space = line.find_first_of(" \t");
+        if (isKey(line.substr(0, space), "Include") && space != std::string_view::npos && depth < deepest) {
+            const auto included = std::string(trim(line.substr(space)));
+            const auto path = included.starts_with('/') ? included : cat(directoryOf(file), '/', included);
+            if (pathExists(path)) {
+                readInto(directories, path, nodeName, depth + 1);
+            }
+            continue;
+        }
+        const auto separator = std::min(line.find('='), line.size());
+        const auto key = trim(line.substr(0, separator));
+        const auto value = trim(line.substr(std::min(separator + 1, line.size())));
+        if (value.starts_with('/') && isKey(key, "SlurmdSpoolDir")) {
+            directories.spool = replaceNodeName(value, nodeName);
+        } else if (value.starts_with('/') && isKey(key, "TmpFS")) {
+            directories.tmp = replaceNodeName(value, nodeName);
+        }
+    }
+}
+
+}  // namespace
 
 std::string replaceNodeName(std::string_view pattern, std::string_view nodeName) {
     std::string path;
@@ -24,27 +61,6 @@ std::string replaceNodeName(std::string_view pattern, std::string_view nodeName)
     return path;
 }
 
-SlurmDirectories parseSlurmConfiguration(std::string_view text, std::string_view nodeName) {
-    SlurmDirectories directories;
-    for (const auto& line : split(text, '\n')) {
-        const auto separator = line.find('=');
-        if (separator == std::string::npos) {
-            continue;
-        }
-        const auto key = trim(std::string_view(line).substr(0, separator));
-        const auto value = trim(std::string_view(line).substr(separator + 1));
-        if (!value.starts_with('/')) {
-            continue;
-        }
-        if (key == "SlurmdSpoolDir") {
-            directories.spool = replaceNodeName(value, nodeName);
-        } else if (key == "TmpFS") {
-            directories.tmp = replaceNodeName(value, nodeName);
-        }
-    }
-    return directories;
-}
-
 std::vector<std::string> slurmConfigurationPlaces(std::string_view variable) {
     return {std::string(variable), "/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"};
 }
@@ -53,7 +69,9 @@ SlurmDirectories readSlurmConfiguration(std::string_view variable, std::string_v
     for (const auto& file : slurmConfigurationPlaces(variable)) {
         try {
             if (file.starts_with('/') && pathExists(file)) {
-                return parseSlurmConfiguration(readFile(file), nodeName);
+                SlurmDirectories directories;
+                readInto(directories, file, nodeName, 0);
+                return directories;
             }
         } catch (const Error& error) {
             logInfo("Slurm", error.what());

@@ -11,19 +11,18 @@ namespace sarus::hook_contracts {
 /// A path of slurm.conf with the patterns %h and %n (the node's name) replaced.
 std::string replaceNodeName(std::string_view pattern, std::string_view nodeName);
 
-/// Settings of slurm.conf or `scontrol show config` for a node, as replaceNodeName() gives them.
+/// Settings of slurm.conf for a node, as replaceNodeName() gives them.
 struct SlurmDirectories {
     std::string spool = "/var/spool/slurmd";  ///< SlurmdSpoolDir
     std::string tmp = "/tmp";                 ///< TmpFS
 };
-SlurmDirectories parseSlurmConfiguration(std::string_view text, std::string_view nodeName);
 
 /// Where Slurm's programs on this node look for slurm.conf, in their order. `variable`: the value of
 /// SLURM_CONF, "" if it is not set.
 std::vector<std::string> slurmConfigurationPlaces(std::string_view variable);
 
-/// The settings of the file that Slurm's programs on this node read; the defaults without one that can be
-/// read. `variable` as above.
+/// The settings of the file that Slurm's programs on this node read, with the files that it includes; the
+/// defaults without one that can be read. `variable` as above.
 SlurmDirectories readSlurmConfiguration(std::string_view variable, std::string_view nodeName);
 
 /// The name of this node without its domain: Slurm's, unless the site has configured others.

@@ -37,7 +37,7 @@ NOT_RUN = {
     **dict.fromkeys(("sarus doctor", "sudo sarus doctor", "/opt/sarus/bin/sarus doctor"), "says what is wrong with the machine of the test; test_doctor.py"),
     "sarus load alpine.tar": "needs the archive that skopeo gets",
     "packaging/dropbear/build": "downloads and compiles; the build of the project does the same",
-    **dict.fromkeys(('[ "$SLURM_JOB_UID" -ge', 'jobs=$(squeue', 'runuser -u "$SLURM_JOB_USER" -- /opt/sarus', "find /sys/fs/cgroup", "exit 0"),
+    **dict.fromkeys(('[ "$SLURM_JOB_UID" -ge', 'of_jobs=$(pgrep', '[ "$(echo "$of_jobs"', 'runuser -u "$SLURM_JOB_USER" -- /opt/sarus', "find /sys/fs/cgroup", "exit 0"),
                     "test_cluster_jobs.py runs this Epilog"),
     "apparmor_parser": "needs AppArmor",
     "journalctl": "needs systemd",

@@ -89,20 +89,25 @@ def test_directories_of_the_step_are_in_the_container_unless_the_site_refuses(cl
         installation.set_configuration(pmix_engine.prefix, enablePMIxv3Support=True)
 
 
-def test_a_controller_that_does_not_answer_keeps_nobody_from_starting(pmix_engine, pmix_image, workspace):
-    silent = workspace / "silent"
-    silent.mkdir()
-    (silent / "scontrol").write_text(f"#!/bin/sh\n: > {silent}/asked\nexec sleep 1000\n")
-    pmix_engine.user.own(silent)
-    (silent / "scontrol").chmod(0o755)
-    environment = {"SLURM_MPI_TYPE": "pmix", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "PMIX_SERVER_TMPDIR": "/nonexistent",
-                   "PATH": f"{silent}:{system.PATH}"}
-    result = pmix_engine.run(pmix_image, "echo", "started", env=environment)
-    assert (result.stdout, result.stderr) == ("started\n", "")
-    (silent / "asked").unlink()
-    environment["SLURM_MPI_TYPE"] = "pmi2"
-    pmix_engine.run(pmix_image, "echo", "started", env=environment)
-    assert not (silent / "asked").exists(), "the controller was asked without need"
+def test_no_task_asks_the_controller(pmix_engine, pmix_image, workspace):
+    """Ten thousand of them would stop it. A Slurm in a directory of its own has its slurm.conf there."""
+    prefix = workspace / "own"
+    tmp = prefix / "tmp"
+    clients = tmp / f"spmix_appdir_{pmix_engine.user.uid}_1.0"
+    for made in (prefix / "bin", prefix / "etc", clients):
+        made.mkdir(parents=True)
+    pmix_engine.user.own(prefix)
+    pmix_engine.user.own(clients)
+    for name in ("scontrol", "srun", "squeue"):
+        (prefix / "bin" / name).write_text(f"#!/bin/sh\n: > {prefix}/asked\nexec sleep 1000\n")
+        (prefix / "bin" / name).chmod(0o755)
+    (prefix / "etc/slurm.conf").write_text("Include directories.conf\n")
+    (prefix / "etc/directories.conf").write_text(f"SlurmdSpoolDir=/nonexistent\ntmpfs={tmp}\n")
+    environment = {"SLURM_MPI_TYPE": "pmix", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_JOB_UID": str(pmix_engine.user.uid),
+                   "PMIX_SERVER_TMPDIR": "/nonexistent", "PATH": f"{prefix}/bin:{system.PATH}"}
+    result = pmix_engine.run(pmix_image, "ls", "-d", clients, env=environment)
+    assert (result.stdout, result.stderr) == (f"{clients}\n", "")
+    assert not (prefix / "asked").exists()
 
 
 class Step:
