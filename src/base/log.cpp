@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/line_writer.hpp"
+#include "base/said_once.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
@@ -26,6 +27,11 @@ bool mayColour = true;
 std::string& programName() {
     static std::string name;
     return name;
+}
+
+/// Whether it is a message of a program that says no more than it must.
+bool isForUsers(LogLevel level) {
+    return (level == LogLevel::warn || level == LogLevel::error) && currentLevel > LogLevel::info;
 }
 
 /// What stands before a message on a terminal: "sarus: error: " or "sarus: warning: ", if this program has
@@ -106,7 +112,7 @@ LogLevel logLevel() noexcept {
 }
 
 void log(LogLevel level, std::string_view subsystem, std::string_view message) {
-    if (level < currentLevel) {
+    if (level < currentLevel || (isForUsers(level) && saidByAnotherTask(message))) {
         return;
     }
     const int fd = level == LogLevel::warn || level == LogLevel::error ? STDERR_FILENO : STDOUT_FILENO;
@@ -141,6 +147,9 @@ void printLine(std::string_view message) {
 }
 
 void printError(const Error& error) {
+    if (isForUsers(LogLevel::error) && saidByAnotherTask(error.what())) {
+        return;
+    }
     printError(cat(messagePrefix("error", "31"), error.what()));
     if (!error.hint().empty()) {
         printError(error.hint());

@@ -11,10 +11,12 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/login_variables.hpp"
+#include "base/said_once.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
+#include "cli/edf_access.hpp"
 #include "cli/help_text.hpp"
 #include "cli/stack_limit.hpp"
 
@@ -76,6 +78,7 @@ int main(int argc, char** argv) {
     beginProcess();
     setProgramName("sarus");
     addLoginVariables();
+    speakForTask([](std::string_view name) { return cli::hostVariable(std::string(name)); });
     ::signal(SIGXFSZ, SIG_IGN);  // a file that is too large for a limit is an error with a message
     try {
         cli::raiseStackLimit();

@@ -1,7 +1,9 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "base/file_io.hpp"
 #include "base/line_writer.hpp"
 #include "base/log.hpp"
+#include "base/said_once.hpp"
 #include "base/text.hpp"
 #include "starter/entry/audit.hpp"
 #include "starter/entry/credentials.hpp"
@@ -34,17 +37,30 @@ struct Answer {
     std::string text{};  ///< for standard output
 };
 
+/// Messages are as the caller of a container wants them.
+template <typename Request>
+void begin(const Request& request) {
+    setLogLevel(request.logLevel);
+    speakForTask([&](std::string_view name) -> std::optional<std::string> {
+        const auto prefix = cat(name, '=');
+        const auto& entries = request.hostEnvironment;
+        const auto found = std::find_if(entries.begin(), entries.end(),
+                                        [&](const auto& entry) { return entry.starts_with(prefix); });
+        return found == entries.end() ? std::nullopt : std::optional(found->substr(prefix.size()));
+    });
+}
+
 /// The verbs of engine::StarterRequest.
 struct Verbs {
     Session& session;
 
     Answer operator()(const engine::LaunchRequest& request) const {
-        setLogLevel(request.logLevel);
+        begin(request);
         return request.dryRun ? Answer{.text = describeContainer(session, request)}
                               : Answer{launch(session, request)};
     }
     Answer operator()(const engine::ExecRequest& request) const {
-        setLogLevel(request.logLevel);
+        begin(request);
         return {execInContainer(session, request)};
     }
     Answer operator()(const engine::ListRequest& request) const {

@@ -3,9 +3,11 @@
 Messages that another test compares already are in the table ELSEWHERE, with that test.
 """
 
+import concurrent.futures
 import os
 import pathlib
 import re
+import time
 
 import pytest
 from helpers import installation
@@ -297,3 +299,24 @@ def test_a_starter_for_one_group(engines, make_setuid_prefix, load_image, plain_
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [f"Failed to execute {starter}: Permission denied",
                                           f"Only members of the group {group} may start containers with this installation (see the command `id`)"]
+
+
+def test_tasks_of_a_step_say_the_same_once(any_engine):
+    """A hundred tasks with one mistake need one line on each node. Who has said it may say it again."""
+    step = {"SLURM_JOB_ID": str(time.monotonic_ns()), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "8"}
+
+    def said(rank, *options, image="nobody/has:this", **changes):
+        result = any_engine.sarus(*options, "run", image, "true", env={**step, "SLURM_PROCID": str(rank), **changes})
+        assert (result.returncode, result.stdout) == (1, "")
+        return "is not available" in result.stderr
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        speakers = [rank for rank, speaks in enumerate(pool.map(said, range(8))) if speaks]
+    assert len(speakers) == 1
+    assert [said(rank) for rank in range(8)] == [rank in speakers for rank in range(8)]
+    silent = (speakers[0] + 1) % 8
+    assert said(silent, image="nobody/has:that"), "another message"
+    assert said(silent, "--verbose")
+    assert said(silent, SLURM_STEP_ID="1")
+    assert said(silent, SLURM_STEP_ID="")
+    assert said(silent, SLURM_STEP_NUM_TASKS="1")

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/said_once.hpp"
 #include "base/text.hpp"
 
 namespace sarus::hooks {
@@ -170,6 +171,9 @@ void configureLogging(const HookContext& context, const HookEnvironment& environ
     if (useFifo(context.bundle()) && !environment.find(logVariable)) {
         record.target.reset();
     }
+    speakForTask([&](std::string_view name) {
+        return context.hasConfig() ? context.containerVariable(name) : std::nullopt;
+    });
     const auto value = context.annotation(logLevelAnnotation);
     if (!value) {
         return;

@@ -1,0 +1,100 @@
+#include "base/said_once.hpp"
+
+#include <linux/keyctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <thread>
+
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+
+namespace sarus {
+
+namespace {
+
+struct Task {
+    std::string step;
+    std::string rank;
+};
+
+std::optional<Task>& ownTask() {
+    static std::optional<Task> task;
+    return task;
+}
+
+/// Only one task at a time looks and tells. An abstract socket ends with its process, and needs no file. If
+/// somebody keeps its name, tasks go on after some milliseconds, and may repeat each other.
+class Turn {
+public:
+    explicit Turn(std::string_view step) {
+        constexpr int tries = 50;
+        constexpr std::chrono::milliseconds pause{1};
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        const auto name = cat("sarus-said-", ::getuid(), '-', step).substr(0, sizeof address.sun_path - 1);
+        std::memcpy(address.sun_path + 1, name.data(), name.size());  // behind a NUL: unix(7)
+        const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+        socket = UniqueFd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        for (int i = 0;
+             i < tries && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 &&
+             errno == EADDRINUSE;
+             ++i) {
+            std::this_thread::sleep_for(pause);
+        }
+    }
+
+private:
+    UniqueFd socket;
+};
+
+bool isKnown(const std::string& description) {
+    return ::syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", description.c_str(), 0) >= 0;
+}
+
+void remember(const std::string& description) {
+    constexpr unsigned seconds = 60;
+    const auto key =
+        ::syscall(SYS_add_key, "user", description.c_str(), "1", std::size_t{1}, KEY_SPEC_USER_KEYRING);
+    if (key >= 0) {
+        ::syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, seconds);
+    }
+}
+
+}  // namespace
+
+void speakForTask(const std::function<std::optional<std::string>(std::string_view)>& variable) {
+    const auto job = variable("SLURM_JOB_ID");
+    const auto step = variable("SLURM_STEP_ID");
+    const auto rank = variable("SLURM_PROCID");
+    const auto tasks = parseNumber(variable("SLURM_STEP_NUM_TASKS").value_or(""));
+    const auto isNumber = [](const auto& text) { return text && parseNumber(*text); };
+    ownTask().reset();
+    if (isNumber(job) && isNumber(step) && isNumber(rank) && tasks.value_or(1) > 1) {
+        ownTask() = Task{cat(*job, '.', *step), *rank};
+    }
+}
+
+bool saidByAnotherTask(std::string_view message) {
+    if (!ownTask()) {
+        return false;
+    }
+    const auto& [step, rank] = *ownTask();
+    const auto said = cat("sarus:", step, ':', std::hash<std::string_view>()(message));
+    const auto saidByThis = cat(said, ':', rank);
+    const Turn turn(step);
+    if (isKnown(said)) {
+        return !isKnown(saidByThis);
+    }
+    remember(said);
+    remember(saidByThis);
+    return false;
+}
+
+}  // namespace sarus
