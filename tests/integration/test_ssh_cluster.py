@@ -41,12 +41,14 @@ def test_open_mpi_runs_over_ssh(cluster, engine, image):
     (home / "hostfile").write_text(cluster.srun("-N2", "-n2", "hostname", user=engine.user).stdout)
     hosts = sorted((home / "hostfile").read_text().split())
     assert len(set(hosts)) == 2
-    command = f"if [ $SLURM_PROCID -eq 0 ]; then mpirun --hostfile {home}/hostfile -npernode 1 /app library; else sleep infinity; fi"
+    command = (f"if [ $SLURM_PROCID -eq 0 ]; then mpirun --hostfile {home}/hostfile -npernode 1 /app library; touch {home}/ended.$SLURM_JOB_ID; "
+               f"else until [ -e {home}/ended.$SLURM_JOB_ID ]; do sleep 1; done; fi")
     try:
-        result = cluster.srun(f"--nodelist={','.join(hosts)}", "-N2", "-n2", "--wait=1", engine.program, "run", "--ssh",
+        result = cluster.srun(f"--nodelist={','.join(hosts)}", "-N2", "-n2", engine.program, "run", "--ssh",
                               f"--mount=type=bind,src={home},dst={home}", image, "bash", "-c", command, user=engine.user)
     finally:
         hook.unlink()
+    assert result.returncode == 0 and "unknown option" not in result.stderr, result.stderr
     lines = [line for line in result.stdout.splitlines() if " of " in line]
     assert sorted(re.findall(r"^(\d) of 2 on (\S+): sum 1,", "\n".join(lines), re.M)) != [] and len(lines) == 2, result.stdout + result.stderr
     assert {line.split()[4].rstrip(":") for line in lines} == set(hosts)

@@ -28,11 +28,12 @@ constexpr std::string_view sftpServer =
     "echo 'The image has no SFTP server (package openssh-sftp-server)' >&2\n"
     "exit 127\n";
 
-/// With the key by its path, because the client would look for it in $HOME.
+/// With the key by its path, because the client would look for it in $HOME. Launchers of MPI call `ssh -x`:
+/// Dropbear, which never forwards X11, would warn that it does not know the option.
 std::string clientScript(const ClientSettings& client) {
-    return cat("#!/bin/sh\nSSH_HOOK_HOST_KEY=", client.publicHostKey, " exec ", directoryInside,
-               "/bin/dbclient -i ", quoteForShell(cat(client.home, "/.ssh/id_dropbear")), " -p ", client.port,
-               " \"$@\"\n");
+    return cat("#!/bin/sh\nwhile [ \"$1\" = -x ]; do shift; done\nSSH_HOOK_HOST_KEY=", client.publicHostKey,
+               " exec ", directoryInside, "/bin/dbclient -i ",
+               quoteForShell(cat(client.home, "/.ssh/id_dropbear")), " -p ", client.port, " \"$@\"\n");
 }
 
 /// So that a login shell has PATH as the container's command has it, although /etc/profile sets it.
