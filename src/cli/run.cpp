@@ -395,6 +395,35 @@ void dropTwoDashes(engine::LaunchRequest& request) {
     }
 }
 
+/// Whether the file can be seen from here if it is anywhere: homes and what jobs are submitted from are on
+/// all nodes, other places may be a node's own.
+bool isOnAllNodes(const std::string& path) {
+    constexpr std::array<std::string_view, 3> local{"/tmp", "/var/tmp", "/dev/shm"};
+    const auto place = normalizePath(path);
+    const auto isBelow = [&](std::string_view directory) {
+        return directory.size() > 1 && directory.starts_with('/') &&
+               isSameOrBelow(place, normalizePath(directory));
+    };
+    return std::none_of(local.begin(), local.end(), isBelow) &&
+           (isBelow(workingDirectory()) || isBelow(hostVariable("HOME").value_or("")));
+}
+
+/// What can be said of a command line before its job has a node.
+void checkForLater(Context& context, const Arguments& arguments) {
+    const auto definition = readDefinition(context, arguments);
+    auto request = readOptions(context.config(), arguments);
+    if (definition && definition->image && definition->image->text.find('$') != std::string::npos) {
+        return;  // a variable of the node
+    }
+    auto words = arguments.positionals();
+    const auto name = takeImage(definition, words);
+    if (!image::isImageFile(name)) {
+        image::parseReference(name).normalized();
+    } else if (pathExists(name) || isOnAllNodes(name)) {
+        openGivenFile(arguments, name, request);
+    }
+}
+
 std::vector<Option> runOptions() {
     std::vector<Option> options{
         {.longName = "annotation",
@@ -404,6 +433,9 @@ std::vector<Option> runOptions() {
         {.longName = "bcast", .help = "Copy the image to all nodes of the Slurm job first"},
         {.longName = "centralized-repository",
          .help = "Use the centralized repository instead of the local one"},
+        {.longName = "check-for-later",
+         .hidden = true,
+         .help = "Only check the options, for a job that starts later on another node"},
         {.longName = "cleanenv",
          .help = "Start from a clean environment: of yours, keep only the variables of the job and session"},
         {.longName = "device",
@@ -474,6 +506,10 @@ void warnOfPackages(const std::vector<std::string>& command) {
 }
 
 int run(Context& context, const Arguments& arguments) {
+    if (arguments.has("check-for-later")) {
+        checkForLater(context, arguments);
+        return 0;
+    }
     const auto request =
         makeRunRequest(context, arguments, arguments.has("dry-run") ? MayBroadcast::no : MayBroadcast::yes);
     if (request.launch.ssh) {

@@ -20,6 +20,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/said_once.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -83,18 +84,38 @@ std::vector<GivenOption> peerVariables() {
     return found;
 }
 
-/// The messages of `sarus` are the user's: they go where this program's own do.
-std::string readDefinition(const std::string& name, const std::string& changes) {
-    std::vector<std::string> words{"sarus", "edf", "show", name};
-    if (!changes.empty()) {
-        words.push_back(changes);
+/// What `sarus` prints. Its messages are the user's: they go where this program's own do. Ends this program
+/// if `sarus` fails.
+std::string askSarus(std::vector<std::string> words, int inherited = -1) {
+    Command command{.path = sarusPath(), .args = std::move(words)};
+    if (inherited >= 0) {
+        command.keepFds = {inherited};
     }
-    const auto output = runAndCapture({.path = sarusPath(), .args = std::move(words)});
+    const auto output = runAndCapture(command);
     writeAll(STDERR_FILENO, output.err, "standard error");
     if (!output.status.ok()) {
         std::exit(1);
     }
     return output.out;
+}
+
+std::string readDefinition(const std::string& name, const std::string& changes) {
+    std::vector<std::string> words{"sarus", "edf", "show", name};
+    if (!changes.empty()) {
+        words.push_back(changes);
+    }
+    return askSarus(std::move(words));
+}
+
+/// What `sarus run` would refuse on the node is refused here, before the job is queued.
+void checkRequest(const StepRequest& request) {
+    if (request.image.empty() && request.edf.empty()) {
+        return;  // it joins a container
+    }
+    const DefinitionFile definition(request.edf);
+    auto words = runArguments(request, {"true", {}}, definition.path(), false, "", false);
+    words.insert(words.begin() + 2, "--check-for-later");
+    askSarus(std::move(words), definition.fd());
 }
 
 /// `sarus-spank-submit local|allocator NAME[=VALUE]...`: prints the request, or nothing without a container.
@@ -114,6 +135,7 @@ int submit(const std::vector<std::string>& words) {
     if (!submission->environment.empty()) {
         submission->request.edf = readDefinition(submission->environment, submission->changes);
     }
+    checkRequest(submission->request);
     writeAll(STDOUT_FILENO, serialize(submission->request), "standard output");
     return 0;
 }
@@ -275,6 +297,7 @@ int runHelper(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
     sarus::beginProcess(sarus::BlockedSignals::keep);
+    sarus::speakForTask([](std::string_view name) { return sarus::spank::variable(std::string(name)); });
     try {
         return sarus::spank::runHelper({argv, argv + argc});
     } catch (const sarus::Error& error) {

@@ -33,6 +33,10 @@ struct StepCommand {
     std::vector<std::string> arguments;
 };
 
+/// The longest name of --container-name, in characters: `sarus` takes 128, and the largest number of a job
+/// needs its part of them.
+constexpr std::size_t longestName = 128 - std::string_view(".job4294967295").size();
+
 /// The name of the container for `sarus`: a name of --container-name belongs to its job. `job` is the job's
 /// number, "" outside of jobs. "" without a name.
 std::string containerName(const std::string& name, const std::string& job);

@@ -196,11 +196,12 @@ void addName(const Values& values, StepRequest& request) {
     const auto valid = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     };
-    if (name->empty() || !valid(name->front()) || !std::all_of(name->begin(), name->end(), [&](char c) {
-            return valid(c) || c == '_' || c == '.' || c == '-';
-        })) {
+    if (name->empty() || name->size() > longestName || !valid(name->front()) ||
+        !std::all_of(name->begin(), name->end(),
+                     [&](char c) { return valid(c) || c == '_' || c == '.' || c == '-'; })) {
         throw Error(cat("--container-name: '", printable(*name), "' is not a valid name"),
-                    "A name consists of letters, digits and the characters _.- after the first");
+                    cat("A name has 1 to ", longestName,
+                        " of the characters A-Z a-z 0-9 _ . - and starts with a letter or digit"));
     }
     request.name = *name;
 }

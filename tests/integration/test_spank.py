@@ -67,8 +67,8 @@ def image(spank_engine, load_image, image_description):
 class Caller:
     """Slurm's programs, called by the user in a folder of the user's."""
 
-    def __init__(self, site, user):
-        self.site, self.user = site, user
+    def __init__(self, site, user, prefix):
+        self.site, self.user, self.prefix = site, user, prefix
 
     def __call__(self, name, *arguments, env=None, cwd=None, timeout=300, **keywords):
         keywords = {"stdin": subprocess.DEVNULL, "capture_output": True, **keywords}
@@ -84,8 +84,8 @@ class Caller:
         return subprocess.Popen([system.program("srun"), "--quiet", *map(str, arguments)], env=self.user.environment(**self.site.environment),
                                 cwd=self.user.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **self.user.identity())
 
-    def error(self, *arguments, **keywords):
-        result = self("srun", *arguments, **keywords)
+    def error(self, *arguments, program="srun", **keywords):
+        result = self(program, *arguments, **keywords)
         assert result.returncode != 0, result.stdout
         return result.stderr
 
@@ -110,8 +110,8 @@ class Caller:
 
 
 @pytest.fixture
-def call(site, user):
-    return Caller(site, user)
+def call(site, user, prefix):
+    return Caller(site, user, prefix)
 
 
 # The command
@@ -230,10 +230,27 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
     ("--container-save=./x.sqsh", "--container-save is not supported"),
     ("--container-workdir=x", "--container-workdir: 'x' is not an absolute path"),
     ("--container-name=a/b", "--container-name: 'a/b' is not a valid name"),
+    (f"--container-name={'n' * 115}", "A name has 1 to 114 of the characters"),
+    ("--container-image=Not:A:Name", "Invalid image reference 'Not:A:Name'"),
+    ("--container-image=host#Not/a name", "Invalid image reference"),
+    ("--container-image=./missing.sqsh", "missing.sqsh: No such file or directory"),
+    ("--container-image=./picture", "picture: it is not a squashfs file"),
     ("--container-env=A=b", "--container-env: 'A=b' is not the name of a variable"),
 ])
 def test_other_mistakes_are_reported_before_the_job_starts(call, image, option, message):
-    assert message in call.error(f"--container-image={image}", option, "true")
+    folder = call.folder()
+    (folder / "picture").write_text("no image")
+    assert message in call.error("--hold", f"--container-image={image}", option, "--wrap=true", program="sbatch", cwd=folder)
+
+
+def test_image_file_may_be_on_the_nodes_alone(call):
+    """What a job copies to a directory of each node cannot be seen before."""
+    assert call("sbatch", "--test-only", "--container-image=/tmp/on/the/node.sqsh", "--wrap=true").returncode == 0
+
+
+def test_the_image_of_a_definition_is_checked_before_the_job_starts(call):
+    definition = write_definition(call, 'image = "Not:A:Name"\n')
+    assert "Invalid image reference" in call.error(f"--environment={definition}", "true")
 
 
 def test_options_without_a_container_are_an_error(call):
@@ -317,6 +334,11 @@ def test_batch_script_runs_in_the_container(call, image):
     assert call.batch(script, f"--container-image={image}", arguments=["an argument"]) == "the tool of the image\n/work\nan argument\nnone\n"
 
 
+def test_number_sign_in_a_line_of_a_batch_script(call, image):
+    registry, name = image.split("/", 1)
+    assert call.batch(f"#!/bin/sh\n#SBATCH --container-image {registry}\\#{name}\nonly-in-the-image\n") == "the tool of the image\n"
+
+
 def test_steps_of_a_batch_script_are_not_in_its_container(call, image):
     """What srun would take the options from is gone; without a container around the script, variables choose one for each step."""
     assert call.batch("#!/bin/sh\nenv | grep SPANK_OPTION || echo none\n", f"--container-image={image}") == "none\n"
@@ -365,8 +387,13 @@ def test_error_of_the_pull_reaches_the_user_once(call, registry):
     error = call.error("-n", 4, f"--container-image={registry.host}#spank/missing:1", "true")
     assert error.count("Failed to pull image") == 1, error
     assert usable(call)
-    error = call.error("--container-image=Not:A:Name", "true")
-    assert "Invalid image reference" in error and usable(call)
+
+
+def test_a_mistake_is_said_once_by_all_tasks(call, image):
+    error = call.error("-n", 4, f"--container-image={image}", "--container-mounts=/missing:/x", "true")
+    assert error.count("/missing") == 1, error
+    error = call.error("-n", 4, "sh", "-c", "exec $0 run missing:1 true", call.prefix / "bin/sarus")
+    assert error.count("missing:1 is not available") == 1, error
 
 
 def test_cancelled_pull_frees_the_node(call):
