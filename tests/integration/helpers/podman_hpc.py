@@ -72,7 +72,8 @@ def podman_hpc_of(user, build_dir):
     return PodmanHpc(user, directory, build_dir)
 
 
-@pytest.fixture(scope="module", params=["root", "rootless"])
+# Users have podman-hpc for themselves. Attacks on root's are in tests/hostile.
+@pytest.fixture(scope="module", params=[pytest.param("root", marks=pytest.mark.thorough), "rootless"])
 def podman_hpc(request, build_dir, images, plain_busybox):
     made = podman_hpc_of(request.getfixturevalue("root" if request.param == "root" else "user"), build_dir)
     made("load", "-i", images.archive(plain_busybox, "busybox"))
