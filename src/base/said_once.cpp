@@ -1,17 +1,14 @@
 #include "base/said_once.hpp"
 
 #include <linux/keyctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
-#include <cstring>
 #include <thread>
 
+#include "base/abstract_address.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
@@ -36,22 +33,16 @@ public:
     explicit Turn(std::string_view step) {
         constexpr int tries = 50;
         constexpr std::chrono::milliseconds pause{1};
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        const auto name = cat("sarus-said-", ::getuid(), '-', step).substr(0, sizeof address.sun_path - 1);
-        std::memcpy(address.sun_path + 1, name.data(), name.size());  // behind a NUL: unix(7)
-        const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-        socket = UniqueFd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        const AbstractAddress address(cat("sarus-said-", ::getuid(), '-', step));
         for (int i = 0;
-             i < tries && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 &&
-             errno == EADDRINUSE;
+             i < tries && ::bind(socket.get(), address.get(), address.size()) != 0 && errno == EADDRINUSE;
              ++i) {
             std::this_thread::sleep_for(pause);
         }
     }
 
 private:
-    UniqueFd socket;
+    UniqueFd socket{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 };
 
 bool isKnown(const std::string& description) {
@@ -69,7 +60,7 @@ void remember(const std::string& description) {
 
 }  // namespace
 
-void speakForTask(const std::function<std::optional<std::string>(std::string_view)>& variable) {
+void speakForTask(const std::function<std::optional<std::string>(const std::string&)>& variable) {
     const auto job = variable("SLURM_JOB_ID");
     const auto step = variable("SLURM_STEP_ID");
     const auto rank = variable("SLURM_PROCID");

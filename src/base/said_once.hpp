@@ -12,7 +12,7 @@ namespace sarus {
 /// the errors and warnings that another task of the step has printed on this node in the last minute: a
 /// mistake in a command line is said once, not by each of a hundred tasks. Has no effect outside of steps and
 /// for single tasks, and for messages of level info or debug, with which people look for what differs.
-void speakForTask(const std::function<std::optional<std::string>(std::string_view)>& variable);
+void speakForTask(const std::function<std::optional<std::string>(const std::string&)>& variable);
 
 /// Whether another task has said this. If not, it counts as said by this one, which may repeat it. Tasks tell
 /// each other by keys in the keyring of their user (keyrings(7)), which the kernel drops after a minute;

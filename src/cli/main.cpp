@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
     beginProcess();
     setProgramName("sarus");
     addLoginVariables();
-    speakForTask([](std::string_view name) { return cli::hostVariable(std::string(name)); });
+    speakForTask(cli::hostVariable);
     ::signal(SIGXFSZ, SIG_IGN);  // a file that is too large for a limit is an error with a message
     try {
         cli::raiseStackLimit();

@@ -297,7 +297,7 @@ int runHelper(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
     sarus::beginProcess(sarus::BlockedSignals::keep);
-    sarus::speakForTask([](std::string_view name) { return sarus::spank::variable(std::string(name)); });
+    sarus::speakForTask(sarus::spank::variable);
     try {
         return sarus::spank::runHelper({argv, argv + argc});
     } catch (const sarus::Error& error) {

@@ -41,7 +41,7 @@ struct Answer {
 template <typename Request>
 void begin(const Request& request) {
     setLogLevel(request.logLevel);
-    speakForTask([&](std::string_view name) -> std::optional<std::string> {
+    speakForTask([&](const std::string& name) -> std::optional<std::string> {
         const auto prefix = cat(name, '=');
         const auto& entries = request.hostEnvironment;
         const auto found = std::find_if(entries.begin(), entries.end(),

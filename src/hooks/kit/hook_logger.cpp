@@ -171,7 +171,7 @@ void configureLogging(const HookContext& context, const HookEnvironment& environ
     if (useFifo(context.bundle()) && !environment.find(logVariable)) {
         record.target.reset();
     }
-    speakForTask([&](std::string_view name) {
+    speakForTask([&](const std::string& name) {
         return context.hasConfig() ? context.containerVariable(name) : std::nullopt;
     });
     const auto value = context.annotation(logLevelAnnotation);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstddef>
+#include <string_view>
+
+namespace sarus {
+
+/// An address of Unix sockets in the abstract namespace (unix(7)), which leaves nothing behind. A name that
+/// is too long is cut off. Every user of the node can take every address, so trust nobody there whose owner
+/// has not been asked, and wait for nobody.
+class AbstractAddress {
+public:
+    explicit AbstractAddress(std::string_view name) {
+        const auto length = name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+        bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    }
+    const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&address); }
+    socklen_t size() const noexcept { return bytes; }
+
+private:
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    socklen_t bytes = 0;
+};
+
+}  // namespace sarus
