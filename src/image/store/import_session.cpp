@@ -22,6 +22,8 @@ namespace sarus::image {
 namespace {
 
 constexpr std::string_view workPrefix = "sarus-import-";
+constexpr std::string_view lockName = "lock";
+constexpr std::string_view lockDraftName = "lock-new";
 constexpr std::time_t oneDay = std::time_t{24} * 3600;
 constexpr std::time_t oneWeek = 7 * oneDay;
 
@@ -46,21 +48,45 @@ std::vector<std::string> suffixesIn(const std::string& directory, std::string_vi
 
 enum class ImportState { unknown, alive, dead };
 
-ImportState stateOf(const RepositoryPaths& paths, const std::string& suffix) {
-    // The lock file gets its name only once it is locked: an unlocked file has lost its owner.
-    const auto lock = cat(paths.layout(suffix), "/lock");
-    UniqueFd fd(::open(lock.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+/// Whether nobody holds the lock file `path`; unknown where there are no locks.
+ImportState stateOfHolder(const std::string& path) {
+    const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) {
         return ImportState::unknown;
     }
     try {
-        const auto result = requestLock(fd.get(), LockMode::exclusive, lock);
+        const auto result = requestLock(fd.get(), LockMode::exclusive, path);
         return result == LockResult::held   ? ImportState::dead
                : result == LockResult::busy ? ImportState::alive
                                             : ImportState::unknown;  // no locks here: age decides
     } catch (const Error&) {
         return ImportState::unknown;
     }
+}
+
+/// Whether `marker` is as an import leaves it that is killed before it has its lock, or after it has removed
+/// that. Layouts of other programs have files.
+bool isBareMarker(const std::string& marker) {
+    try {
+        Directory entries(AT_FDCWD, marker.c_str(), marker, Missing::isError);
+        const char* entry = entries.next();
+        while (entry != nullptr && entry == lockDraftName) {
+            entry = entries.next();
+        }
+        return entry == nullptr;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+ImportState stateOf(const RepositoryPaths& paths, const std::string& suffix) {
+    // The lock file gets its name only once it is locked: an unlocked file has lost its owner.
+    const auto state = stateOfHolder(cat(paths.layout(suffix), '/', lockName));
+    if (state == ImportState::unknown && isBareMarker(paths.layout(suffix)) &&
+        stateOfHolder(paths.cacheLock()) == ImportState::dead) {
+        return ImportState::dead;  // no import runs at all
+    }
+    return state;
 }
 
 bool isAbandonedPath(const RepositoryPaths& paths, const std::string& suffix, const std::string& path) {
@@ -92,6 +118,21 @@ void removeQuietly(const std::string& path) noexcept {
     }
 }
 
+/// The lock last: without it, what is left would be taken for another program's layout.
+void removeMarker(const std::string& marker) noexcept {
+    try {
+        Directory entries(AT_FDCWD, marker.c_str(), marker, Missing::isEmpty);
+        while (const char* entry = entries.next()) {
+            if (entry != lockName) {
+                removeTree(cat(marker, '/', entry));
+            }
+        }
+        removeTree(marker);
+    } catch (const std::exception& error) {
+        logInfo("ImageStore", error.what());
+    }
+}
+
 }  // namespace
 
 void checkTemporaryDirectory(const std::string& tempDir) {
@@ -118,8 +159,8 @@ void ImportSession::create(const RepositoryPaths& paths, const std::string& temp
     openFile(cacheLock, O_RDWR | O_CREAT, 0644);
     cacheInUse = lockFile(cacheLock, LockMode::shared, timings);
     checkErrno(::mkdir(marker.c_str(), 0700), cat("Failed to create directory ", printable(marker)));
-    const auto lock = cat(marker, "/lock");
-    const auto lockDraft = cat(lock, "-new");
+    const auto lock = cat(marker, '/', lockName);
+    const auto lockDraft = cat(marker, '/', lockDraftName);
     markerLock = openFile(lockDraft, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (requestLock(markerLock.get(), LockMode::exclusive, lockDraft) == LockResult::held) {
         checkErrno(::rename(lockDraft.c_str(), lock.c_str()), cat("Failed to create ", printable(lock)));
@@ -143,7 +184,7 @@ void ImportSession::removeAll() noexcept {
     }
     markerLock.reset();  // NFS renames open files instead of removing them, so their directory would stay
     if (!marker.empty()) {
-        removeQuietly(marker);
+        removeMarker(marker);
     }
 }
 
@@ -171,7 +212,7 @@ void leaveDeadImport(const RepositoryPaths& paths) noexcept {
     try {
         const auto marker = paths.layout(randomLetters());
         createDirectories(marker, 0700);
-        openFile(cat(marker, "/lock"), O_RDWR | O_CREAT | O_EXCL, 0600);
+        openFile(cat(marker, '/', lockName), O_RDWR | O_CREAT | O_EXCL, 0600);
     } catch (const std::exception& error) {
         logInfo("ImageStore", error.what());
     }
@@ -231,7 +272,9 @@ void removeAbandonedImports(const RepositoryPaths& paths, const std::string& tem
         removeIfAbandoned(directory, "sarus-auth-", ".json");
     }
     // Last: as long as a layout exists, it marks its import as dead.
-    removeIfAbandoned(paths.layouts(), "image-", "");
+    for (const auto& suffix : deadImports(paths)) {
+        removeMarker(paths.layout(suffix));
+    }
 }
 
 std::string authenticationDirectory(const RepositoryPaths& paths) {

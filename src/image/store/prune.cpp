@@ -21,19 +21,18 @@ namespace sarus::image {
 
 namespace {
 
-/// Keeps imports from starting; nullopt if one is running.
-std::optional<UniqueFd> lockCache(const RepositoryPaths& paths) {
-    auto lock = openFile(paths.cacheLock(), O_RDWR | O_CREAT, 0644);
-    const bool held =
-        tryLockOrWarn(lock.get(), LockMode::exclusive, paths.cacheLock(),
-                      "a 'sarus pull' at the same time may lose what it has downloaded, and fail");
-    return held ? std::optional(std::move(lock)) : std::nullopt;
-}
-
-void removeLeftovers(Repository& repository, const std::string& tempDir) {
+/// Removes what killed imports left, and keeps new ones from starting; nullopt if one is running.
+std::optional<UniqueFd> lockCleanCache(Repository& repository, const std::string& tempDir) {
+    const auto& paths = repository.paths();
     repository.recover();
-    removeAbandonedImports(repository.paths(), tempDir);
-    removeTree(repository.paths().pullLocks());
+    removeAbandonedImports(paths, tempDir);  // before the lock, by which it tells whether an import runs
+    auto lock = openFile(paths.cacheLock(), O_RDWR | O_CREAT, 0644);
+    if (!tryLockOrWarn(lock.get(), LockMode::exclusive, paths.cacheLock(),
+                       "a 'sarus pull' at the same time may lose what it has downloaded, and fail")) {
+        return std::nullopt;
+    }
+    removeTree(paths.pullLocks());
+    return lock;
 }
 
 void removeBlob(const BlobUsage& blob) {
@@ -49,12 +48,9 @@ Error cacheInUse() {
 }
 
 PruneResult pruneCache(Repository& repository, const std::string& tempDir, bool dryRun) {
-    const auto lock = dryRun ? std::nullopt : lockCache(repository.paths());
+    const auto lock = dryRun ? std::nullopt : lockCleanCache(repository, tempDir);
     if (!dryRun && !lock) {
         throw cacheInUse();
-    }
-    if (!dryRun) {
-        removeLeftovers(repository, tempDir);
     }
     PruneResult result;
     for (const auto& blob : blobUsage(repository.paths())) {
@@ -71,12 +67,9 @@ std::optional<PrunePlan> pruneToLimits(Repository& repository, const std::string
                                        const PruneLimits& limits, const std::set<std::string>& kept,
                                        bool dryRun) {
     const auto& paths = repository.paths();
-    const auto lock = dryRun ? std::nullopt : lockCache(paths);
+    const auto lock = dryRun ? std::nullopt : lockCleanCache(repository, tempDir);
     if (!dryRun && !lock) {
         return std::nullopt;
-    }
-    if (!dryRun) {
-        removeLeftovers(repository, tempDir);
     }
     auto plan =
         planPrune(imageUsage(paths, repository.list()), blobUsage(paths), limits, kept, std::time(nullptr));

@@ -26,6 +26,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 const std::string hex64(64, 'd');
 const std::string digest = "sha256:" + hex64;
@@ -535,6 +536,25 @@ TEST(ImportSession, workOfAKilledOneIsRemovedWhereverItWas) {
     removeAbandonedImports(repository.paths(), scratch.path("default"));
     EXPECT_FALSE(pathExists(work));
     EXPECT_TRUE(pathExists(scratch.path("named/precious")));
+}
+
+TEST(ImportSession, whatWasKilledWithoutALockIsRemovedOnceNoImportRuns) {
+    const test::Scratch scratch;
+    const Repository repository(scratch.path("r"), RepositoryAccess::write, {});
+    const auto& paths = repository.paths();
+    createDirectories(scratch.path("tmp"));
+    createDirectories(paths.layout("emptyemptyemptye"));
+    scratch.write("r/cache/ociImages/image-draftdraftdraftd/lock-new", "");
+    scratch.write("r/cache/ociImages/image-foreignforeignfo/index.json", "");  // of another program
+    {
+        const ImportSession running(paths, scratch.path("tmp"), {});
+        EXPECT_THAT(deadImports(paths), IsEmpty());
+    }
+    EXPECT_THAT(deadImports(paths), UnorderedElementsAre("emptyemptyemptye", "draftdraftdraftd"));
+    removeAbandonedImports(paths, scratch.path("tmp"));
+    EXPECT_FALSE(pathExists(paths.layout("emptyemptyemptye")));
+    EXPECT_FALSE(pathExists(paths.layout("draftdraftdraftd")));
+    EXPECT_TRUE(pathExists(paths.layout("foreignforeignfo")));
 }
 
 TEST(ImportSession, onlyDirectoriesOfItsOwnNameAreRemoved) {
