@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <ctime>
 
 #include "base/error.hpp"
 #include "base/hex.hpp"
@@ -152,6 +153,14 @@ std::string formatAge(std::int64_t seconds) {
            : span < 2 * hour ? cat(span / minute, " min")
            : span < 2 * day  ? cat(span / hour, " h")
                              : cat(span / day, " d");
+}
+
+std::string formatUtcTime(std::int64_t time) {
+    const auto seconds = static_cast<std::time_t>(time);
+    std::tm utc{};
+    ::gmtime_r(&seconds, &utc);
+    char text[32];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
 std::string randomLetters() {

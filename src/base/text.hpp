@@ -70,6 +70,9 @@ std::string formatSize(std::uint64_t bytes);
 /// A time span in its largest unit: "5 s", "3 min", "2 h", "12 d". Negative ones are 0.
 std::string formatAge(std::int64_t seconds);
 
+/// As "2026-01-01T00:00:00Z". `time`: Unix time.
+std::string formatUtcTime(std::int64_t time);
+
 /// 16 random letters a-z from the kernel's random generator.
 std::string randomLetters();
 

@@ -124,7 +124,7 @@ std::string formatJson(const std::string& repository, const std::vector<Usage>& 
                 out.member("bytes", image.bytes);
                 out.member("names", image.links);
                 out.member("reclaimable", ownBytes(image));
-                out.member("lastUse", image::formatUtcTime(image.lastUse));
+                out.member("lastUse", formatUtcTime(image.lastUse));
                 out.endObject();
             }
             out.endArray();

@@ -63,7 +63,7 @@ std::string formatRemovals(const image::Repository& repository, const image::Pru
     for (const auto& image : plan.images) {
         out.beginObject().member("reference", image.reference.full());
         out.member("bytes", image.bytes);
-        out.member("lastUse", image::formatUtcTime(image.lastUse)).endObject();
+        out.member("lastUse", formatUtcTime(image.lastUse)).endObject();
     }
     return out.endArray().member("cache", repository.paths().cache()).endObject().text();
 }

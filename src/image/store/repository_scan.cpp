@@ -134,11 +134,4 @@ std::string formatLocalTime(std::time_t time) {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local)};
 }
 
-std::string formatUtcTime(std::time_t time) {
-    std::tm utc{};
-    ::gmtime_r(&time, &utc);
-    char text[32];
-    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
-
 }  // namespace sarus::image

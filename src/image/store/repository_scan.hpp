@@ -52,6 +52,5 @@ ImageRecord recordOfFiles(const RepositoryPaths& paths, const ImageReference& re
 /// Local time as `YYYY-MM-DDTHH:MM:SS`.
 std::string formatLocalTime(std::time_t time);
 /// The same in UTC, with a zone: `YYYY-MM-DDTHH:MM:SSZ`.
-std::string formatUtcTime(std::time_t time);
 
 }  // namespace sarus::image

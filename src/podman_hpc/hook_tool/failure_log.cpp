@@ -15,15 +15,6 @@ namespace {
 
 constexpr off_t largestLog = 1 << 20;
 
-std::string now() {
-    const auto seconds = ::time(nullptr);
-    tm parts{};
-    char text[32] = "";
-    ::gmtime_r(&seconds, &parts);
-    ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return text;
-}
-
 }  // namespace
 
 std::string graphRootOf(const std::string& rootfs) {
@@ -58,7 +49,8 @@ void FailureLog::add(std::string_view container, std::string_view reason) const 
             (status.st_size > largestLog && ::ftruncate(file.get(), 0) != 0)) {
             return;
         }
-        writeAll(file.get(), cat(now(), " container ", printable(container), ": ", reason, '\n'),
+        writeAll(file.get(),
+                 cat(formatUtcTime(::time(nullptr)), " container ", printable(container), ": ", reason, '\n'),
                  failureLogName);
     } catch (const std::exception&) {
         // standard error says it, too
