@@ -37,9 +37,12 @@ bool isRootsAlone(const std::optional<std::string>& directory) {
            (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-}  // namespace
+struct JobCgroup {
+    std::uint64_t job = 0;
+    std::string directory;
+};
 
-std::optional<std::uint64_t> slurmJobOfCgroups() {
+std::optional<JobCgroup> findJobCgroup() {
     const auto text = readFile("/proc/self/cgroup");
     if (text.find(jobPrefix) == std::string::npos) {
         return std::nullopt;
@@ -48,13 +51,46 @@ std::optional<std::uint64_t> slurmJobOfCgroups() {
     for (const auto& membership : parseCgroups(text)) {
         std::size_t start = 0;
         const auto job = findJob(membership.path, start);
-        if (job && !membership.controllers.empty() &&
-            isRootsAlone(findCgroupDirectory(mounts, membership.controllers.front(),
-                                             start == 0 ? "/" : membership.path.substr(0, start)))) {
-            return job;
+        if (!job || membership.controllers.empty()) {
+            continue;
+        }
+        const auto parent = findCgroupDirectory(mounts, membership.controllers.front(),
+                                                start == 0 ? "/" : membership.path.substr(0, start));
+        if (isRootsAlone(parent)) {
+            return JobCgroup{*job, cat(*parent, jobPrefix, *job)};
         }
     }
     return std::nullopt;
+}
+
+std::string numberOrNothing(const std::string& text) {
+    constexpr std::size_t longest = 10;
+    return text.size() <= longest && parseNumber(text) ? text : std::string();
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> slurmJobOfCgroups() {
+    const auto cgroup = findJobCgroup();
+    return cgroup ? std::optional(cgroup->job) : std::nullopt;
+}
+
+SlurmJobMark markSlurmJob(const std::string& idVariable, const std::string& endVariable) {
+    const auto cgroup = findJobCgroup();
+    SlurmJobMark mark{.id = cgroup ? cat(cgroup->job) : numberOrNothing(idVariable)};
+    if (mark.id == idVariable) {
+        mark.end = static_cast<std::int64_t>(parseNumber(numberOrNothing(endVariable)).value_or(0));
+    }
+    if (const auto directory = cgroup ? cat(cgroup->directory, "/step_extern") : std::string();
+        isDirectory(directory)) {
+        mark.directory = directory;
+    }
+    return mark;
+}
+
+bool isOver(const SlurmJobMark& job, std::time_t now) {
+    constexpr std::time_t grace = 3600;
+    return job.directory.empty() ? job.end > 0 && now > job.end + grace : !isDirectory(job.directory);
 }
 
 }  // namespace sarus::node

@@ -27,6 +27,14 @@ std::string readStart(int fd, std::string_view nameForMessages) {
     }
 }
 
+std::string hexText(std::string_view bytes) {
+    std::string text;
+    for (const char c : bytes) {
+        text += hexOf(static_cast<unsigned char>(c));
+    }
+    return text;
+}
+
 /// 0 if there is none.
 std::size_t findMark(const std::string& start) {
     const auto mark =
@@ -43,14 +51,14 @@ std::uint64_t squashfsIdentityOffset(int fd, std::string_view nameForMessages) {
 std::string squashfsIdentity(int fd, std::string_view nameForMessages) {
     const auto start = readStart(fd, nameForMessages);
     const auto mark = findMark(start);
-    if (mark == 0) {
-        return {};
-    }
-    std::string identity;
-    for (const char c : start.substr(mark + identityMark.size(), identitySize)) {
-        identity += hexOf(static_cast<unsigned char>(c));
-    }
-    return identity;
+    return mark == 0 ? std::string() : hexText(start.substr(mark + identityMark.size(), identitySize));
+}
+
+std::string contentOf(int fd, std::string_view nameForMessages) {
+    const auto start = readStart(fd, nameForMessages);
+    const auto mark = findMark(start);
+    return mark == 0 ? cat("superblock-", hexText(start.substr(0, superblockSize)))
+                     : hexText(start.substr(mark + identityMark.size(), identitySize));
 }
 
 }  // namespace sarus::squashfs

@@ -21,6 +21,10 @@ constexpr std::size_t identitySize = 16;
 /// if it cannot be read.
 std::string squashfsIdentity(int fd, std::string_view nameForMessages);
 
+/// A name of the file's content, never empty: the identity; of a file without one, what its superblock says
+/// of it (sizes, places and the time of its making). Throws Error if it cannot be read.
+std::string contentOf(int fd, std::string_view nameForMessages);
+
 /// The offset of the mark in front of it; 0 for a file without one. Throws Error if it cannot be read.
 std::uint64_t squashfsIdentityOffset(int fd, std::string_view nameForMessages);
 
