@@ -36,6 +36,16 @@ bool isRootsAlone(int directory) {
 
 }  // namespace
 
+void checkRootsAlone(const std::string& directory) {
+    if (!isRootsAlone(openFile(directory, O_PATH | O_DIRECTORY).get())) {
+        throw Error(cat("The directory ", printable(directory),
+                        " is not safe: others than root can replace "
+                        "what root makes there"),
+                    cat("Make it root's, with mode 0755 or 1777: chown root ", printable(directory),
+                        "; chmod 1777 ", printable(directory)));
+    }
+}
+
 void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidden) {
     struct stat status {};
     checkErrno(::fstat(fd, &status), cat("Failed to examine ", printable(path)));

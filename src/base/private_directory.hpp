@@ -12,6 +12,10 @@ namespace sarus {
 /// `forbidden` mode bit. `path`: for messages.
 void verifyPrivate(int fd, const std::string& path, uid_t owner, mode_t forbidden);
 
+/// Throws Error unless only root can change or replace the entries of the directory that it or the users have
+/// made there: it is root's, and others cannot write to it, or only as in /tmp.
+void checkRootsAlone(const std::string& directory);
+
 /// mkdir and open (O_PATH) of one component, never through a link. An existing entry must be as private as a
 /// new one: a directory of `owner` that nobody else can enter (mode 0700) or write to (other modes).
 UniqueFd makePrivateDirectory(int parent, const std::string& name, const std::string& path, mode_t mode,

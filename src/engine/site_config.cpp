@@ -114,6 +114,26 @@ constexpr std::array broadcastKeys{
         "A container that waits for its copy uses the shared file if the copy does not grow for this time."),
 };
 
+constexpr std::array containerScopes{std::pair<std::string_view, bool>{"job", true},
+                                     std::pair<std::string_view, bool>{"global", false}};
+
+constexpr std::array containerStorageKeys{
+    key<Path, &ContainerStorageSettings::directory>(
+        "directory", own,
+        "Directory of each node for them (default: the value of `tempDir`), on a local filesystem that can "
+        "hold the upper layer of an overlay, such as ext4 or XFS. On tmpfs, they use memory. Only root may "
+        "be "
+        "able to change it, except for a directory like /tmp; for rootless containers everybody must be able "
+        "to write there."),
+    key<Size, &ContainerStorageSettings::maxSize>(
+        "maxSize", own, "Bytes that a container may hold when it is entered again (default: no limit)."),
+    key<OneOf<containerScopes>, &ContainerStorageSettings::perJob>(
+        "scope", own,
+        "`job` (the default): a container that is made in a job belongs to it, and goes when the job is "
+        "over. "
+        "`global`: it stays until its user removes it."),
+};
+
 constexpr std::array ramFilesystems{
     std::pair<std::string_view, RamFilesystem>{"tmpfs", RamFilesystem::tmpfs},
     std::pair<std::string_view, RamFilesystem>{"ramfs", RamFilesystem::ramfs}};
@@ -292,6 +312,8 @@ constexpr std::array siteKeys{
         "imagePolicy", own,
         "Which images the starter runs if it holds privileges. An image must satisfy every rule that is set, "
         "and the kernel must mount it."),
+    key<Object<containerStorageKeys>, &SiteConfig::containerStorage>(
+        "containerStorage", own, "What containers keep beyond their end (`sarus run --keep`)."),
     key<Object<containerLimitKeys>, &SiteConfig::containerLimits>(
         "containerLimits", own, "Limits that the starter enforces if it holds privileges."),
     key<Boolean, &SiteConfig::allowMount>(

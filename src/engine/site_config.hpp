@@ -92,6 +92,13 @@ struct PruneAfterPull {
     std::optional<std::uint64_t> keepBytes;
 };
 
+/// Key `containerStorage`: what containers keep beyond their end (`sarus run --keep`).
+struct ContainerStorageSettings {
+    std::optional<std::string> directory;  ///< on every node; absent: tempDir
+    std::optional<std::uint64_t> maxSize;  ///< of a container, in bytes, when it is entered
+    bool perJob = true;                    ///< a container belongs to the job that made it
+};
+
 /// sarus.json (reference documentation, "Configuration file reference"), parsed and validated.
 struct SiteConfig {
     bool securityChecks = true;
@@ -142,6 +149,7 @@ struct SiteConfig {
     std::optional<std::uint64_t> broadcastMinNodes;
     /// Key `broadcast.patienceMs`: how long a container waits for a copy that does not grow.
     std::uint64_t broadcastPatienceMs = 30'000;
+    ContainerStorageSettings containerStorage;
     bool allowRootless =
         true;  ///< key `allowRootless`: whether containers may start without the set-user-ID starter
     AuditFacility auditLog = AuditFacility::authpriv;

@@ -130,6 +130,7 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     document["imagePolicy"] = {
         {"owners", {"root"}}, {"paths", {"/i"}}, {"digestsFile", "/d"}, {"verify", true}};
     document["containerLimits"] = {{"perUser", 5}, {"mounts", 6}};
+    document["containerStorage"] = {{"directory", "/local"}, {"maxSize", 7}, {"scope", "global"}};
     document["allowExec"] = false;
     document["privilegedGroups"] = {"hpc", "100"};
     document["siteMounts"] = {
@@ -148,6 +149,9 @@ TEST(SiteConfig, ValuesOfOurOwnKeysAreRead) {
     EXPECT_TRUE(config.imagePolicy.verify);
     EXPECT_EQ(config.containerLimits.perUser, 5U);
     EXPECT_EQ(config.containerLimits.mounts, 6U);
+    EXPECT_EQ(config.containerStorage.directory, "/local");
+    EXPECT_EQ(config.containerStorage.maxSize, 7U);
+    EXPECT_FALSE(config.containerStorage.perJob);
     EXPECT_TRUE(config.allowMount);
     EXPECT_FALSE(config.allowExec);
     EXPECT_EQ(config.privilegedGroups, (std::vector<std::string>{"hpc", "100"}));

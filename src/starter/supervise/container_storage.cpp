@@ -1,0 +1,336 @@
+#include "starter/supervise/container_storage.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <tuple>
+
+#include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/file_lock.hpp"
+#include "base/log.hpp"
+#include "base/private_directory.hpp"
+#include "base/text.hpp"
+#include "hook_contracts/enter_call.hpp"
+#include "oci/json/json_node.hpp"
+#include "oci/json/json_writer.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+constexpr std::size_t largestDescription = 64U << 10U;
+/// Who lists containers locks each of them for a moment.
+constexpr int whileOthersList = 200;
+
+std::string lockOf(const std::string& directory) {
+    return cat(directory, "/lock");
+}
+
+std::string descriptionOf(const std::string& directory) {
+    return cat(directory, "/container.json");
+}
+
+std::string describe(const KeptContainer& container) {
+    oci::JsonWriter out;
+    out.beginObject();
+    out.member("name", container.name);
+    out.member("image", hook_contracts::percentEncoded(container.image));
+    out.member("content", container.content);
+    out.member("job", container.job.id);
+    out.member("jobDirectory", container.job.directory);
+    out.member("jobEnd", container.job.end);
+    out.member("created", container.created);
+    out.endObject();
+    return out.text();
+}
+
+KeptContainer parseDescription(const std::string& text, const std::string& path) {
+    const auto document = oci::parseJson<nlohmann::ordered_json>(text, path);
+    const oci::JsonNode<nlohmann::ordered_json> root(document, "", path);
+    const auto member = [&](const char* key) {
+        const auto found = root.object().find(key);
+        if (found == document.end()) {
+            root.reject(cat("the key ", key, " is missing"));
+        }
+        return root.member(key, *found);
+    };
+    const auto number = [&](const char* key) {
+        return static_cast<std::int64_t>(member(key).number(std::uint64_t{1} << 62U, "a number"));
+    };
+    return {.name = member("name").string(),
+            .image = hook_contracts::percentDecoded(member("image").string()),
+            .content = member("content").string(),
+            .job = {.id = member("job").string(),
+                    .directory = member("jobDirectory").string(),
+                    .end = number("jobEnd")},
+            .created = number("created")};
+}
+
+/// nullopt for a directory without a description: unfinished, or half removed. Throws Error.
+std::optional<KeptContainer> readDescription(const std::string& directory) {
+    const auto path = descriptionOf(directory);
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!file) {
+        if (errno == ENOENT) {
+            return std::nullopt;
+        }
+        throwErrno(cat("Failed to open ", printable(path)));
+    }
+    return parseDescription(readAll(file.get(), largestDescription, printable(path)), printable(path));
+}
+
+/// Locked, or empty on a filesystem without locks. nullopt if somebody else has locked it.
+std::optional<UniqueFd> takeLock(UniqueFd file, const std::string& directory, int milliseconds) {
+    switch (lockWithin(file.get(), std::max(1, milliseconds))) {
+        case LockResult::held:
+            return file;
+        case LockResult::busy:
+            return std::nullopt;
+        case LockResult::unsupported:
+            break;
+    }
+    logWarn("Runtime", cat("The filesystem of ", printable(directory),
+                           " has no file locks: do not use the container twice at the same time"));
+    return UniqueFd();
+}
+
+/// Allocated bytes of what is below a directory, up to somewhat above `limit`. Throws Error.
+std::uint64_t bytesBelow(int parent, const char* name, const std::string& shown, std::uint64_t limit,
+                         std::size_t depth = 0) {
+    constexpr std::uint64_t blockSize = 512;
+    constexpr std::size_t deepest = 256;  // one open directory each
+    if (depth > deepest) {
+        throw Error(
+            cat("Failed to measure ", shown, ": it has more than ", deepest, " levels of directories"));
+    }
+    std::uint64_t bytes = 0;
+    Directory entries(parent, name, shown, Missing::isEmpty);
+    while (const char* entry = entries.next()) {
+        struct stat status {};
+        if (::fstatat(entries.fd(), entry, &status, AT_SYMLINK_NOFOLLOW) != 0) {
+            continue;
+        }
+        bytes += static_cast<std::uint64_t>(status.st_blocks) * blockSize;
+        if (S_ISDIR(status.st_mode) && bytes <= limit) {
+            bytes += bytesBelow(entries.fd(), entry, shown, limit - bytes, depth + 1);
+        }
+        if (bytes > limit) {
+            break;
+        }
+    }
+    return bytes;
+}
+
+}  // namespace
+
+std::optional<ContainerStorage> ContainerStorage::find(const Credentials& credentials,
+                                                       const engine::SiteConfig& config, Look look) {
+    const auto& settings = config.containerStorage;
+    const auto& parent = settings.directory ? *settings.directory : config.tempDir;
+    const auto name = cat("sarus-containers-", credentials.uid());
+    const uid_t owner = credentials.privileged() ? 0 : credentials.ownerUid();
+    if (look == Look::quick && !pathExists(cat(parent, '/', name))) {
+        return std::nullopt;
+    }
+    try {
+        if (credentials.privileged()) {
+            checkRootsAlone(parent);
+        }
+        auto path = look == Look::create ? makeOwnDirectory(parent, name, owner).path
+                                         : cat(parent, '/', chooseOwnDirectory(parent, name, owner));
+        struct stat status {};
+        if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != owner) {
+            return std::nullopt;
+        }
+        return ContainerStorage(std::move(path), credentials.ownerUid(), credentials.ownerGid(), owner,
+                                settings);
+    } catch (Error& error) {
+        if (look != Look::create) {
+            logInfo("Runtime", error.what());  // a node without the directory has no containers
+            return std::nullopt;
+        }
+        error.addContext("Failed to keep the container on this node");
+        if (error.hint().empty()) {
+            error.setHint(
+                "The administrator chooses the directory: \"containerStorage\": {\"directory\": ...} in "
+                "sarus.json");
+        }
+        throw;
+    }
+}
+
+std::string ContainerStorage::key(const std::string& name, const node::SlurmJobMark& job) const {
+    return settings.perJob && !job.id.empty() ? cat(name, '@', job.id) : name;
+}
+
+std::optional<ContainerStorage::Opened> ContainerStorage::open(const KeptContainer& wanted,
+                                                               bool mayCreate) const {
+    constexpr int attempts = 100;
+    for (int attempt = 1;; ++attempt) {
+        try {
+            return tryOpen(wanted, mayCreate);
+        } catch (const Error& error) {
+            if (error.errnum() != ENOENT || attempt == attempts) {
+                throw;  // otherwise somebody has removed it meanwhile
+            }
+        }
+    }
+}
+
+std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptContainer& wanted,
+                                                                  bool mayCreate) const {
+    const auto name = key(wanted.name, wanted.job);
+    Opened opened{.directory = cat(path, '/', name)};
+    const auto& directory = opened.directory;
+    if (!mayCreate && !pathExists(descriptionOf(directory))) {
+        return std::nullopt;
+    }
+    const auto place = openFile(path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    verifyPrivate(place.get(), path, owner, 077);
+    const auto folder = makePrivateDirectory(place.get(), name, directory, 0700, owner);
+    auto file = openFileAt(folder.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    const int number = file.get();
+    auto lock = takeLock(std::move(file), directory, whileOthersList);
+    if (!lock) {
+        throw Error(cat("The container '", printable(wanted.name), "' is in use"),
+                    cat("'sarus exec ", wanted.name, "' runs a command in it, 'sarus ps' lists what runs"));
+    }
+    if (*lock && !hasName(number, lockOf(directory))) {
+        throw Error::fromErrno(cat("Failed to open ", printable(directory)), ENOENT);
+    }
+    opened.lock = std::move(*lock);
+    if (const auto found = readDescription(directory)) {
+        checkContent(*found, wanted, directory);
+        return opened;
+    }
+    opened.isNew = true;
+    for (const auto* const part : {"/upper", "/work"}) {
+        removeTree(cat(directory, part));
+        checkErrno(::mkdirat(folder.get(), part + 1, part == std::string_view("/upper") ? 0755 : 0700),
+                   cat("Failed to create ", printable(directory), part));
+    }
+    checkErrno(::fchownat(folder.get(), "upper", uid, gid, AT_SYMLINK_NOFOLLOW),
+               "Failed to give the upper layer to the user");
+    auto made = wanted;
+    if (!settings.perJob) {
+        made.job = {};
+    }
+    replaceFile(descriptionOf(directory), describe(made), 0600);
+    return opened;
+}
+
+void ContainerStorage::checkContent(const KeptContainer& found, const KeptContainer& wanted,
+                                    const std::string& directory) const {
+    const auto remove = cat("'sarus rm ", wanted.name, "' removes it");
+    if (found.content != wanted.content) {
+        throw Error(cat("The container '", printable(wanted.name), "' was made from another image than this ",
+                        printable(wanted.image), ": from ", printable(found.image),
+                        found.image == wanted.image ? " as it was then" : ""),
+                    cat(remove, "; or choose another --name"));
+    }
+    if (settings.maxSize) {
+        const auto folder = openFile(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+        const auto bytes =
+            bytesBelow(folder.get(), "upper", cat(printable(directory), "/upper"), *settings.maxSize);
+        if (bytes > *settings.maxSize) {
+            throw Error(cat("The container '", printable(wanted.name), "' has outgrown the limit of ",
+                            formatSize(*settings.maxSize), " of this site"),
+                        remove);
+        }
+    }
+}
+
+std::vector<ContainerStorage::Entry> ContainerStorage::list() const {
+    std::vector<Entry> all;
+    Directory entries(path, Missing::isEmpty);
+    while (const char* name = entries.next()) {
+        const auto directory = cat(path, '/', name);
+        try {
+            if (auto container = readDescription(directory)) {
+                const UniqueFd lock(::open(lockOf(directory).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+                all.push_back({std::move(*container), directory,
+                               lock && tryLock(lock.get(), LockMode::shared) == LockResult::busy});
+            }
+        } catch (const Error& error) {
+            logWarn("Runtime", cat("A container is not listed: ", error.what()));
+        }
+    }
+    std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
+        return std::tie(a.container.name, a.directory) < std::tie(b.container.name, b.directory);
+    });
+    return all;
+}
+
+std::optional<ContainerStorage::Entry> ContainerStorage::find(const std::string& name,
+                                                              const node::SlurmJobMark& job) const {
+    const auto own = cat(path, '/', key(name, job));
+    auto all = list();
+    std::erase_if(all, [&](const Entry& entry) { return entry.container.name != name; });
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const Entry& entry) { return entry.directory == own; });
+    if (found == all.end() && all.size() > 1) {
+        throw Error(cat("Several jobs have a container with the name '", printable(name), "'"),
+                    "Run the command in the job");
+    }
+    if (found != all.end()) {
+        return std::move(*found);
+    }
+    if (all.empty()) {
+        return isDirectory(own) ? std::optional(Entry{.container = {.name = name}, .directory = own})
+                                : std::nullopt;
+    }
+    return std::move(all.front());
+}
+
+bool ContainerStorage::removeDirectory(const std::string& directory, int milliseconds) const {
+    auto lock =
+        takeLock(openFile(lockOf(directory), O_RDWR | O_CREAT | O_NOFOLLOW, 0600), directory, milliseconds);
+    const bool mayBeRunning = !lock || (!*lock && milliseconds == 0);
+    if (mayBeRunning) {
+        return false;
+    }
+    for (const auto* const part : {"container.json", "upper", "work"}) {  // the first makes it unfinished
+        removeTree(cat(directory, '/', part));
+    }
+    try {
+        removeTree(directory);
+    } catch (const Error& error) {
+        if (error.errnum() != ENOTEMPTY) {  // otherwise somebody makes it anew
+            throw;
+        }
+    }
+    return true;
+}
+
+bool ContainerStorage::remove(const Entry& entry, int milliseconds) const {
+    return removeDirectory(entry.directory, milliseconds);
+}
+
+std::vector<std::string> ContainerStorage::removeOfEndedJobs(const node::SlurmJobMark& own) const {
+    std::vector<std::string> removed;
+    const auto now = std::time(nullptr);
+    Directory entries(path, Missing::isEmpty);
+    while (const char* name = entries.next()) {
+        const auto directory = cat(path, '/', name);
+        try {
+            const auto container = readDescription(directory);
+            const bool isEnded = container && isOver(container->job, now) &&
+                                 (container->job.id != own.id || !container->job.directory.empty());
+            const bool isSettled = container && !isEnded;
+            if (!isSettled && removeDirectory(directory, 0) && container) {
+                removed.push_back(container->name);
+            }
+        } catch (const Error& error) {
+            logInfo("Runtime", cat("What is left of a container stays for now: ", error.what()));
+        }
+    }
+    return removed;
+}
+
+}  // namespace sarus::starter

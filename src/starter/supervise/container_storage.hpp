@@ -1,0 +1,95 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "engine/site_config.hpp"
+#include "node/slurm_job.hpp"
+#include "starter/entry/credentials.hpp"
+
+namespace sarus::starter {
+
+/// A container that outlives its processes: what it has written to its root filesystem, on this node.
+struct KeptContainer {
+    std::string name{};
+    std::string image{};    ///< reference, or the path of a file
+    std::string content{};  ///< names the content of the image file (squashfs::contentOf)
+    node::SlurmJobMark job{};
+    std::int64_t created = 0;  ///< Unix time
+};
+
+/// The user's kept containers on this node, below `containerStorage.directory`, in a directory that nobody
+/// but root (rootless: the user) may enter. So a file of an image that becomes one of root's there, with a
+/// set-user-ID bit, is within nobody's reach. Each is one directory, called NAME or, if it belongs to a job,
+/// NAME@JOB, with `upper` and `work` of the overlay, `container.json`, which is written last and removed
+/// first, and `lock`, which is locked as long as the container runs. There is no other state, so whatever is
+/// killed leaves a container that can be entered or removed.
+class ContainerStorage {
+public:
+    enum class Look {
+        quick,  ///< for each start: not for a directory of another name, after somebody had taken the usual
+                ///< one
+        full,
+        create,  ///< makes the directory
+    };
+    /// nullopt if the user has none on this node. Throws Error if it cannot be made.
+    static std::optional<ContainerStorage> find(const Credentials& credentials,
+                                                const engine::SiteConfig& config, Look look);
+
+    /// A container that is locked for this process.
+    struct Opened {
+        std::string directory;  ///< holds "upper" and "work"
+        UniqueFd lock{};        ///< empty on a filesystem without locks
+        bool isNew = false;
+    };
+
+    /// Opens the container of that name (of that job, as the site has decided), or makes it. nullopt if there
+    /// is none and `mayCreate` is false. Throws Error if it is in use, was made from another image, or
+    /// exceeds the site's limit.
+    std::optional<Opened> open(const KeptContainer& wanted, bool mayCreate) const;
+
+    struct Entry {
+        KeptContainer container;
+        std::string directory;
+        bool isRunning = false;
+    };
+    /// By name. What cannot be read is left out, with a warning.
+    std::vector<Entry> list() const;
+    /// The one that a caller in `job` means by `name`: that of this job, otherwise the only one. Without an
+    /// image if its description is damaged. Throws Error if several others have the name.
+    std::optional<Entry> find(const std::string& name, const node::SlurmJobMark& job) const;
+
+    /// Waits for its lock for up to `milliseconds`. False if it runs; for 0 also if that cannot be known, for
+    /// lack of locks. Throws Error.
+    bool remove(const Entry& entry, int milliseconds) const;
+    /// Removes those of jobs that are over, and what killed processes left. `own`, the caller's job, is over
+    /// only if its directory is gone: its time limit may have been raised. Keeps what cannot be removed, with
+    /// a message at level INFO. Returns their names.
+    std::vector<std::string> removeOfEndedJobs(const node::SlurmJobMark& own) const;
+
+private:
+    ContainerStorage(std::string place, uid_t user, gid_t group, uid_t keeper,
+                     const engine::ContainerStorageSettings& limits)
+        : path(std::move(place)), uid(user), gid(group), owner(keeper), settings(limits) {}
+
+    std::string key(const std::string& name, const node::SlurmJobMark& job) const;
+    std::optional<Opened> tryOpen(const KeptContainer& wanted, bool mayCreate) const;
+    void checkContent(const KeptContainer& found, const KeptContainer& wanted,
+                      const std::string& directory) const;
+    bool removeDirectory(const std::string& directory, int milliseconds) const;
+
+    std::string path;
+    uid_t uid;  ///< of the container's root directory
+    gid_t gid;
+    uid_t owner;  ///< of everything beside it
+    engine::ContainerStorageSettings settings;
+};
+
+}  // namespace sarus::starter
