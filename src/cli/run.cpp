@@ -39,6 +39,7 @@
 #include "image/types/reference.hpp"
 #include "oci/runtime/device_request.hpp"
 #include "oci/runtime/mount_request.hpp"
+#include "squashfs/identity.hpp"
 
 namespace sarus::cli {
 
@@ -206,6 +207,10 @@ engine::LaunchRequest readOptions(const engine::SiteConfig& config, const Argume
         return arguments.has(option) ? std::optional(arguments.value(option)) : std::nullopt;
     };
     request.name = optional("name");
+    request.keep = arguments.has("keep");
+    if (request.keep && !request.name) {
+        throw usageError("The option '--keep' needs a name for the container: --name=NAME", "run");
+    }
     request.mpiType = optional("mpi-type");
     request.mpi = arguments.has("mpi") || request.mpiType;
     request.glibc = arguments.has("glibc");
@@ -462,6 +467,10 @@ std::vector<Option> runOptions() {
         {.longName = "init",
          .help = "Run an init process inside the container that forwards signals and reaps processes"},
         {.longName = "json", .help = "With '--dry-run': print JSON, for programs"},
+        {.longName = "keep",
+         .help =
+             "Keep what the container writes to its root filesystem, on this node, for the next container "
+             "with the same '--name'"},
         {.longName = "mpi", .shortName = 'm', .help = "Enable MPI support. Implies '--glibc'"},
         {.longName = "mpi-type",
          .takesValue = true,
@@ -548,6 +557,10 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments, MayBroad
                         ? openFromRepository(context, arguments, *reference, mayBroadcast, request.launch)
                         : openGivenFile(arguments, name, request.launch);
     request.launch.imageFd = request.image.get();
+    if (request.launch.name) {
+        request.launch.imageContent =
+            squashfs::contentOf(request.image.get(), printable(request.launch.imagePath));
+    }
     if (context.config().enablePmixV3Support.value_or(true)) {
         request.launch.workloadDirectories = findSlurmPmixDirectories();
     }

@@ -44,6 +44,9 @@ struct LaunchRequest {
     std::map<std::string, std::string> optionOrigins;
     std::optional<std::string> workdir;
     std::optional<std::string> name;
+    /// Names the content of the image file (squashfs::contentOf); only with a name.
+    std::string imageContent;
+    bool keep = false;  ///< what the container writes outlives it
     std::optional<std::string> mpiType;
     bool mpi = false;
     bool glibc = false;

@@ -32,6 +32,19 @@ std::string planName(const LaunchRequest& request, const HostFacts& facts) {
     return name;
 }
 
+void checkKept(const LaunchRequest& request) {
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    constexpr std::size_t longest = 256;
+    if (request.keep && !request.name) {
+        throw Error("The option '--keep' needs a name for the container: --name NAME");
+    }
+    const auto& content = request.imageContent;
+    if ((request.keep && content.empty()) || content.size() > longest ||
+        content.find_first_not_of(allowed) != std::string::npos) {
+        throw Error("Invalid request: it does not say what is in the image");
+    }
+}
+
 void checkMountCount(const SiteConfig& config, std::size_t count) {
     const auto& limit = config.containerLimits.mounts;
     if (limit && count > *limit) {
@@ -400,6 +413,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
                    const std::vector<oci::HookConfig>& hooks, const std::vector<CdiEdits>& cdi) {
     ContainerPlan plan;
     plan.name = planName(request, facts);
+    checkKept(request);
     plan.args = planArguments(request);
     plan.initPath = planInit(config, request);
     plan.workdir = planWorkdir(request);

@@ -19,7 +19,7 @@ namespace sarus::engine {
 namespace {
 
 constexpr std::string_view magic = "SARUSREQ";
-constexpr std::uint32_t protocolVersion = 6;
+constexpr std::uint32_t protocolVersion = 7;
 
 template <typename Object, typename Type>
 concept Is = std::same_as<std::remove_const_t<Object>, Type>;
@@ -222,9 +222,10 @@ auto fields(Is<LaunchRequest> auto& request) {
                     request.metadata.env, request.metadata.labels, request.metadata.volumes, request.command,
                     request.entrypoint, request.hostEnvironment, request.env, request.unsetEnv,
                     request.mounts, request.devices, request.annotations, request.workloadDirectories,
-                    request.optionOrigins, request.workdir, request.name, request.mpiType, request.mpi,
-                    request.glibc, request.ssh, request.init, request.tty, request.privatePid, request.dryRun,
-                    request.json, request.readonlyRoot, request.stackLimit, request.logLevel);
+                    request.optionOrigins, request.workdir, request.name, request.imageContent, request.keep,
+                    request.mpiType, request.mpi, request.glibc, request.ssh, request.init, request.tty,
+                    request.privatePid, request.dryRun, request.json, request.readonlyRoot,
+                    request.stackLimit, request.logLevel);
 }
 
 auto fields(Is<ExecRequest> auto& request) {
@@ -233,7 +234,8 @@ auto fields(Is<ExecRequest> auto& request) {
 }
 
 auto fields(Is<ListRequest> auto& request) {
-    return std::tie(request.sessionDirectory, request.json, request.all, request.brief, request.width);
+    return std::tie(request.sessionDirectory, request.json, request.all, request.kept, request.brief,
+                    request.width);
 }
 
 auto fields(Is<InspectRequest> auto& request) {
@@ -246,6 +248,11 @@ auto fields(Is<KillRequest> auto& request) {
 
 auto fields(Is<CreateRepositoryRequest> auto&) {
     return std::tie();
+}
+
+auto fields(Is<RemoveRequest> auto& request) {
+    return std::tie(request.sessionDirectory, request.job, request.names, request.force, request.allIdle,
+                    request.ofEndedJobs);
 }
 
 /// `Archive` is Writer or Reader.

@@ -30,6 +30,7 @@ struct ListRequest {
     std::string sessionDirectory{};
     bool json = false;
     bool all = false;    ///< of all users; for root
+    bool kept = false;   ///< also those that were kept and do not run
     bool brief = false;  ///< columns for people instead of those of runc
     int width = 0;       ///< of the terminal for these columns; 0: any
 };
@@ -48,6 +49,16 @@ struct KillRequest {
     std::string signal{};  ///< "SIGTERM", "TERM" or "15"
 };
 
+/// `sarus rm`: containers that were kept.
+struct RemoveRequest {
+    std::string sessionDirectory{};
+    std::string job{};  ///< number of the caller's job of Slurm; "" outside of jobs
+    std::vector<std::string> names{};
+    bool force = false;        ///< ends those that run
+    bool allIdle = false;      ///< in the place of names: all that do not run
+    bool ofEndedJobs = false;  ///< in the place of names: those of jobs that are over
+};
+
 /// The caller's directory below localRepositoryBaseDir.
 struct CreateRepositoryRequest {};
 
@@ -55,7 +66,7 @@ struct CreateRepositoryRequest {};
 /// the starter treats every field as hostile. Add a new verb here, to `fields` (starter_request.cpp) and to
 /// the starter's verbs.
 using StarterRequest = std::variant<LaunchRequest, ExecRequest, ListRequest, InspectRequest, KillRequest,
-                                    CreateRepositoryRequest>;
+                                    CreateRepositoryRequest, RemoveRequest>;
 
 /// The maximum size of a serialised request, in bytes.
 constexpr std::size_t maxRequestSize = 8U << 20U;

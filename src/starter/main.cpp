@@ -73,6 +73,10 @@ struct Verbs {
         killContainer(session, request);
         return {};
     }
+    Answer operator()(const engine::RemoveRequest& request) const {
+        auto removal = removeContainers(session, request);
+        return {.status = removal.complete ? 0 : 1, .text = std::move(removal.names)};
+    }
     Answer operator()(const engine::CreateRepositoryRequest&) const {
         createUserRepository(session.config, session.credentials, *session.paths);
         return {};

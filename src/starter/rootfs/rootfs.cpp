@@ -31,6 +31,7 @@ namespace {
 constexpr auto lowerName = "overlay/rootfs-lower";
 constexpr auto upperName = "overlay/rootfs-upper";
 constexpr auto workName = "overlay/rootfs-work";
+constexpr auto storageName = "overlay/storage";
 
 /// A rootless overlay needs user.* xattrs, which ramfs never has.
 std::string ramFilesystem(const RootfsRequest& request) {
@@ -60,14 +61,47 @@ void prepareBundle(const RootfsRequest& request) {
                                     : limit         ? cat(",size=", *limit)
                                                     : sizeOptions(request.memoryShare)));
     const auto bundle = openFile(request.bundleDir, O_PATH | O_DIRECTORY);
-    for (const std::string& name : {folder, std::string("overlay"), std::string(lowerName),
-                                    std::string(upperName), std::string(workName)}) {
+    for (const std::string& name : {folder, std::string("overlay"), std::string(lowerName)}) {
         makeDirectory(bundle.get(), name);
     }
+    if (!request.storage.empty()) {
+        makeDirectory(bundle.get(), storageName);
+        bindMount(openFile(request.storage, O_PATH | O_DIRECTORY | O_NOFOLLOW).get(),
+                  openFileAt(bundle.get(), storageName, O_PATH | O_DIRECTORY | O_NOFOLLOW).get(),
+                  {.nodev = true});
+        return;
+    }
+    makeDirectory(bundle.get(), upperName);
+    makeDirectory(bundle.get(), workName);
     const auto owner = request.credentials.ownerUid();
     const auto group = request.credentials.ownerGid();
     checkErrno(::fchownat(bundle.get(), upperName, owner, group, AT_SYMLINK_NOFOLLOW),
                "Failed to give the upper layer to the user");
+}
+
+/// The image with the writable layer above it.
+Child mountLayers(const RootfsRequest& request) {
+    OverlayDirectories layers{.base = request.bundleDir,
+                              .lower = lowerName,
+                              .upper = upperName,
+                              .work = workName,
+                              .target = request.config.rootfsFolder};
+    if (request.storage.empty()) {
+        return mountOverlay(layers, request.config.selinuxMountLabel, request.credentials);
+    }
+    layers.upper = cat(storageName, "/upper");
+    layers.work = cat(storageName, "/work");
+    try {
+        return mountOverlay(layers, request.config.selinuxMountLabel, request.credentials);
+    } catch (Error& error) {
+        error.addContext(cat("Failed to use what the container keeps in ", printable(request.storage)));
+        if (error.hint().empty() || error.errnum() == EINVAL) {
+            error.setHint(
+                "It must be on a local filesystem such as ext4 or XFS; the administrator chooses it: "
+                "\"containerStorage\": {\"directory\": ...} in sarus.json");
+        }
+        throw;
+    }
 }
 
 /// A directory for mounts of the runtime or the starter. Replaces anything else in the image (a symbolic
@@ -289,12 +323,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     imageMount.whyNotByKernel = request.whyNotByKernel;
     imageMount.onlyByKernel = !request.config.imagePolicy.isEmpty();
     rootfs.images.push_back(mountImage(imageMount, credentials));
-    rootfs.overlayHelper = mountOverlay({.base = request.bundleDir,
-                                         .lower = lowerName,
-                                         .upper = upperName,
-                                         .work = workName,
-                                         .target = rootfs.folder},
-                                        request.config.selinuxMountLabel, credentials);
+    rootfs.overlayHelper = mountLayers(request);
 
     // Otherwise a mount of /tmp or / would include the container itself, the next one both of them, and so
     // on. Must follow the overlay mount, which clones its layers.

@@ -30,10 +30,13 @@ struct RootfsRequest {
     const engine::ContainerPlan& plan;
     const engine::SiteConfig& config;
     const Credentials& credentials;
-    int imageFd = -1;              ///< O_RDONLY, opened with the caller's rights
-    std::string imagePath;         ///< for messages only
-    std::string containerenv{};    ///< content of /run/.containerenv; "" for none
-    std::string bundleDir;         ///< exists; only root (rootless: the caller) can change it
+    int imageFd = -1;            ///< O_RDONLY, opened with the caller's rights
+    std::string imagePath;       ///< for messages only
+    std::string containerenv{};  ///< content of /run/.containerenv; "" for none
+    std::string bundleDir;       ///< exists; only root (rootless: the caller) can change it
+    /// A directory like that with "upper", which is the caller's, and "work": what the container writes stays
+    /// there. "": in memory.
+    std::string storage{};
     std::string imageBuilderPath;  ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
     std::string squashfsServerPath;  ///< absolute path of sarus-squashfs
     std::optional<CallerAccount> account{};

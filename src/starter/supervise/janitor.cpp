@@ -169,6 +169,9 @@ Janitor::Janitor(const Credentials& credentials, Remains& remains, AuditLog audi
         if (remains.record) {
             kept.push_back(remains.record->descriptor());
         }
+        if (remains.storageLock) {
+            kept.push_back(remains.storageLock.get());
+        }
         keepOnly(kept);
         if (credentials.privileged()) {
             resistOutOfMemory();

@@ -20,6 +20,7 @@ struct Remains {
     std::string stateDirectory;
     std::optional<DeviceCgroup> deviceCgroup{};
     std::optional<RecordFile> record{};
+    UniqueFd storageLock{};  ///< of a kept container (container_storage.hpp): nobody enters it before the end
 };
 
 /// A process that keeps the starter's identity (if privileged: root with few capabilities) after the starter

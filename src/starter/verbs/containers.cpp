@@ -24,6 +24,8 @@
 #include "oci/json/json_writer.hpp"
 #include "starter/runtime/runtime.hpp"
 #include "starter/supervise/container_record.hpp"
+#include "starter/supervise/container_storage.hpp"
+#include "starter/verbs/planning.hpp"
 
 namespace sarus::starter {
 
@@ -32,6 +34,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* runtimePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+constexpr std::string_view stopped = "stopped";
 
 std::string text(const Json& object, const char* key) {
     const auto found = object.find(key);
@@ -71,6 +75,9 @@ std::string formatDetails(const ListedContainer& container, const std::optional<
     auto text = cat("Container:      ", container.id, "\nProcess:        ", container.pid,
                     "\nStatus:         ", container.status, "\nCreated:        ", container.created,
                     "\nOwner:          ", container.owner, "\n");
+    if (container.status == stopped) {
+        text += cat("Image:          ", printable(container.image), "\n");
+    }
     if (record) {
         text += cat("Image:          ", printable(record->image),
                     "\nCommand:        ", printable(join(record->command, " ")),
@@ -152,6 +159,29 @@ std::vector<ListedContainer> containersIn(const std::string& root, const Runtime
         fail("Failed to list the containers", output);
     }
     return parseContainerList(output.out);
+}
+
+/// Those that were kept and do not run.
+std::vector<ListedContainer> idleContainers(const Session& session) {
+    std::vector<ListedContainer> idle;
+    const auto storage =
+        ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full);
+    if (!storage) {
+        return idle;
+    }
+    const auto owner = userName(session.config, session.credentials.uid());
+    for (auto& entry : storage->list()) {
+        if (!entry.isRunning) {
+            idle.push_back({.id = entry.container.name,
+                            .status = std::string(stopped),
+                            .bundle = entry.directory,
+                            .created = withNanoseconds(formatUtcTime(entry.container.created)),
+                            .owner = owner,
+                            .image = std::move(entry.container.image),
+                            .job = std::move(entry.container.job.id)});
+        }
+    }
+    return idle;
 }
 
 enum class Whose { callers, everybodys };
@@ -320,6 +350,11 @@ std::string formatBriefTable(const std::vector<ListedContainer>& containers, std
                              std::size_t width) {
     constexpr std::size_t longestCommand = 24;
     std::vector<std::vector<std::string>> rows{{"NAME", "IMAGE", "COMMAND", "AGE", "JOB"}};
+    const bool withStatus = std::any_of(containers.begin(), containers.end(),
+                                        [](const auto& container) { return container.status == stopped; });
+    if (withStatus) {
+        rows.front().emplace_back("STATUS");
+    }
     if (withOwner) {
         rows.front().emplace_back("USER");
     }
@@ -332,6 +367,9 @@ std::string formatBriefTable(const std::vector<ListedContainer>& containers, std
         const bool known = ::strptime(container.created.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) != nullptr;
         rows.push_back({container.id, printable(container.image), command,
                         known ? formatAge(now - ::timegm(&parts)) : "", printable(container.job)});
+        if (withStatus) {
+            rows.back().push_back(container.status);
+        }
         if (withOwner) {
             rows.back().push_back(container.owner);
         }
@@ -344,8 +382,16 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
     if (request.all && !(session.credentials.privileged() && session.credentials.uid() == 0)) {
         throw Error("Only root can list the containers of all users", "Leave '--all' out to list your own");
     }
-    const auto containers =
+    auto containers =
         listedContainers(session, request.sessionDirectory, request.all ? Whose::everybodys : Whose::callers);
+    if (const auto storage =
+            ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full)) {
+        storage->removeOfEndedJobs(node::markSlurmJob("", ""));
+    }
+    if (request.kept) {
+        auto idle = idleContainers(session);
+        std::move(idle.begin(), idle.end(), std::back_inserter(containers));
+    }
     return request.json    ? formatContainerJson(containers)
            : request.brief ? formatBriefTable(containers, std::time(nullptr), request.all,
                                               static_cast<std::size_t>(std::max(request.width, 0)))
@@ -353,9 +399,14 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
 }
 
 std::string inspectContainer(const Session& session, const engine::InspectRequest& request) {
-    const auto containers = listedContainers(session, request.sessionDirectory, Whose::everybodys);
+    auto containers = listedContainers(session, request.sessionDirectory, Whose::everybodys);
     const auto hasName = [&](const ListedContainer& entry) { return entry.id == request.name; };
     if (std::none_of(containers.begin(), containers.end(), hasName)) {
+        containers = idleContainers(session);
+        if (const auto idle = std::find_if(containers.begin(), containers.end(), hasName);
+            idle != containers.end()) {
+            return request.json ? formatDetailsJson(*idle, std::nullopt) : formatDetails(*idle, std::nullopt);
+        }
         throw noSuchContainer(request.name)
             .setHint("'sarus ps' lists the containers, 'sarus images' the images");
     }
@@ -382,6 +433,63 @@ void killContainer(const Session& session, const engine::KillRequest& request) {
     if (!output.status.ok()) {
         fail(cat("Failed to send a signal to the container '", printable(name), "'"), output);
     }
+}
+
+namespace {
+
+template <typename Request>
+node::SlurmJobMark jobOf(const Request& request) {
+    return node::markSlurmJob(request.job, "");
+}
+
+/// Ends it first if it runs and the request says so. Throws Error.
+void removeContainer(const Session& session, const engine::RemoveRequest& request,
+                     const std::optional<ContainerStorage>& storage, const std::string& name) {
+    constexpr int whileOthersList = 200;
+    constexpr int whileItEnds = 10'000;
+    engine::checkContainerName(name);
+    const auto entry = storage ? storage->find(name, jobOf(request)) : std::nullopt;
+    if (!entry) {
+        throw Error(cat("No container with the name '", name, "' was kept"),
+                    "'sarus ps --all' lists them; 'sarus rmi' removes images");
+    }
+    if (request.force && entry->isRunning) {
+        killContainer(session,
+                      {.sessionDirectory = request.sessionDirectory, .name = name, .signal = "SIGKILL"});
+    }
+    if (!storage->remove(*entry, request.force ? whileItEnds : whileOthersList)) {
+        throw Error(cat("The container '", name, "' is running"), "End it with 'sarus kill', or use --force");
+    }
+}
+
+}  // namespace
+
+Removal removeContainers(const Session& session, const engine::RemoveRequest& request) {
+    const auto storage =
+        ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full);
+    Removal result;
+    if (storage && request.allIdle) {
+        for (const auto& entry : storage->list()) {
+            if (storage->remove(entry, 0)) {
+                result.names += cat(entry.container.name, '\n');
+            }
+        }
+    }
+    if (storage && request.ofEndedJobs) {
+        for (const auto& name : storage->removeOfEndedJobs(jobOf(request))) {
+            result.names += cat(name, '\n');
+        }
+    }
+    for (const auto& name : request.names) {
+        try {
+            removeContainer(session, request, storage, name);
+            result.names += cat(name, '\n');
+        } catch (const Error& error) {
+            printError(error);
+            result.complete = false;
+        }
+    }
+    return result;
 }
 
 }  // namespace sarus::starter

@@ -47,8 +47,9 @@ std::string formatContainerJson(const std::vector<ListedContainer>& containers);
 /// The number of a signal named "TERM", "SIGTERM", "sigterm" or "15". Throws Error for anything else.
 int parseSignal(std::string_view text);
 
-/// What `sarus ps` prints: the containers of the calling user; for root, on request, those of all users that
-/// were started with privileges. Throws Error.
+/// What `sarus ps` prints: the containers of the calling user, on request with those that were kept and do
+/// not run; for root, on request, the running ones of all users that were started with privileges. Throws
+/// Error.
 std::string listContainers(const Session& session, const engine::ListRequest& request);
 
 /// What `sarus inspect` prints about one container of the calling user (for root: of any). Throws Error if no
@@ -58,5 +59,13 @@ std::string inspectContainer(const Session& session, const engine::InspectReques
 /// Sends a signal to the first process of a container of the calling user (for root: of any). Throws Error if
 /// no such container exists.
 void killContainer(const Session& session, const engine::KillRequest& request);
+
+struct Removal {
+    std::string names;     ///< of the removed containers, one a line
+    bool complete = true;  ///< otherwise errors were printed
+};
+
+/// Removes containers that were kept, as `sarus rm` asks. Throws Error.
+Removal removeContainers(const Session& session, const engine::RemoveRequest& request);
 
 }  // namespace sarus::starter

@@ -30,6 +30,7 @@
 #include "starter/runtime/bundle.hpp"
 #include "starter/runtime/runtime.hpp"
 #include "starter/supervise/container_record.hpp"
+#include "starter/supervise/container_storage.hpp"
 #include "starter/supervise/job_step.hpp"
 #include "starter/supervise/running_container.hpp"
 #include "starter/supervise/supervision.hpp"
@@ -68,11 +69,25 @@ engine::ContainerPlan planCommand(const Session& session, const engine::ExecRequ
     return plan;
 }
 
+/// It may have been kept from an earlier start.
+Error notRunning(const Session& session, const engine::ExecRequest& request) {
+    Error error(cat("There is no running container with the name '", request.name, "'"), "See 'sarus ps'");
+    const auto storage =
+        ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full);
+    const auto kept = storage ? storage->find(request.name, markJob(request.hostEnvironment)) : std::nullopt;
+    if (kept && !kept->container.image.empty()) {
+        error.setHint(cat("It was kept, but does not run: sarus run --name ", request.name, ' ',
+                          printable(kept->container.image), " COMMAND"));
+    }
+    return error;
+}
+
 /// The runtime may record a container slightly after its program has begun to run.
-std::pair<ContainerRecord, RunningContainer> findContainer(const Credentials& credentials,
+std::pair<ContainerRecord, RunningContainer> findContainer(const Session& session,
+                                                           const engine::ExecRequest& request,
                                                            engine::OciRuntime runtime,
-                                                           const std::string& runtimeRoot,
-                                                           const std::string& name) {
+                                                           const std::string& runtimeRoot) {
+    const auto& name = request.name;
     constexpr int attempts = 200;
     constexpr timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
     for (int attempt = 0; attempt < attempts; ++attempt) {
@@ -80,14 +95,14 @@ std::pair<ContainerRecord, RunningContainer> findContainer(const Credentials& cr
         if (!record) {
             break;
         }
-        auto container = RunningContainer::open(credentials, runtime, runtimeRoot, name);
+        auto container = RunningContainer::open(session.credentials, runtime, runtimeRoot, name);
         // Without a payload namespace sarus-enter still runs.
         if (container && (!record->createsUser || container->payloadNamespace() >= 0)) {
             return {std::move(*record), std::move(*container)};
         }
         ::nanosleep(&pause, nullptr);
     }
-    throw Error(cat("There is no running container with the name '", printable(name), "'"), "See 'sarus ps'");
+    throw notRunning(session, request);
 }
 
 /// The command is confined like its container, even if sarus.json has changed.
@@ -156,8 +171,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto runtime = findRuntime(session.config.runcPath, session.checker());
     const bool isCrun = runtime.kind == engine::OciRuntime::crun;
     session.paths.reset();
-    const auto [record, container] =
-        findContainer(credentials, runtime.kind, directories.runtimeRoot, request.name);
+    const auto [record, container] = findContainer(session, request, runtime.kind, directories.runtimeRoot);
     session.audit.about().text("image", record.image);
     const auto plan = planCommand(session, request, record);
     auto terminal = plan.terminal ? std::optional<UserTerminal>(std::in_place) : std::nullopt;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@
 #include "starter/runtime/hooks.hpp"
 #include "starter/runtime/runtime.hpp"
 #include "starter/supervise/container_record.hpp"
+#include "starter/supervise/container_storage.hpp"
 #include "starter/supervise/job_step.hpp"
 #include "starter/supervise/memory_watch.hpp"
 #include "starter/supervise/supervision.hpp"
@@ -89,6 +91,7 @@ private:
     RecordFile createRecord() const;
     ContainerRecord describe() const;
     NamespaceSharing sharing() const;
+    std::optional<ContainerStorage::Opened> openStorage() const;
     RuntimeInvocation makeInvocation() const;
     std::optional<DeviceCgroup> makeDeviceCgroup();
     Remains takeRemains();
@@ -128,6 +131,7 @@ private:
     std::string notByKernel;       ///< why the kernel does not mount the image
     UserNamespaces userNamespaces;
 
+    std::optional<ContainerStorage::Opened> storage;
     std::optional<Rootfs> rootfs;
     std::string foreign;                  ///< the result of checkCommand()
     std::vector<std::size_t> earlyHooks;  ///< positions in the plan
@@ -272,7 +276,39 @@ std::string containerenvOf(const engine::LaunchRequest& request, const engine::C
                "rootless=", privileged ? 0 : 1, '\n');
 }
 
+/// What the container has kept, or is to keep. Its name may be that of one that was kept before.
+std::optional<ContainerStorage::Opened> Launch::openStorage() const {
+    const auto kept = ContainerStorage::find(session.credentials, session.config,
+                                             request.keep   ? ContainerStorage::Look::create
+                                             : request.name ? ContainerStorage::Look::full
+                                                            : ContainerStorage::Look::quick);
+    if (!kept) {
+        return std::nullopt;
+    }
+    const auto job = markJob(request.hostEnvironment);
+    for (const auto& name : kept->removeOfEndedJobs(job)) {
+        logInfo(subsystem, cat("Removed the container ", name, ": its job is over"));
+    }
+    if (!request.name) {
+        return std::nullopt;
+    }
+    auto opened = kept->open({.name = *request.name,
+                              .image = request.imageReference,
+                              .content = request.imageContent,
+                              .job = job,
+                              .created = std::time(nullptr)},
+                             request.keep);
+    if (opened) {
+        session.audit.about().text("kept", opened->directory);
+        logInfo(subsystem,
+                cat(opened->isNew ? "The container keeps its files in " : "The container has files in ",
+                    printable(opened->directory)));
+    }
+    return opened;
+}
+
 void Launch::buildRoot() {
+    storage = openStorage();
     rootfs.emplace(
         buildRootfs({.plan = plan,
                      .config = session.config,
@@ -281,6 +317,7 @@ void Launch::buildRoot() {
                      .imagePath = request.imagePath,
                      .containerenv = containerenvOf(request, plan, privileged()),
                      .bundleDir = directories.bundleDir,
+                     .storage = storage ? storage->directory : std::string(),
                      .imageBuilderPath = program("sarus-image-builder"),
                      .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),
                      .account = CallerAccount{.ask = namesForCaller(session.credentials),
@@ -407,7 +444,8 @@ std::optional<DeviceCgroup> Launch::makeDeviceCgroup() {
 Remains Launch::takeRemains() {
     Remains remains{.stateDirectory = cat(directories.runtimeRoot, '/', plan.name),
                     .deviceCgroup = makeDeviceCgroup(),
-                    .record = std::move(record)};
+                    .record = std::move(record),
+                    .storageLock = storage ? std::move(storage->lock) : UniqueFd()};
     if (remains.deviceCgroup) {
         remains.record->noteCgroup(remains.deviceCgroup->path());
     }

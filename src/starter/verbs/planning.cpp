@@ -74,6 +74,11 @@ std::string callerVariable(const std::vector<std::string>& environment, std::str
     return {};
 }
 
+node::SlurmJobMark markJob(const std::vector<std::string>& environment) {
+    return node::markSlurmJob(callerVariable(environment, "SLURM_JOB_ID"),
+                              callerVariable(environment, "SLURM_JOB_END_TIME"));
+}
+
 void recordCaller(Session& session, std::string_view verb,
                   const std::vector<std::string>& callerEnvironment) noexcept {
     addToRecords(session, [&](AuditFields& fields) {

@@ -6,6 +6,7 @@
 
 #include "engine/container_plan.hpp"
 #include "engine/launch_request.hpp"
+#include "node/slurm_job.hpp"
 #include "starter/entry/installation.hpp"
 
 namespace sarus::starter {
@@ -32,6 +33,9 @@ void recordImage(Session& session, const engine::LaunchRequest& request) noexcep
 
 /// The value of a variable in the caller's environment ("NAME=value"), or "".
 std::string callerVariable(const std::vector<std::string>& environment, std::string_view name);
+
+/// The Slurm job of the caller, whose variables those are.
+node::SlurmJobMark markJob(const std::vector<std::string>& environment);
 
 void logWarnings(const engine::ContainerPlan& plan);
 

@@ -33,10 +33,10 @@ def optional(value, encode):
     return b"\0" if value is None else b"\1" + encode(value)
 
 
-VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5}
+VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5, "remove": 6}
 
 
-def head(verb, version=6):
+def head(verb, version=7):
     """What each request begins with, in the form of src/engine/starter_request.cpp. `verb`: a name or a number."""
     return b"SARUSREQ" + struct.pack("<II", version, VERBS.get(verb, verb))
 
@@ -47,24 +47,28 @@ def exec_request(name, command=("true",), workdir=None):
 
 
 def list_request(session="", json=False, everybodys=False):
-    return head("list") + text(session) + bytes([json, everybodys, False]) + struct.pack("<I", 0)
+    return head("list") + text(session) + bytes([json, everybodys, False, False]) + struct.pack("<I", 0)
 
 
 def inspect_request(name, session="", json=False):
     return head("inspect") + text(session) + text(name) + bytes([json])
 
 
+def remove_request(*names, session="", job="", force=False, idle=False, of_ended_jobs=False):
+    return head("remove") + text(session) + text(job) + texts(names) + bytes([force, idle, of_ended_jobs])
+
+
 def kill_request(name, signal="SIGTERM", session=""):
     return head("kill") + text(session) + text(name) + text(signal)
 
 
-def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", version=6):
+def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", content="", keep=False, version=7):
     """A launch. `mounts`: (source, or "" for a memory file system, and destination)."""
     return b"".join([
         head("launch", version), struct.pack("<i", image), text("/image"), text(reference), text(digest), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts([]), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
-        texts([]), mount_list(mounts), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), optional(None, text),
-        b"\0" * 9, optional(None, text), struct.pack("<I", 3)])
+        texts([]), mount_list(mounts), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), text(content), bytes([keep]),
+        optional(None, text), b"\0" * 9, optional(None, text), struct.pack("<I", 3)])
 
 
 def memory_file(data, seals=SEALS):

@@ -37,6 +37,7 @@ LaunchRequest fullRequest() {
     request.workloadDirectories = {"/var/spool/slurmd/pmix.1.0"};
     request.workdir = "/work";
     request.name = "name";
+    request.imageContent = "0123abc";
     request.mpiType = "mpich";
     request.mpi = request.ssh = request.tty = request.dryRun = true;
     request.stackLimit = 0x1122334455667788;
@@ -78,6 +79,7 @@ TEST(StarterRequest, EveryFieldSurvivesTheCrossing) {
     EXPECT_EQ(copy.workloadDirectories, original.workloadDirectories);
     EXPECT_EQ(copy.workdir, original.workdir);
     EXPECT_EQ(copy.name, original.name);
+    EXPECT_EQ(copy.imageContent, original.imageContent);
     EXPECT_EQ(copy.mpiType, original.mpiType);
     EXPECT_TRUE(copy.mpi);
     EXPECT_FALSE(copy.glibc);
@@ -100,13 +102,15 @@ TEST(StarterRequest, AbsentOptionsStayAbsent) {
 
 TEST(StarterRequest, EachFlagIsItsOwn) {
     for (auto flag : {&LaunchRequest::mpi, &LaunchRequest::glibc, &LaunchRequest::ssh, &LaunchRequest::init,
-                      &LaunchRequest::tty, &LaunchRequest::privatePid, &LaunchRequest::readonlyRoot}) {
+                      &LaunchRequest::tty, &LaunchRequest::privatePid, &LaunchRequest::readonlyRoot,
+                      &LaunchRequest::keep}) {
         LaunchRequest request;
         request.*flag = true;
         const auto copy = crossed(request);
         EXPECT_TRUE(copy.*flag);
-        EXPECT_EQ(
-            copy.mpi + copy.glibc + copy.ssh + copy.init + copy.tty + copy.privatePid + copy.readonlyRoot, 1);
+        EXPECT_EQ(copy.mpi + copy.glibc + copy.ssh + copy.init + copy.tty + copy.privatePid +
+                      copy.readonlyRoot + copy.keep,
+                  1);
     }
 }
 
@@ -125,7 +129,7 @@ TEST(StarterRequest, AnotherMagicOrVersionIsRefused) {
     auto bytes = serializeRequest(fullRequest());
     EXPECT_THAT(errorOf("x" + bytes), HasSubstr("does not come from sarus"));
     bytes[8] = 99;
-    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 6"));
+    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 7"));
 }
 
 TEST(StarterRequest, EachVerbIsItsOwn) {
