@@ -11,8 +11,8 @@ namespace sarus::cli {
 using CommandFunction = Subcommand();
 CommandFunction bcastCommand, completionCommand, configCommand, containerPruneCommand, dfCommand,
     doctorCommand, edfCommand, execCommand, helpCommand, hooksCommand, imagesCommand, inspectCommand,
-    killCommand, loadCommand, pruneCommand, psCommand, pullCommand, referenceCommand, rmiCommand, runCommand,
-    saveCommand, shellCommand, sshKeygenCommand, tagCommand, versionCommand;
+    killCommand, loadCommand, pruneCommand, psCommand, pullCommand, referenceCommand, rmCommand, rmiCommand,
+    runCommand, saveCommand, shellCommand, sshKeygenCommand, tagCommand, versionCommand;
 
 namespace {
 
@@ -34,13 +34,13 @@ std::vector<Subcommand> withCommonOptions(std::vector<Subcommand> all) {
 
 const std::vector<Subcommand>& commands() {
     static const auto all =
-        withCommonOptions({bcastCommand(),  completionCommand(), configCommand(),    containerPruneCommand(),
-                           dfCommand(),     doctorCommand(),     edfCommand(),       execCommand(),
-                           helpCommand(),   hooksCommand(),      imagesCommand(),    inspectCommand(),
-                           killCommand(),   loadCommand(),       pruneCommand(),     psCommand(),
-                           pullCommand(),   referenceCommand(),  rmiCommand(),       runCommand(),
-                           saveCommand(),   shellCommand(),      sshKeygenCommand(), tagCommand(),
-                           versionCommand()});
+        withCommonOptions({bcastCommand(), completionCommand(), configCommand(), containerPruneCommand(),
+                           dfCommand(),    doctorCommand(),     edfCommand(),    execCommand(),
+                           helpCommand(),  hooksCommand(),      imagesCommand(), inspectCommand(),
+                           killCommand(),  loadCommand(),       pruneCommand(),  psCommand(),
+                           pullCommand(),  referenceCommand(),  rmCommand(),     rmiCommand(),
+                           runCommand(),   saveCommand(),       shellCommand(),  sshKeygenCommand(),
+                           tagCommand(),   versionCommand()});
     return all;
 }
 

@@ -94,7 +94,7 @@ std::string proposals(const Subcommand& command) {
 std::string bash() {
     std::string out = R"sh(# bash completion for sarus; load it with: source <(sarus completion bash)
 _sarus_images() { sarus images 2>/dev/null | awk 'NR > 1 && $2 != "<none>" { print $1 ":" $2 }'; }
-_sarus_containers() { sarus ps 2>/dev/null | awk 'NR > 1 { print $1 }'; }
+_sarus_containers() { sarus ps --all 2>/dev/null | awk 'NR > 1 { print $1 }'; }
 _sarus_definitions() { sarus edf list 2>/dev/null | awk 'NR > 1 && $1 ~ /^[A-Za-z0-9._+-]+$/ { print $1 }'; }
 # The lines that begin with $1 become the proposals. Nothing expands them: others choose names, and 'compgen -W'
 # would run what $(...) in them says.
@@ -195,7 +195,7 @@ function __sarus_images
     sarus images 2>/dev/null | awk 'NR > 1 && $2 != "<none>" { print $1 ":" $2 }'
 end
 function __sarus_containers
-    sarus ps 2>/dev/null | awk 'NR > 1 { print $1 }'
+    sarus ps --all 2>/dev/null | awk 'NR > 1 { print $1 }'
 end
 function __sarus_definitions
     sarus edf list 2>/dev/null | awk 'NR > 1 && $1 ~ /^[A-Za-z0-9._+-]+$/ { print $1 }'

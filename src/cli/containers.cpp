@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
+#include "cli/edf_access.hpp"
 #include "cli/starter_call.hpp"
 
 namespace sarus::cli {
@@ -24,7 +25,8 @@ int ps(Context& context, const Arguments& arguments) {
     const engine::ListRequest request{
         .sessionDirectory = sessionDirectory(),
         .json = !arguments.has("quiet") && (arguments.has("json") || format == "json"),
-        .all = arguments.has("all") && ::geteuid() == 0,  // no container that has ended is there for anybody
+        .all = arguments.has("all") && ::geteuid() == 0,
+        .kept = arguments.has("all"),
         .brief = !arguments.has("quiet") && brief,
         .width = static_cast<int>(terminalWidth(STDOUT_FILENO))};
     if (!arguments.has("quiet")) {
@@ -37,6 +39,21 @@ int ps(Context& context, const Arguments& arguments) {
     return 0;
 }
 
+engine::RemoveRequest removeRequest() {
+    return {.sessionDirectory = sessionDirectory(), .job = hostVariable("SLURM_JOB_ID").value_or("")};
+}
+
+int rm(Context& context, const Arguments& arguments) {
+    if (arguments.has("all") && !arguments.positionals().empty()) {
+        throw usageError("The option '--all' cannot be used with names of containers", "rm");
+    }
+    auto request = removeRequest();
+    request.names = arguments.positionals();
+    request.force = arguments.has("force");
+    request.allIdle = arguments.has("all");
+    execStarter(context, request);
+}
+
 int kill(Context& context, const Arguments& arguments) {
     execStarter(context, engine::KillRequest{
                              .sessionDirectory = sessionDirectory(),
@@ -47,30 +64,51 @@ int kill(Context& context, const Arguments& arguments) {
 }  // namespace
 
 Subcommand psCommand() {
-    return {.name = "ps",
-            .usage = "sarus ps [OPTIONS]",
-            .description = "List running containers",
-            .options = {{.longName = "all",
-                         .shortName = 'a',
-                         .help = "For root: list the containers of all users on this node"},
-                        {.longName = "format",
-                         .takesValue = true,
-                         .help = "Columns: 'brief' (name, image, command, age, job) or 'runc' (as in 1.7), "
-                                 "or 'json'. Default: 'brief' on a terminal, otherwise 'runc'"},
-                        jsonOption(),
-                        {.longName = "quiet", .shortName = 'q', .help = "Print only the names"}},
-            .maxPositionals = anyNumber,  // ignored, as they always were
-            .aliases = {"container ls", "container list", "container ps"},
-            .run = ps};
+    return {
+        .name = "ps",
+        .usage = "sarus ps [OPTIONS]",
+        .description = "List containers",
+        .options = {{.longName = "all",
+                     .shortName = 'a',
+                     .help = "List also containers that were kept ('sarus run --keep') and do not run; for "
+                             "root, the running containers of all users on this node, too"},
+                    {.longName = "format",
+                     .takesValue = true,
+                     .help = "Columns: 'brief' (name, image, command, age, job) or 'runc' (as in 1.7), "
+                             "or 'json'. Default: 'brief' on a terminal, otherwise 'runc'"},
+                    jsonOption(),
+                    {.longName = "quiet", .shortName = 'q', .help = "Print only the names"}},
+        .maxPositionals = anyNumber,  // ignored, as they always were
+        .aliases = {"container ls", "container list", "container ps"},
+        .run = ps};
 }
 
-/// As in Docker; hidden: there is nothing to do.
+Subcommand rmCommand() {
+    return {.name = "rm",
+            .usage = "sarus rm [OPTIONS] NAME [NAME...]",
+            .description = "Remove containers that were kept",
+            .note = "Note: These are the containers of \"sarus run --keep\"; \"sarus rmi\" removes images.",
+            .options = {{.longName = "all", .shortName = 'a', .help = "Remove all that do not run"},
+                        {.longName = "force", .shortName = 'f', .help = "End those that run"}},
+            .minPositionals = 1,
+            .maxPositionals = anyNumber,
+            .optionForPositionals = "all",
+            .completions = {Completion::containers},
+            .aliases = {"container rm", "container remove"},
+            .run = rm};
+}
+
+/// As in Docker; hidden: "rm --all" says the same.
 Subcommand containerPruneCommand() {
     return {.name = "container prune",
             .usage = "sarus container prune",
-            .description = "Do nothing: a container is gone when it ends",
+            .description = "Remove all containers that were kept and do not run",
             .hidden = true,
-            .run = [](Context&, const Arguments&) { return 0; }};
+            .run = [](Context& context, const Arguments&) -> int {
+                auto request = removeRequest();
+                request.allIdle = true;
+                execStarter(context, request);
+            }};
 }
 
 Subcommand killCommand() {

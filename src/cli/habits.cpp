@@ -26,13 +26,16 @@ constexpr std::string_view limitsOfTheJob =
 constexpr std::string_view privileges =
     "Containers have no privileges here, for nobody: leave the option out";
 constexpr std::string_view writable =
-    "A container may write to its root filesystem, in memory, until it ends; to keep files, use --volume";
+    "A container may write to its root filesystem, in memory, until it ends; to keep files, use --volume, or "
+    "--name and --keep";
 constexpr std::string_view background =
     "A container runs in the foreground: write '&' after the command, or submit a job";
 constexpr std::string_view separation =
     "Home and working directory stay outside by default: use --cleanenv and --pid=private for the rest";
 constexpr std::string_view namespaces = "A container shares this with the node: leave the option out";
-constexpr std::string_view ended = "A container that has ended is gone: 'sarus run' starts a new one";
+constexpr std::string_view ended =
+    "A container that has ended is gone, unless 'sarus run --name NAME --keep' made it: that goes on with "
+    "'sarus run --name NAME'";
 constexpr std::string_view output =
     "A container writes to the output of its 'sarus run': look in the output of the job";
 constexpr std::string_view password =
@@ -62,7 +65,7 @@ constexpr auto word = Habit::Takes::word;
 // Of the commands that start processes in containers.
 constexpr std::array containerHabits{
     Habit{"-i --interactive", flag, "true", "A container keeps standard input: write '< /dev/null'"},
-    Habit{"--rm", flag, "true", "A container that has ended is gone: leave the option out"},
+    Habit{"--rm", flag, "true", "To keep a container that has ended, use --keep and --name"},
     Habit{"-a --attach", word, "stdin stdout stderr STDIN STDOUT STDERR", output},
     Habit{"--sig-proxy", flag, "true", "Signals reach the command in the container"},
     Habit{"-d --detach", flag, "false", background},

@@ -7,10 +7,11 @@
 
 namespace sarus::cli {
 
-std::map<std::string, std::vector<std::string>> containersByImage(Context& context) {
+std::map<std::string, std::vector<std::string>> containersByImage(Context& context, Kept kept) {
     std::map<std::string, std::vector<std::string>> found;
-    const auto list =
-        askStarter(context, engine::ListRequest{.sessionDirectory = sessionDirectory(), .json = true});
+    const auto list = askStarter(
+        context,
+        engine::ListRequest{.sessionDirectory = sessionDirectory(), .json = true, .kept = kept == Kept::yes});
     for (const auto& container : oci::parseJson<nlohmann::json>(list, "the list of containers")) {
         found[container.value("image", "")].push_back(container.value("name", ""));
     }
@@ -19,7 +20,7 @@ std::map<std::string, std::vector<std::string>> containersByImage(Context& conte
 
 std::set<std::string> imagesInUse(Context& context) {
     std::set<std::string> images;
-    for (const auto& [image, containers] : containersByImage(context)) {
+    for (const auto& [image, containers] : containersByImage(context, Kept::yes)) {
         images.insert(image);
     }
     return images;

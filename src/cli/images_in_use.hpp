@@ -9,11 +9,14 @@
 
 namespace sarus::cli {
 
-/// The names of the caller's containers on this node (of root: of all users), by the image that they run
-/// from, as `sarus run` names it. Throws Error if the starter does not answer.
-std::map<std::string, std::vector<std::string>> containersByImage(Context& context);
+/// Whether containers count that were kept and do not run.
+enum class Kept { no, yes };
 
-/// The images of these containers. Throws Error.
+/// The names of the caller's containers on this node (of root: the running ones of all users), by the image
+/// that they run from, as `sarus run` names it. Throws Error if the starter does not answer.
+std::map<std::string, std::vector<std::string>> containersByImage(Context& context, Kept kept);
+
+/// The images of these containers, also of kept ones. Throws Error.
 std::set<std::string> imagesInUse(Context& context);
 
 }  // namespace sarus::cli

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
+#include "cli/edf_access.hpp"
 #include "cli/images_in_use.hpp"
 #include "cli/prune_limits.hpp"
 #include "cli/repository_access.hpp"
@@ -84,6 +85,24 @@ int keepLimits(Context& context, image::Repository& repository, const Arguments&
     return 0;
 }
 
+/// Of containers that were kept in jobs that are over.
+void removeOldContainers(Context& context, const Arguments& arguments) {
+    if (arguments.has("dry-run") || arguments.has("centralized-repository")) {
+        return;
+    }
+    const engine::RemoveRequest request{.job = hostVariable("SLURM_JOB_ID").value_or(""),
+                                        .ofEndedJobs = true};
+    try {
+        for (const auto& name : split(askStarter(context, request), '\n')) {
+            if (!name.empty() && !arguments.has("json")) {
+                printLine(cat("removed the container ", name, ": its job is over"));
+            }
+        }
+    } catch (const Error& error) {
+        logInfo("CLI", error.what());  // freeing the cache needs no working starter
+    }
+}
+
 int run(Context& context, const Arguments& arguments) {
     const auto limits = readPruneLimits(arguments);
     if (limits && arguments.has("centralized-repository")) {
@@ -93,6 +112,7 @@ int run(Context& context, const Arguments& arguments) {
             "prune");
     }
     auto repository = openRepository(context, arguments, image::RepositoryAccess::write);
+    removeOldContainers(context, arguments);
     return limits ? keepLimits(context, repository, arguments, *limits)
                   : emptyCache(context, repository, arguments);
 }

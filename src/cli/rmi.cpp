@@ -18,7 +18,7 @@ namespace {
 
 std::map<std::string, std::vector<std::string>> knownContainers(Context& context) {
     try {
-        return containersByImage(context);
+        return containersByImage(context, Kept::no);
     } catch (const std::exception&) {
         return {};  // removing needs no working starter
     }
@@ -104,7 +104,7 @@ Subcommand rmiCommand() {
         .optionForPositionals = "all",
         .usesRepository = true,
         .completions = {Completion::images},
-        .aliases = {"rm", "image rm", "image remove"},
+        .aliases = {"image rm", "image remove"},
         .run = run};
 }
 

@@ -15,7 +15,7 @@ BASH_COMPLETION = pathlib.Path("/usr/share/bash-completion/bash_completion")
 STUB = """#!/bin/sh
 case "$*" in
     images) printf 'REPOSITORY   TAG   IMAGE ID\\nalpine   3.20   x\\nquay.io/org/tool   1.0   x\\nquay.io/org/tool   2.0   x\\nnone   <none>   x\\n' ;;
-    ps) printf 'ID   PID\\nsolver   7\\nviewer   8\\n' ;;
+    "ps --all") printf 'ID   PID\\nsolver   7\\nviewer   8\\n' ;;
     "edf list") printf 'NAME   FILE\\npytorch   /x/pytorch.toml\\n'
         printf '%s   /x\\n' '$(touch${IFS}RAN)' '`touch${IFS}RAN`' '*(e:touch${IFS}RAN:)' '<(touch${IFS}RAN)' 'py$(touch${IFS}RAN)' ;;
     *) exit 1 ;;

@@ -105,7 +105,7 @@ def complete(tree, *words, path=""):
 def test_bash_completes_commands(tree):
     assert complete(tree, "sarus", "pu") == ["pull"]
     assert complete(tree, "sarus", "--verb") == ["--verbose"]
-    assert complete(tree, "sarus", "--debug", "r") == ["rmi", "run"]
+    assert complete(tree, "sarus", "--debug", "r") == ["rm", "rmi", "run"]
 
 
 def test_bash_completes_options_of_the_command(tree):

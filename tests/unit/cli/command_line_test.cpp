@@ -196,7 +196,7 @@ TEST(CommandLine, WhatSarusDoesAnywayIsAcceptedSilently) {
     EXPECT_EQ(runFailure({"-itd", "i"}).substr(0, 23), "unrecognised option '-d");
     EXPECT_EQ(runFailure({"--rm=false", "i"}),
               "unrecognised option '--rm'\nSee 'sarus help run'\n"
-              "A container that has ended is gone: leave the option out");
+              "To keep a container that has ended, use --keep and --name");
     EXPECT_TRUE(
         parseCommand(*findCommand("images"), std::vector<std::string>{"--format", "json"}).has("json"));
 }
@@ -207,7 +207,8 @@ TEST(CommandLine, CommandsOfTwoWordsAreFound) {
         return cat(command == nullptr ? "" : command->name, ' ', count);
     };
     EXPECT_EQ(find({"image", "ls", "x"}), "images 2");
-    EXPECT_EQ(find({"rm", "x"}), "rmi 1");
+    EXPECT_EQ(find({"image", "rm", "x"}), "rmi 2");
+    EXPECT_EQ(find({"rm", "x"}), "rm 1");
     EXPECT_EQ(find({"image", "x"}), " 1");
     EXPECT_EQ(find({}), " 1");
 }

@@ -1,0 +1,173 @@
+"""What an unprivileged user may try with containers that are kept, whose files root's overlay holds on the node."""
+
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+
+import pytest
+from helpers import system
+from launch_request import ask, memory_file, remove_request, request, start
+
+pytestmark = pytest.mark.asroot
+
+
+@pytest.fixture
+def image(setuid_engine, load_image, plain_busybox):
+    return load_image(setuid_engine, "busybox", plain_busybox)
+
+
+@pytest.fixture
+def kept(setuid_engine, temp_dir):
+    """Removes the user's containers in the end, and returns the function for their directory."""
+    yield lambda: next(path for path in temp_dir.glob(f"sarus-containers-{setuid_engine.user.uid}*") if path.stat().st_uid == 0)
+    setuid_engine.sarus("rm", "--all")
+
+
+def keep(engine, image, name, script, **keywords):
+    return engine.run(image, "sh", "-c", script, options=["--name", name, "--keep"], **keywords)
+
+
+@pytest.fixture
+def evil_image(setuid_engine, tmp_path):
+    """A squashfs file of the user's, whose files are root's: a program with the set-user-ID bit that all may write, and devices."""
+    tree = tmp_path / "evil"
+    shutil.copytree(pathlib.Path(shutil.which("busybox")).parent, tree / "bin", ignore=lambda _, names: [n for n in names if n != "busybox"])
+    for name in ("sh", "cat", "chmod", "touch", "ln", "mv", "ls", "stat", "head"):
+        (tree / "bin" / name).symlink_to("busybox")
+    program = tree / "program"
+    shutil.copy(tree / "bin/busybox", program)
+    program.chmod(0o4777)
+    (tree / "open").mkdir()
+    (tree / "open").chmod(0o777)
+    os.mknod(tree / "open/memory", stat.S_IFCHR | 0o666, os.makedev(1, 1))
+    file = setuid_engine.user.home / "evil.squashfs"
+    file.unlink(missing_ok=True)
+    subprocess.run(["mksquashfs", str(tree), str(file), "-quiet", "-no-progress"], check=True, capture_output=True)
+    setuid_engine.user.own(file)
+    return file
+
+
+def test_a_set_id_program_of_root_stays_out_of_reach(setuid_engine, evil_image, kept):
+    """A file of an image that is opened for writing is copied with its owner and mode."""
+    keep(setuid_engine, evil_image, "evil", ": >> /program", check=False)
+    directory = kept()
+    copied = directory / "evil/upper/program"
+    assert copied.stat().st_uid == 0
+    tried = subprocess.run(["sh", "-c", f"exec {copied} id -u"], **setuid_engine.user.identity(), capture_output=True, text=True, check=False)
+    assert tried.stdout == "" and "Permission denied" in tried.stderr
+    listed = subprocess.run(["ls", str(directory)], **setuid_engine.user.identity(), capture_output=True, text=True, check=False)
+    assert "Permission denied" in listed.stderr
+    inside = keep(setuid_engine, evil_image, "evil", "/program id -u", check=False)
+    assert inside.stdout.strip() in ("", str(setuid_engine.user.uid))
+
+
+def test_devices_of_an_image_stay_closed(setuid_engine, evil_image, kept):
+    script = "mv /open/memory /open/moved; head -c 1 /open/moved; head -c 1 /open/memory"
+    result = keep(setuid_engine, evil_image, "devices", script, check=False)
+    assert result.returncode != 0 and result.stdout == "" and "Permission denied" in result.stderr
+    again = keep(setuid_engine, evil_image, "devices", "head -c 1 /open/moved || head -c 1 /open/memory", check=False)
+    assert again.returncode != 0 and again.stdout == ""
+
+
+def test_a_name_that_another_user_has_taken_is_not_used(setuid_engine, other_user, image, temp_dir, make_setuid_prefix):
+    taken = temp_dir / "taken"
+    taken.mkdir()
+    taken.chmod(0o1777)
+    engine = setuid_engine.variant(prefix=make_setuid_prefix("kept-taken", containerStorage={"directory": str(taken)}))
+    trap = taken / f"sarus-containers-{engine.user.uid}"
+    trap.mkdir(mode=0o777)
+    other_user.own(trap)
+    assert keep(engine, image, "mine", "echo mine > /file; cat /file").stdout == "mine\n"
+    assert list(trap.iterdir()) == []
+    own = next(path for path in taken.iterdir() if path != trap)
+    assert own.stat().st_uid == 0 and own.stat().st_mode & 0o777 == 0o700
+    engine.sarus("rm", "--all")
+
+
+def test_a_directory_that_a_user_can_change_is_refused(setuid_engine, image, make_setuid_prefix):
+    users = setuid_engine.user.home / "storage"
+    users.mkdir()
+    setuid_engine.user.own(users)
+    engine = setuid_engine.variant(prefix=make_setuid_prefix("kept-users", containerStorage={"directory": str(users)}))
+    result = keep(engine, image, "mine", "true", check=False)
+    assert result.returncode != 0 and "is not safe: others than root can replace what root makes there" in result.stderr
+    assert list(users.iterdir()) == []
+
+
+def test_links_in_a_kept_container_lead_nowhere_else(setuid_engine, image, kept, opt):
+    """What the container left is the image of the next one: its links decide nothing outside."""
+    outside = opt / "outside-kept"
+    outside.mkdir()
+    (outside / "file").write_text("of root")
+    script = f"rm -rf /etc /srv /proc /sys /dev 2>/dev/null; mkdir -p {opt}; ln -s {outside} /srv; ln -s {outside} /etc; ln -s /dev /run; true"
+    keep(setuid_engine, image, "links", script, check=False)
+    result = keep(setuid_engine, image, "links", "cat /srv/file", check=False)
+    assert "of root" not in result.stdout
+    assert [path.name for path in outside.iterdir()] == ["file"] and (outside / "file").read_text() == "of root"
+    assert setuid_engine.sarus("rm", "links").returncode == 0
+    assert (outside / "file").read_text() == "of root"
+
+
+def test_deep_trees_are_removed(setuid_engine, image, kept):
+    script = "i=0; while [ $i -lt 300 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done; chmod 0 ."
+    keep(setuid_engine, image, "deep", f"mkdir -p /srv && cd /srv && {script}")
+    directory = kept() / "deep"
+    assert setuid_engine.sarus("rm", "deep").stdout == "deep\n" and not directory.exists()
+
+
+def test_another_user_has_no_part_in_it(setuid_engine, other_user, image, kept):
+    keep(setuid_engine, image, "private", "echo secret > /file; chmod 666 /file")
+    stranger = setuid_engine.variant(user=other_user)
+    assert "private" not in stranger.sarus("ps", "--all").stdout
+    assert stranger.sarus("rm", "private").returncode == 1
+    assert "private" in setuid_engine.sarus("ps", "--all").stdout
+
+
+@pytest.fixture
+def launch(setuid_engine, image):
+    """launch(fields) -> the result of a request made by hand for the image."""
+    file = next((setuid_engine.user.home / ".sarus/images").rglob("busybox/latest.squashfs"))
+    with open(file, "rb") as opened:
+
+        def run(**fields):
+            channel = memory_file(request(opened.fileno(), command=["echo", "ran"], keep=True, **fields))
+            try:
+                return start(setuid_engine, [channel], {channel, opened.fileno()})
+            finally:
+                os.close(channel)
+
+        yield run
+
+
+@pytest.mark.parametrize("name", ["../private", ".", "..", "a/b", "", "a@1", ".hidden", "x" * 129])
+def test_names_of_hostile_requests(setuid_engine, launch, kept, temp_dir, name):
+    before = sorted(temp_dir.rglob("container.json"))
+    removed = ask(setuid_engine, remove_request(name, force=True))
+    assert removed.returncode == 1 and "name" in removed.stderr and removed.stdout == ""
+    assert launch(name=name, content="abc").returncode == 1
+    assert sorted(temp_dir.rglob("container.json")) == before
+
+
+@pytest.mark.parametrize("content", ["", "../x", "x" * 257, "line\nbreak", '"'])
+def test_contents_of_hostile_requests(launch, kept, temp_dir, content):
+    started = launch(name="content", content=content)
+    assert started.returncode == 1 and "Invalid request" in started.stderr
+    assert not list(temp_dir.rglob("content/container.json"))
+
+
+def test_killed_at_each_step_it_can_be_entered_and_removed(setuid_engine, image, kept):
+    """The calls that make and remove a container, one killed after the other."""
+    for call in ("mkdirat", "openat2", "fchownat", "linkat", "renameat", "mount", "flock", "unlinkat"):
+        for when in range(1, 4):
+            inject = ["strace", "--quiet=all", "--follow-forks", "--output=/dev/null", f"--trace={call}", f"--inject={call}:signal=KILL:when={when}"]
+            tampered = setuid_engine.variant(wrapper=inject)
+            tampered.sarus("run", "--name", "steps", "--keep", image, "true")
+            assert system.eventually(lambda: "running" not in setuid_engine.sarus("ps", "--all").stdout)
+            assert keep(setuid_engine, image, "steps", "touch /file; ls /file").stdout == "/file\n"
+            if call == "unlinkat":
+                tampered.sarus("rm", "steps")
+                assert system.eventually(lambda: setuid_engine.sarus("ps", "--all").returncode == 0)
+                assert keep(setuid_engine, image, "steps", "ls /srv >/dev/null 2>&1; echo fine").stdout == "fine\n"
+            assert setuid_engine.sarus("rm", "steps").returncode == 0

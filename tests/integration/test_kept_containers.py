@@ -1,0 +1,204 @@
+"""`sarus run --name NAME --keep`, `ps --all` and `rm`: what a container writes outlives it on its node."""
+
+import itertools
+import json
+import os
+import shutil
+import time
+
+import pytest
+from helpers import system
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def make_variant(engine, request):
+    """make_variant(**sarus.json keys) -> the engine with another configuration."""
+
+    def make(**settings):
+        maker = request.getfixturevalue("make_rootless_prefix" if engine.rootless else "make_setuid_prefix")
+        return engine.variant(prefix=maker(f"kept-{next(NUMBERS)}", engine.runtime, **settings))
+
+    return make
+
+
+@pytest.fixture
+def name(engine):
+    """A name that no other test has. What is called like it, or begins so, is removed in the end."""
+    chosen = f"kept-{os.getpid()}-{next(NUMBERS)}"
+    yield chosen
+    for container in json.loads(engine.sarus("ps", "--all", "--json").stdout):
+        if container["name"].startswith(chosen):
+            engine.sarus("rm", "--force", container["name"], env={"SLURM_JOB_ID": container["job"]})
+
+
+@pytest.fixture
+def keep(engine, busybox, name):
+    """keep(script, options) -> the result of a shell in the container `name`, which is kept."""
+
+    def run(script, options=(), **keywords):
+        return engine.sarus("run", "--name", name, "--keep", *options, busybox, "sh", "-c", script, **keywords)
+
+    return run
+
+
+def fine(result):
+    assert (result.returncode, result.stderr) == (0, ""), result
+    return result.stdout
+
+
+def rows(engine, **keywords):
+    """{name: status} of `ps --all`."""
+    return {container["name"]: container["status"] for container in json.loads(fine(engine.sarus("ps", "--all", "--json", **keywords)))}
+
+
+def test_what_a_container_writes_is_there_for_the_next_one(engine, keep, busybox, name):
+    fine(keep("mkdir -p /srv/deep; echo first > /srv/deep/file; ln /srv/deep/file /srv/link; rm /bin/cal; rmdir /var/empty 2>/dev/null; true"))
+    assert rows(engine)[name] == "stopped"
+    found = fine(engine.sarus("run", "--name", name, busybox, "sh", "-c", "cat /srv/deep/file /srv/link; ls /bin/cal 2>&1; echo second >> /srv/link"))
+    assert found.splitlines()[:2] == ["first", "first"] and "No such file" in found
+    assert fine(keep("cat /srv/deep/file")) == "first\nsecond\n"
+    assert fine(engine.sarus("rm", name)) == f"{name}\n"
+    assert name not in rows(engine)
+    assert fine(keep("ls /srv 2>/dev/null; ls /bin/cal")) == "/bin/cal\n"
+
+
+def test_without_the_option_nothing_is_kept(engine, busybox, name):
+    fine(engine.sarus("run", "--name", name, busybox, "touch", "/file"))
+    assert name not in rows(engine)
+    result = engine.sarus("run", "--keep", busybox, "true")
+    assert result.returncode != 0 and "needs a name" in result.stderr
+
+
+def test_it_is_entered_by_exec_while_it_runs(engine, keep, busybox, name):
+    with engine.standing(busybox, "--name", name, "--keep"):
+        assert fine(engine.sarus("exec", name, "sh", "-c", "echo by exec > /file; cat /file")) == "by exec\n"
+        assert rows(engine)[name] == "running"
+        again = keep("true")
+        assert again.returncode != 0 and "exists already" in again.stderr
+        removed = engine.sarus("rm", name)
+        assert removed.returncode == 1 and f"The container '{name}' is running" in removed.stderr
+    assert fine(keep("cat /file")) == "by exec\n"
+    late = engine.sarus("exec", name, "true")
+    assert late.returncode != 0 and f"It was kept, but does not run: sarus run --name {name} " in late.stderr
+    assert f"Container:      {name}\n" in fine(engine.sarus("inspect", name))
+
+
+def test_rm_ends_a_running_container_only_by_force(engine, busybox, name):
+    with engine.standing(busybox, "--name", name, "--keep") as process:
+        assert fine(engine.sarus("rm", "--force", name)) == f"{name}\n"
+        assert process.wait(timeout=300) == 128 + 9
+    assert name not in rows(engine)
+
+
+def test_rm_names_what_is_not_there(engine, keep, name):
+    fine(keep("true"))
+    result = engine.sarus("rm", "nosuch", name, "../escape")
+    assert result.returncode == 1 and result.stdout == f"{name}\n"
+    assert "No container with the name 'nosuch' was kept" in result.stderr and "'sarus rmi' removes images" in result.stderr
+
+
+def test_another_image_is_refused(engine, keep, load_image, images, name):
+    fine(keep("touch /file"))
+    other = load_image(engine, "kept-other", images.busybox(extra=lambda layer: layer.file("other", b"")))
+    result = engine.sarus("run", "--name", name, "--keep", other, "true")
+    assert result.returncode != 0 and result.stdout == ""
+    assert "was made from another image" in result.stderr and f"'sarus rm {name}' removes it" in result.stderr
+    assert fine(keep("ls /file")) == "/file\n"
+
+
+def test_the_same_image_by_another_name_is_the_same_image(engine, keep, busybox, name):
+    fine(keep("touch /file"))
+    file = engine.user.home / f"{name}.squashfs"
+    fine(engine.sarus("save", busybox, file))
+    assert fine(engine.sarus("run", "--name", name, file, "ls", "/file")) == "/file\n"
+
+
+def test_each_job_has_containers_of_its_own(engine, keep, busybox, name):
+    first, second = {"SLURM_JOB_ID": "4000000001"}, {"SLURM_JOB_ID": "4000000002"}
+    fine(keep("echo first > /whose", env=first))
+    fine(keep("cat /whose 2>/dev/null; echo second > /whose", env=second))
+    assert fine(keep("cat /whose", env=first)) == "first\n"
+    several = engine.sarus("rm", name, env={"SLURM_JOB_ID": "4000000003"})
+    assert several.returncode == 1 and "Several jobs have a container with the name" in several.stderr
+    fine(engine.sarus("rm", name, env=second))
+    assert fine(keep("cat /whose", env=first)) == "first\n"
+
+
+def test_a_container_goes_after_its_job(engine, keep, busybox, name):
+    """Without a cgroup that lasts as long as the job, its time limit tells: an hour later nobody needs it any more."""
+    ended = {"SLURM_JOB_ID": "4000000011", "SLURM_JOB_END_TIME": str(int(time.time()) - 7200)}
+    lasting = {"SLURM_JOB_ID": "4000000012", "SLURM_JOB_END_TIME": str(int(time.time()) + 7200)}
+    fine(keep("true", env=ended))
+    fine(engine.sarus("run", "--name", f"{name}-lasting", "--keep", busybox, "true", env=lasting))
+    assert fine(keep("echo within", env=ended)) == "within\n"
+    fine(engine.sarus("run", busybox, "true", env={"SLURM_JOB_ID": "4000000013"}))
+    found = rows(engine)
+    assert name not in found and f"{name}-lasting" in found
+
+
+def test_global_containers_belong_to_no_job(engine, busybox, name, make_variant):
+    site = make_variant(containerStorage={"scope": "global"})
+    options = ["--name", name, "--keep", busybox]
+    fine(site.sarus("run", *options, "touch", "/file", env={"SLURM_JOB_ID": "4000000021", "SLURM_JOB_END_TIME": "1"}))
+    assert fine(site.sarus("run", *options, "ls", "/file", env={"SLURM_JOB_ID": "4000000022"})) == "/file\n"
+
+
+def test_a_site_chooses_place_and_size(engine, busybox, name, make_variant, temp_dir):
+    place = temp_dir / name
+    place.mkdir()
+    place.chmod(0o1777)
+    site = make_variant(containerStorage={"directory": str(place), "maxSize": 4 << 20})
+    options = ["--name", name, "--keep", busybox]
+    fine(site.sarus("run", *options, "sh", "-c", "head -c 3000000 /dev/urandom > /small"))
+    assert list(place.glob(f"sarus-containers-{engine.user.uid}*"))
+    fine(site.sarus("run", *options, "sh", "-c", "head -c 3000000 /dev/urandom > /more"))
+    result = site.sarus("run", *options, "true")
+    assert result.returncode != 0 and "has outgrown the limit of 4.00MB of this site" in result.stderr
+    fine(site.sarus("rm", name))
+    shutil.rmtree(place)
+
+
+def test_a_killed_container_can_be_entered_and_removed(engine, keep, busybox, name):
+    for number in range(3):
+        process = engine.start("run", "--name", name, "--keep", busybox, "sh", "-c", f"echo {number} >> /file; echo ready; exec sleep 1000")
+        assert process.stdout.readline() == "ready\n"
+        for pid in [*system.descendants(process.pid), process.pid]:
+            system.kill(pid)
+        process.communicate(timeout=300)
+        assert system.eventually(lambda: rows(engine).get(name) == "stopped")
+    assert fine(keep("cat /file")) == "0\n1\n2\n"
+    fine(engine.sarus("rm", name))
+    assert name not in rows(engine)
+
+
+def test_two_starts_at_once_get_it_once(engine, busybox, name):
+    command = ["run", "--name", name, "--keep", busybox, "sh", "-c", "mkdir /only-once && echo done; sleep 0.2"]
+    starts = [engine.start(*command) for _ in range(4)]
+    results = [(*process.communicate(timeout=300), process.returncode) for process in starts]
+    assert sum(stdout == "done\n" for stdout, _, _ in results) == 1, results
+    assert all(stdout == "done\n" or "exists already" in stderr or "is in use" in stderr or "File exists" in stderr
+               for stdout, stderr, _ in results), results
+
+
+def test_container_prune_removes_what_does_not_run(engine, busybox, name):
+    for number in range(2):
+        fine(engine.sarus("run", "--name", f"{name}-{number}", "--keep", busybox, "true"))
+    with engine.standing(busybox, "--name", f"{name}-running", "--keep"):
+        removed = fine(engine.sarus("container", "prune", "--force")).splitlines()
+        assert {f"{name}-0", f"{name}-1"} <= set(removed) and f"{name}-running" not in removed
+        assert rows(engine)[f"{name}-running"] == "running"
+
+
+def test_an_unfinished_container_is_made_anew(rootless_engine, load_image, plain_busybox, temp_dir):
+    """What a kill leaves before the record is written, or after it was removed."""
+    image = load_image(rootless_engine, "busybox", plain_busybox)
+    options = ["run", "--name", "unfinished", "--keep", image]
+    fine(rootless_engine.sarus(*options, "touch", "/file"))
+    record, = temp_dir.glob(f"sarus-containers-{rootless_engine.user.uid}*/unfinished/container.json")
+    record.unlink()
+    assert "unfinished" not in rows(rootless_engine)
+    assert rootless_engine.sarus(*options, "ls", "/file").returncode != 0
+    fine(rootless_engine.sarus("rm", "unfinished"))
+    assert not record.parent.exists()
