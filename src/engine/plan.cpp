@@ -369,17 +369,20 @@ void checkHookOptions(const SiteConfig& config, const LaunchRequest& request,
             return pattern.empty() || oci::matchesWhole(pattern, *type);
         };
         const bool isUnknown = type && std::none_of(types.begin(), types.end(), isType);
+        std::vector<std::string> names(types.size());
+        std::transform(types.begin(), types.end(), names.begin(), withoutAnchors);
+        std::erase(names, "");
         if (isUnknown && request.mpiType) {
-            std::vector<std::string> names(types.size());
-            std::transform(types.begin(), types.end(), names.begin(), withoutAnchors);
             throw Error(
                 cat("No MPI hook has the type '", printable(*type), "'"),
                 names.empty() ? "No MPI hook is configured" : cat("Configured types: ", join(names, ", ")));
         }
+        constexpr std::string_view noEffect = "The option '--mpi' has no effect: ";
         plan.warnings.push_back(
-            isUnknown ? cat("The option '--mpi' has no effect: no MPI hook has the default type '",
-                            printable(*type), "'")
-                      : "The option '--mpi' has no effect: no MPI hook runs for this container");
+            isUnknown ? cat(noEffect, "no MPI hook has the default type '", printable(*type), "'")
+            : type || names.empty() ? cat(noEffect, "no MPI hook runs for this container")
+                                    : cat(noEffect, "choose one of the types ", join(names, ", "),
+                                          " (--mpi-type=TYPE; as an option of srun, --container-mpi=TYPE)"));
     }
     if (request.glibc && !isAnswered("com.hooks.glibc.enabled")) {
         plan.warnings.push_back("The option '--glibc' has no effect: no glibc hook runs for this container");

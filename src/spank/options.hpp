@@ -11,7 +11,7 @@ namespace sarus::spank {
 /// An option of srun, sbatch and salloc. The plugin registers it with Slurm; the helper gives it its meaning.
 struct Option {
     const char* name;      ///< after the two dashes
-    const char* argument;  ///< nullptr for a flag
+    const char* argument;  ///< nullptr for a flag; in brackets if it may be left out
     const char* help;
 };
 
@@ -33,13 +33,19 @@ inline constexpr std::array options{
     Option{"container-readonly", nullptr, "[sarus] make the root filesystem of the container read-only"},
     Option{"container-entrypoint", nullptr, "[sarus] run the entrypoint of the image"},
     Option{"no-container-entrypoint", nullptr, "[sarus] do not run the entrypoint of the image (default)"},
-    Option{"container-mpi", nullptr, "[sarus] replace the MPI library of the image with the host's"},
+    Option{
+        "container-mpi", "[TYPE]",
+        "[sarus] replace the MPI library of the image with the host's (of this type, if there are several)"},
     Option{"container-remap-root", nullptr, "[sarus] not supported: containers run as the user"},
     Option{"no-container-remap-root", nullptr, "[sarus] run as the user (default)"},
     Option{"container-save", "PATH", "[sarus] not supported: changes of a container are discarded"},
     Option{"environment", "FILE|NAME", "[sarus] run in the container of an environment definition file"},
     Option{"edf", "FILE|NAME", "[sarus] the same as --environment"},
 };
+
+constexpr bool mayLackArgument(const Option& option) {
+    return option.argument == nullptr || option.argument[0] == '[';
+}
 
 /// The variable that stands for an option of srun: SARUS_CONTAINER_IMAGE for container-image.
 inline std::string variableOf(std::string_view option) {

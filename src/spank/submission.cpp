@@ -51,26 +51,34 @@ std::string opposite(const std::string& flag) {
     return "no-" + flag;
 }
 
-/// The option that a variable of Pyxis stands for; nullopt if the variable is off. Throws Error.
+/// The option that a variable with this value stands for; nullopt if it is off. Throws Error.
+std::optional<GivenOption> optionOf(const Option& option, const GivenOption& variable) {
+    const auto isOn = mayLackArgument(option) ? parseBoolean(variable.value) : std::nullopt;
+    if (option.argument != nullptr && !isOn) {
+        return GivenOption{option.name, variable.value};
+    }
+    if (!isOn) {
+        throw Error(cat(variable.name, ": expected 1 or 0, found '", printable(variable.value), "'"));
+    }
+    const auto name = *isOn ? option.name : opposite(option.name);
+    const bool isOption =
+        std::any_of(options.begin(), options.end(), [&](const auto& known) { return name == known.name; });
+    return isOption ? std::optional(GivenOption{name, ""}) : std::nullopt;
+}
+
+/// The same for a variable of Pyxis.
 std::optional<GivenOption> optionOfPeer(const GivenOption& variable) {
     auto name = "container-" + lowercase(std::string_view(variable.name).substr(peerPrefix.size()));
     std::replace(name.begin(), name.end(), '_', '-');
     const auto known =
         std::find_if(options.begin(), options.end(), [&](const auto& option) { return name == option.name; });
-    const auto isOn = parseBoolean(variable.value);
-    if (known == options.end() || name == "container-mpi") {
-        if (!isOn.value_or(true)) {
-            return std::nullopt;
-        }
-        throw Error(cat(printable(variable.name), " is not supported"), "Unset it, or set it to 0");
+    if (known != options.end() && name != "container-mpi") {
+        return optionOf(*known, variable);
     }
-    if (known->argument != nullptr) {
-        return GivenOption{name, variable.value};
+    if (!parseBoolean(variable.value).value_or(true)) {
+        return std::nullopt;
     }
-    if (!isOn) {
-        throw Error(cat(variable.name, ": expected 1 or 0, found '", printable(variable.value), "'"));
-    }
-    return GivenOption{*isOn ? name : opposite(name), ""};
+    throw Error(cat(printable(variable.name), " is not supported"), "Unset it, or set it to 0");
 }
 
 /// The values of the options: of the variables first, then of the command line.
@@ -82,24 +90,16 @@ public:
             return;
         }
         for (const auto& option : options) {
-            const auto value = caller.variable(variableOf(option.name));
-            if (value && !value->empty()) {
-                addVariable({option.name, *value}, variableOf(option.name));
-            }
+            const auto name = variableOf(option.name);
+            addVariable({name, caller.variable(name).value_or("")},
+                        [&](const GivenOption& variable) { return optionOf(option, variable); });
         }
         for (const auto& variable : caller.peerVariables) {
-            try {
-                const auto option = variable.value.empty() ? std::nullopt : optionOfPeer(variable);
-                if (option) {
-                    addVariable(*option, variable.name);
-                }
-            } catch (const Error& error) {
-                problem = error;
-            }
+            addVariable(variable, optionOfPeer);
         }
     }
 
-    /// Throws what is wrong with a variable of Pyxis. It matters only if there is a container.
+    /// Throws what is wrong with a variable. It matters only if there is a container.
     void checkVariables() const {
         if (problem) {
             throw Error(*problem);
@@ -142,11 +142,17 @@ public:
     }
 
 private:
-    /// What is given already wins.
-    void addVariable(const GivenOption& option, const std::string& variable) {
-        if (!value(option.name)) {
-            given.insert(given.begin(), option);
-            variables.emplace_back(option.name, variable);
+    /// What is given already wins. An empty variable has no effect.
+    template <typename Meaning>
+    void addVariable(const GivenOption& variable, const Meaning& meaning) {
+        try {
+            const auto option = variable.value.empty() ? std::nullopt : meaning(variable);
+            if (option && !value(option->name)) {
+                given.insert(given.begin(), *option);
+                variables.emplace_back(option->name, variable.name);
+            }
+        } catch (const Error& error) {
+            problem = error;
         }
     }
 
@@ -240,8 +246,8 @@ void addFlags(const Values& values, Submission& submission) {
     } else if (!writable.value_or(true)) {
         options.emplace_back("--read-only");
     }
-    if (values.value("container-mpi")) {
-        options.emplace_back("--mpi");
+    if (const auto type = values.value("container-mpi")) {
+        options.push_back(type->empty() ? std::string("--mpi") : cat("--mpi-type=", *type));
     }
 }
 

@@ -211,6 +211,7 @@ def test_mpi_option_asks_for_the_hook(call, image):
     """The installation has none, which the engine says."""
     result = call("srun", f"--container-image={image}", "--container-mpi", "true")
     assert result.returncode == 0 and "MPI" in result.stderr, result.stderr
+    assert "No MPI hook has the type 'mpich4'" in call.error(f"--container-image={image}", "--container-mpi=mpich4", "true")
 
 
 def test_root_filesystem_can_be_readonly(call, image):

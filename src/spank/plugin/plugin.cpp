@@ -283,7 +283,7 @@ int slurm_spank_init(spank_t spank, int, char**) {
             spank_option registered{.name = const_cast<char*>(option.name),  // Slurm copies them
                                     .arginfo = const_cast<char*>(option.argument),
                                     .usage = const_cast<char*>(option.help),
-                                    .has_arg = option.argument == nullptr ? 0 : 1,
+                                    .has_arg = option.argument == nullptr ? 0 : mayLackArgument(option) ? 2 : 1,
                                     .val = static_cast<int>(i),
                                     .cb = storeOption};
             if (const auto result = spank_option_register(spank, &registered); result != ESPANK_SUCCESS) {

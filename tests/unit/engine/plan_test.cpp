@@ -526,6 +526,10 @@ TEST_F(PlanTest, OptionsThatNoHookAnswersAreWarnedAbout) {
     config.defaultMpiType = "mpich4";
     EXPECT_THAT(plan(config, request, facts, {mpiHook("mpich3")}).warnings,
                 ElementsAre("The option '--mpi' has no effect: no MPI hook has the default type 'mpich4'"));
+    config.defaultMpiType.reset();
+    EXPECT_THAT(plan(config, request, facts, {mpiHook("mpich3"), mpiHook("openmpi4")}).warnings,
+                ElementsAre("The option '--mpi' has no effect: choose one of the types mpich3, openmpi4 "
+                            "(--mpi-type=TYPE; as an option of srun, --container-mpi=TYPE)"));
     request.mpi = false;
     request.glibc = true;
     EXPECT_THAT(make().warnings,

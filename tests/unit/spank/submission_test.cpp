@@ -134,6 +134,26 @@ TEST_F(Submissions, OptionsOfTheCommandLineReplaceThoseOfTheVariables) {
     EXPECT_FALSE(readOptions({}, false, caller())) << "sbatch and salloc";
 }
 
+TEST_F(Submissions, VariablesOfFlagsAreBooleans) {
+    environment["SARUS_CONTAINER_READONLY"] = "1";
+    environment["SARUS_CONTAINER_MOUNT_HOME"] = "0";
+    environment["SARUS_CONTAINER_MPI"] = "yes";
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions,
+                ElementsAre("--read-only", "--mpi"));
+    environment["SARUS_CONTAINER_READONLY"] = "off";
+    environment["SARUS_CONTAINER_MPI"] = "mpich3";
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions,
+                ElementsAre("--mpi-type=mpich3"));
+    environment["SARUS_CONTAINER_MPI"] = "no";
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions, IsEmpty());
+    EXPECT_THAT(
+        read({image, {"container-entrypoint", ""}, {"container-mpi", "libfabric"}}).request.runOptions,
+        ElementsAre("--mpi-type=libfabric"));
+    environment["SARUS_CONTAINER_READONLY"] = "maybe";
+    EXPECT_THAT(error({image}),
+                testing::StartsWith("SARUS_CONTAINER_READONLY: expected 1 or 0, found 'maybe'"));
+}
+
 TEST_F(Submissions, VariablesAloneThatNameNoContainerChangeNothing) {
     environment["SARUS_CONTAINER_WORKDIR"] = "/variable";
     environment["SARUS_CONTAINER_IMAGE"] = "";
