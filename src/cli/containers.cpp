@@ -51,6 +51,15 @@ int rm(Context& context, const Arguments& arguments) {
     request.names = arguments.positionals();
     request.force = arguments.has("force");
     request.allIdle = arguments.has("all");
+    request.onlyJob = arguments.value("job");
+    if (arguments.has("job") && !request.allIdle) {
+        throw usageError("The option '--job' requires '--all'", "rm");
+    }
+    if (arguments.has("job") && !parseNumber(request.onlyJob)) {
+        throw usageError(cat("Incorrect value provided for --job option: '", printable(request.onlyJob),
+                             "'. Expected the number of a job."),
+                         "rm");
+    }
     execStarter(context, request);
 }
 
@@ -89,7 +98,10 @@ Subcommand rmCommand() {
             .description = "Remove containers that were kept",
             .note = "Note: These are the containers of \"sarus run --keep\"; \"sarus rmi\" removes images.",
             .options = {{.longName = "all", .shortName = 'a', .help = "Remove all that do not run"},
-                        {.longName = "force", .shortName = 'f', .help = "End those that run"}},
+                        {.longName = "force", .shortName = 'f', .help = "End those that run"},
+                        {.longName = "job",
+                         .takesValue = true,
+                         .help = "With '--all': remove only those of this Slurm job"}},
             .minPositionals = 1,
             .maxPositionals = anyNumber,
             .optionForPositionals = "all",

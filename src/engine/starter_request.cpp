@@ -252,7 +252,7 @@ auto fields(Is<CreateRepositoryRequest> auto&) {
 
 auto fields(Is<RemoveRequest> auto& request) {
     return std::tie(request.sessionDirectory, request.job, request.names, request.force, request.allIdle,
-                    request.ofEndedJobs);
+                    request.onlyJob, request.ofEndedJobs);
 }
 
 /// `Archive` is Writer or Reader.

@@ -56,6 +56,7 @@ struct RemoveRequest {
     std::vector<std::string> names{};
     bool force = false;        ///< ends those that run
     bool allIdle = false;      ///< in the place of names: all that do not run
+    std::string onlyJob{};     ///< of those: the containers of this job; "": of all
     bool ofEndedJobs = false;  ///< in the place of names: those of jobs that are over
 };
 

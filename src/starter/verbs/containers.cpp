@@ -99,6 +99,9 @@ std::string formatDetailsJson(const ListedContainer& container,
     out.beginObject();
     out.member("kind", "container");
     writeMembers(out, container);
+    if (container.status == stopped) {
+        out.member("image", container.image);
+    }
     if (record) {
         out.member("image", record->image).member("args", record->command);
         out.member("workingDir", record->workdir).member("env", record->environment);
@@ -470,7 +473,8 @@ Removal removeContainers(const Session& session, const engine::RemoveRequest& re
     Removal result;
     if (storage && request.allIdle) {
         for (const auto& entry : storage->list()) {
-            if (storage->remove(entry, 0)) {
+            const bool isMeant = request.onlyJob.empty() || entry.container.job.id == request.onlyJob;
+            if (isMeant && storage->remove(entry, 0)) {
                 result.names += cat(entry.container.name, '\n');
             }
         }

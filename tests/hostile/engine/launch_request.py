@@ -54,8 +54,8 @@ def inspect_request(name, session="", json=False):
     return head("inspect") + text(session) + text(name) + bytes([json])
 
 
-def remove_request(*names, session="", job="", force=False, idle=False, of_ended_jobs=False):
-    return head("remove") + text(session) + text(job) + texts(names) + bytes([force, idle, of_ended_jobs])
+def remove_request(*names, session="", job="", force=False, idle=False, only_job="", of_ended_jobs=False):
+    return head("remove") + text(session) + text(job) + texts(names) + bytes([force, idle]) + text(only_job) + bytes([of_ended_jobs])
 
 
 def kill_request(name, signal="SIGTERM", session=""):
