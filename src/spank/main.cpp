@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -24,6 +26,7 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "oci/json/json_node.hpp"
 #include "spank/options.hpp"
 #include "spank/step_request.hpp"
 #include "spank/submission.hpp"
@@ -190,13 +193,43 @@ enum class Decision : char {
     failed = 'f',  ///< nothing: the user has the message
 };
 
+/// The image of a container that was kept; nullopt if there is none.
+std::optional<std::string> imageOfKept(const std::string& container) {
+    const auto output = runAndCapture(
+        {.path = sarusPath(), .args = {"sarus", "inspect", "--type=container", "--json", container}});
+    if (!output.status.ok()) {
+        return std::nullopt;
+    }
+    const auto details = oci::parseJson<nlohmann::json>(output.out, "the details of the container");
+    return details.value("image", "");
+}
+
+bool namesImage(const StepRequest& request) {
+    return !request.image.empty() || !request.edf.empty();
+}
+
 Decision decide(const StepRequest& request, const std::string& container, bool script) {
-    if (!script && !container.empty() && isRunning(container)) {
+    const auto use = request.nameUse;
+    const auto shown = cat("'", request.name, "' on this node in this job");
+    const bool mayJoin = !script && (use == NameUse::automatic || use == NameUse::exec);
+    if (!container.empty() && mayJoin && isRunning(container)) {
         return Decision::join;
     }
-    if (request.image.empty() && request.edf.empty()) {
-        throw Error(cat("There is no running container with the name '", request.name,
-                        "' on this node in this job, and no image to start it from"),
+    if (use == NameUse::exec) {
+        throw Error(cat("There is no running container with the name ", shown),
+                    "Without ':exec' it would be started");
+    }
+    const bool isAsked = !container.empty() && (use == NameUse::create || !namesImage(request));
+    const bool isKept = isAsked && imageOfKept(container);
+    if (isKept && use == NameUse::create) {
+        throw Error(cat("There is a container with the name ", shown, " already"),
+                    cat("Leave ':create' out to use it, or remove it: sarus rm ", container));
+    }
+    if (isKept) {
+        return Decision::run;
+    }
+    if (!namesImage(request)) {
+        throw Error(cat("There is no container with the name ", shown, ", and no image to start it from"),
                     "Add --container-image or --environment");
     }
     return obtainImage(request) ? Decision::run : Decision::failed;
@@ -262,7 +295,7 @@ void forgetVariables() {
 
 /// Slurm starts this in place of the user's command, with its arguments.
 [[noreturn]] void runTask(const std::vector<std::string>& words) {
-    const auto request = parseRequest(variable(requestVariable).value_or(""));
+    auto request = parseRequest(variable(requestVariable).value_or(""));
     const StepCommand command{variable(wordVariable).value_or(""), {words.begin() + 1, words.end()}};
     const bool script = variable(scriptVariable).has_value();
     const auto shared = parseNumber(variable(sharedVariable).value_or(""));
@@ -278,6 +311,9 @@ void forgetVariables() {
     }
     if (decision == Decision::join) {
         execute(execArguments(request, command, terminal, container));
+    }
+    if (!namesImage(request)) {
+        request.image = imageOfKept(container).value_or("");
     }
     const DefinitionFile definition(request.edf);
     execute(runArguments(request, command, definition.path(), terminal, first ? container : std::string(),

@@ -23,8 +23,10 @@ inline constexpr std::array options{
     Option{"container-mounts", "SRC:DST[:FLAGS],...",
            "[sarus] directories and files of the host for the container; FLAGS: ro or rw"},
     Option{"container-workdir", "PATH", "[sarus] working directory in the container"},
-    Option{"container-name", "NAME",
-           "[sarus] join the running container NAME of the node, or start it from the image"},
+    Option{"container-name", "NAME[:auto|create|exec|no_exec]",
+           "[sarus] join the running container NAME of the job on the node, or start it from what it has "
+           "kept, or "
+           "from the image"},
     Option{"container-env", "NAME,...",
            "[sarus] variables for which the value of the host wins over that of the image"},
     Option{"container-mount-home", nullptr, "[sarus] mount the home directory"},

@@ -53,6 +53,11 @@ std::string serialize(const StepRequest& request) {
     item("image", request.image);
     item("edf", request.edf);
     item("name", request.name);
+    for (const auto& [name, use] : nameUses) {
+        if (use == request.nameUse) {
+            item("use", name);
+        }
+    }
     for (const auto& option : request.runOptions) {
         item("run", option);
     }
@@ -85,6 +90,8 @@ StepRequest parseRequest(std::string_view text) {
             request.edf = std::move(value);
         } else if (key == "name") {
             request.name = std::move(value);
+        } else if (const auto use = key == "use" ? parseNameUse(value) : std::nullopt) {
+            request.nameUse = *use;
         } else if (key == "run") {
             request.runOptions.push_back(std::move(value));
         } else if (key == "both") {
@@ -94,6 +101,15 @@ StepRequest parseRequest(std::string_view text) {
         }
     }
     return request;
+}
+
+std::optional<NameUse> parseNameUse(std::string_view text) {
+    for (const auto& [name, use] : nameUses) {
+        if (name == text) {
+            return use;
+        }
+    }
+    return std::nullopt;
 }
 
 std::string containerName(const std::string& name, const std::string& job) {
@@ -109,6 +125,7 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
     }
     if (!container.empty()) {
         words.push_back(cat("--name=", container));
+        words.emplace_back("--keep");
     }
     append(words, request.runOptions);
     append(words, request.options);

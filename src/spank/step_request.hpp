@@ -1,11 +1,21 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sarus::spank {
+
+/// What a name of --container-name asks for.
+enum class NameUse {
+    automatic,  ///< join the running container, else go on with the kept one, else make it
+    create,     ///< make it: it must not exist
+    exec,       ///< join the running container
+    noExec,     ///< as automatic, but join nothing
+};
 
 /// The container of a job step, as options of `sarus`. It goes from the submitting to the executing node in a
 /// variable of the user's environment.
@@ -13,6 +23,7 @@ struct StepRequest {
     std::string image{};  ///< for the command line of sarus; "" if the definition names it or there is none
     std::string edf{};    ///< the text of an environment definition, "" for none
     std::string name{};   ///< of the container, "" for none
+    NameUse nameUse = NameUse::automatic;
     std::vector<std::string> runOptions{};  ///< of `sarus run`
     std::vector<std::string> options{};     ///< of `sarus run` and `sarus exec`
 
@@ -41,9 +52,18 @@ constexpr std::size_t longestName = 128 - std::string_view(".job4294967295").siz
 /// number, "" outside of jobs. "" without a name.
 std::string containerName(const std::string& name, const std::string& job);
 
-/// argv of `sarus` that runs the command in a new container. `edfPath` is where the text of the definition
-/// can be read. `container`: its name, "" for none. `script`: whether the word is a file of the host, which
-/// the container gets at a place of its own.
+/// The flags of --container-name, with their texts.
+inline constexpr std::array nameUses{std::pair<std::string_view, NameUse>{"auto", NameUse::automatic},
+                                     std::pair<std::string_view, NameUse>{"create", NameUse::create},
+                                     std::pair<std::string_view, NameUse>{"exec", NameUse::exec},
+                                     std::pair<std::string_view, NameUse>{"no_exec", NameUse::noExec}};
+
+/// nullopt for another text.
+std::optional<NameUse> parseNameUse(std::string_view text);
+
+/// argv of `sarus` that runs the command in a new container, which is kept if it has a name. `edfPath` is
+/// where the text of the definition can be read. `container`: its name, "" for none. `script`: whether the
+/// word is a file of the host, which the container gets at a place of its own.
 std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
                                       std::string_view edfPath, bool terminal, const std::string& container,
                                       bool script);

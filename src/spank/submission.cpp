@@ -202,14 +202,21 @@ void addName(const Values& values, StepRequest& request) {
     const auto valid = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     };
-    if (name->empty() || name->size() > longestName || !valid(name->front()) ||
-        !std::all_of(name->begin(), name->end(),
+    const auto colon = std::min(name->find(':'), name->size());
+    const auto use = colon == name->size() ? NameUse::automatic : parseNameUse(name->substr(colon + 1));
+    if (!use) {
+        throw Error(cat("--container-name: '", printable(name->substr(colon)), "' is not known"),
+                    "Behind the name may stand :auto, :create, :exec or :no_exec");
+    }
+    request.nameUse = *use;
+    request.name = name->substr(0, colon);
+    if (request.name.empty() || request.name.size() > longestName || !valid(request.name.front()) ||
+        !std::all_of(request.name.begin(), request.name.end(),
                      [&](char c) { return valid(c) || c == '_' || c == '.' || c == '-'; })) {
-        throw Error(cat("--container-name: '", printable(*name), "' is not a valid name"),
+        throw Error(cat("--container-name: '", printable(request.name), "' is not a valid name"),
                     cat("A name has 1 to ", longestName,
                         " of the characters A-Z a-z 0-9 _ . - and starts with a letter or digit"));
     }
-    request.name = *name;
 }
 
 void addMounts(const Values& values, const Caller& caller, StepRequest& request) {

@@ -429,13 +429,20 @@ exec 2>/dev/null
 srun --overlap --quiet --container-name=joined --container-image={image} sh -c 'echo made > /mark; echo ready; exec sleep 1000' > $1/started &
 until grep -q ready $1/started; do sleep 0.1; done
 srun --overlap -n 2 --container-name=joined --container-workdir=/work sh -c 'echo $(cat /mark) $(pwd)'
-env -u SLURM_JOB_ID -u SLURM_JOBID srun --container-name=joined true 2>&1 | grep -o 'There is no running .*'
+srun --overlap --container-name=joined:create --container-image={image} true 2>&1 | grep -o 'There is a .*'
+env -u SLURM_JOB_ID -u SLURM_JOBID srun --container-name=joined true 2>&1 | grep -o 'There is no .*'
 kill $!
 wait $!
-srun --container-name=joined --container-image={image} sh -c 'test -e /mark || echo anew'
+srun --container-name=joined:exec true 2>&1 | grep -o 'There is no .*'
+srun --container-name=joined sh -c 'echo again >> /mark'
+srun --container-name=joined:no_exec --container-image={image} cat /mark
+srun --container-name=other:create --container-image={image} sh -c 'test -e /mark || echo anew'
 """
     lines = call.batch(script, arguments=[call.folder()]).splitlines()
-    assert lines == ["made /work"] * 2 + ["There is no running container with the name 'joined' on this node in this job, and no image to start it from", "anew"]
+    here = "with the name 'joined' on this node in this job"
+    assert lines == ["made /work"] * 2 + [f"There is a container {here} already",
+                                          f"There is no container {here}, and no image to start it from", f"There is no running container {here}",
+                                          "made", "again", "anew"]
 
 
 def test_several_tasks_can_start_under_a_name(call, image):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asroot
 
 @pytest.fixture(scope="module")
 def spank_engine(make_setuid_prefix, user):
-    prefix = make_setuid_prefix("spank-cluster")
+    prefix = make_setuid_prefix("spank-cluster", containerStorage={"directory": "/tmp"})  # of each node
     if not (prefix / "lib/slurm/spank_sarus.so").exists():
         pytest.skip("the plugin was not built: Slurm's headers are missing (Debian package libslurm-dev)")
     return installation.Engine(prefix, user, "setuid", "crun")
@@ -107,6 +107,20 @@ def test_jobs_with_one_name_have_a_container_each(srun, site, image, user):
         first.terminate()
         first.communicate(timeout=300)
     assert [line.split()[1] for line in lines] == [f"job_{line.split()[0]}" for line in lines] and lines[0] != lines[1], lines
+
+
+def test_a_named_container_lasts_as_long_as_its_job(srun, site, image, user, spank_engine):
+    """The plugin removes it at the end of the job: nothing else knows that this user's job is over."""
+    script = user.home / "kept.sh"
+    script.write_text(f"""#!/bin/sh
+srun --quiet --container-name=kept --container-image={image} sh -c 'echo first > /mark'
+srun --quiet --container-name=kept sh -c 'echo second >> /mark'
+srun --quiet --container-name=kept cat /mark
+""")
+    script.chmod(0o755)
+    assert srun("--quiet", "--nodelist=node1", script, program="salloc", cwd=user.home).splitlines() == ["first", "second"]
+    listed = ["env", "-i", spank_engine.program, "ps", "--all", "--json"]
+    assert system.eventually(lambda: '"kept.job' not in site.run("node1", *listed, user=user, check=True).stdout)
 
 
 def test_step_that_joins_a_container_is_a_step_of_its_own(srun, spank_engine, load_image, images, workspace, user):

@@ -1,10 +1,12 @@
 // The plugin for Slurm. It runs in srun, sbatch, salloc and, as root, in slurmstepd. It therefore interprets
-// nothing and starts nothing as root. It stores the options, has the helper program (src/spank/main.cpp)
-// make a request of them where the job is submitted, and has Slurm start the helper in place of the user's
-// command on the node. Sites compile it for their Slurm: it is C++17.
+// nothing and starts nothing as root, not even when a job has ended. It stores the options, has the helper
+// program (src/spank/main.cpp) make a request of them where the job is submitted, and has Slurm start the
+// helper in place of the user's command on the node. Sites compile it for their Slurm: it is C++17.
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,6 +17,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <optional>
@@ -180,6 +183,55 @@ std::optional<std::string> askHelper(const std::vector<std::string>& words) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(std::move(answer)) : std::nullopt;
 }
 
+/// After fork: becomes the user completely, calls only what is safe there, and does not return.
+[[noreturn]] void runAsUser(const char* path, char* const* argv, uid_t uid, gid_t gid) {
+    char* const environment[] = {nullptr};
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (::setgroups(1, &gid) == 0 && ::setresgid(gid, gid, gid) == 0 && ::setresuid(uid, uid, uid) == 0 &&
+        ::chdir("/") == 0 && ::dup2(null, STDIN_FILENO) >= 0 && ::dup2(null, STDOUT_FILENO) >= 0 &&
+        ::dup2(null, STDERR_FILENO) >= 0) {
+        ::execve(path, argv, environment);
+    }
+    ::_exit(127);
+}
+
+/// Waits for the end of a child; kills it after a minute: Slurm waits for this process before it gives the
+/// node to the next job.
+void endWithin(pid_t pid) {
+    constexpr int attempts = 1200;
+    constexpr timespec pause{0, 50'000'000};
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        if (::waitpid(pid, nullptr, WNOHANG) != 0) {
+            return;
+        }
+        ::nanosleep(&pause, nullptr);
+    }
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+}
+
+/// Removes the containers that the user has kept in the job on this node.
+void removeContainers(uid_t uid, uint32_t job) {
+    const passwd* const account = ::getpwuid(uid);
+    if (account == nullptr || uid == 0) {
+        return;
+    }
+    const auto gid = account->pw_gid;
+    auto path = helperPath();
+    path.resize(path.rfind("/libexec/"));
+    path += "/bin/sarus";
+    const auto option = "--job=" + std::to_string(job);
+    std::array<char*, 5> argv{const_cast<char*>("sarus"), const_cast<char*>("rm"), const_cast<char*>("--all"),
+                              const_cast<char*>(option.c_str()), nullptr};
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        runAsUser(path.c_str(), argv.data(), uid, gid);
+    }
+    if (pid > 0) {
+        endWithin(pid);
+    }
+}
+
 bool hasVariables() {
     for (const auto& option : options) {
         const auto name = variableOf(option.name);
@@ -283,7 +335,9 @@ int slurm_spank_init(spank_t spank, int, char**) {
             spank_option registered{.name = const_cast<char*>(option.name),  // Slurm copies them
                                     .arginfo = const_cast<char*>(option.argument),
                                     .usage = const_cast<char*>(option.help),
-                                    .has_arg = option.argument == nullptr ? 0 : mayLackArgument(option) ? 2 : 1,
+                                    .has_arg = option.argument == nullptr ? 0
+                                               : mayLackArgument(option)  ? 2
+                                                                          : 1,
                                     .val = static_cast<int>(i),
                                     .cb = storeOption};
             if (const auto result = spank_option_register(spank, &registered); result != ESPANK_SUCCESS) {
@@ -335,4 +389,18 @@ int slurm_spank_user_init(spank_t spank, int, char**) {
 int slurm_spank_task_init(spank_t spank, int, char**) {
     return endTaskUnlessGood(
         guarded([&] { return hasRequest(spank) ? replaceCommand(spank) : ESPANK_SUCCESS; }));
+}
+
+/// When the last step of the job has ended on this node. A failure would drain the node.
+int slurm_spank_job_epilog(spank_t spank, int, char**) {
+    guarded([&] {
+        uid_t uid = 0;
+        uint32_t job = 0;
+        if (spank_get_item(spank, S_JOB_UID, &uid) == ESPANK_SUCCESS &&
+            spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS) {
+            removeContainers(uid, job);
+        }
+        return ESPANK_SUCCESS;
+    });
+    return ESPANK_SUCCESS;
 }

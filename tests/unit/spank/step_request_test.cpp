@@ -14,6 +14,7 @@ TEST(StepRequests, ArriveAsTheyWereSent) {
     const StepRequest request{.image = "a=b",
                               .edf = "image = \"x\"\n[env]\nA = \"\\\\n\"\n",
                               .name = "name",
+                              .nameUse = NameUse::noExec,
                               .runOptions = {"--mount=\nrun=x", "", "\\"},
                               .options = {"--env=A", "\\n", "\n"}};
     EXPECT_EQ(parseRequest(serialize(request)), request);
@@ -22,7 +23,7 @@ TEST(StepRequests, ArriveAsTheyWereSent) {
 
 TEST(StepRequests, DamagedOnesAreRefused) {
     for (const auto* text : {"", "garbage", "\n", "image=a", "image\n", "imagex\n", "unknown=x\n",
-                             "image=\\\n", "image=\\x\n", "image=a\n\n"}) {
+                             "image=\\\n", "image=\\x\n", "use=x\n", "image=a\n\n"}) {
         EXPECT_THROW(parseRequest(text), Error) << text;
     }
 }
@@ -35,7 +36,8 @@ TEST(StepCommands, RunInANewContainer) {
     const StepRequest request{
         .image = "tool", .name = "n", .runOptions = {"--read-only"}, .options = {"--env=A"}};
     EXPECT_THAT(runArguments(request, {"app", {"-x"}}, "", false, "n.job7", false),
-                ElementsAre("sarus", "run", "--name=n.job7", "--read-only", "--env=A", "tool", "app", "-x"));
+                ElementsAre("sarus", "run", "--name=n.job7", "--keep", "--read-only", "--env=A", "tool",
+                            "app", "-x"));
     EXPECT_THAT(runArguments(request, {"app", {}}, "", true, "", false),
                 ElementsAre("sarus", "run", "--tty", "--read-only", "--env=A", "tool", "app"));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "spank/options.hpp"
 
 namespace sarus::spank::submission_test {
@@ -186,7 +187,7 @@ TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithACon
              {"PYXIS_CONTAINER_SAVE", "/x", "--container-save is not supported"},
              {"PYXIS_CONTAINER_READONLY", "maybe",
               "PYXIS_CONTAINER_READONLY: expected 1 or 0, found 'maybe'"},
-             {"PYXIS_CONTAINER_NAME", "n:exec", "PYXIS_CONTAINER_NAME: 'n:exec' is not a valid name"},
+             {"PYXIS_CONTAINER_NAME", "n:x", "PYXIS_CONTAINER_NAME: ':x' is not known"},
              {"PYXIS_CONTAINER_MOUNTS", "x", "PYXIS_CONTAINER_MOUNTS: the source 'x' must begin"}}) {
         environment = {{"HOME", "/home/me"}, {name, value}};
         EXPECT_THAT(error({image}), testing::StartsWith(message)) << name;
@@ -197,6 +198,15 @@ TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithACon
 
 TEST_F(Submissions, NamesAreThoseOfTheEngine) {
     EXPECT_EQ(read({{"container-name", "a-b_c.1"}}).request.name, "a-b_c.1");
+    for (const auto& [text, use] : nameUses) {
+        const auto request = read({{"container-name", cat("n:", text)}}).request;
+        EXPECT_EQ(request.name, "n");
+        EXPECT_EQ(request.nameUse, use) << text;
+    }
+    EXPECT_EQ(read({{"container-name", "n"}}).request.nameUse, NameUse::automatic);
+    for (const auto* wrong : {"n:", "n:x", "n:exec:create", ":exec"}) {
+        EXPECT_THAT(error({{"container-name", wrong}}), HasSubstr("--container-name: ")) << wrong;
+    }
     for (const auto* wrong : {"", "-a", "a/b", "a b", "a\n"}) {
         EXPECT_THAT(error({{"container-name", wrong}}), HasSubstr("--container-name: ")) << wrong;
     }
