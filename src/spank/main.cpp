@@ -186,11 +186,16 @@ bool obtainImage(const StepRequest& request) {
     return start(command).wait().ok();
 }
 
-/// What the tasks of a step on a node do.
-enum class Decision : char {
+enum class Action : char {
     run = 'r',     ///< each starts a container
     join = 'j',    ///< the container with the name of the request runs
     failed = 'f',  ///< nothing: the user has the message
+};
+
+/// What the tasks of a step on a node do.
+struct Decision {
+    Action action = Action::failed;
+    std::string image{};  ///< of the container that was kept, if the request names none
 };
 
 /// The image of a container that was kept; nullopt if there is none.
@@ -213,26 +218,26 @@ Decision decide(const StepRequest& request, const std::string& container, bool s
     const auto shown = cat("'", request.name, "' on this node in this job");
     const bool mayJoin = !script && (use == NameUse::automatic || use == NameUse::exec);
     if (!container.empty() && mayJoin && isRunning(container)) {
-        return Decision::join;
+        return {Action::join};
     }
     if (use == NameUse::exec) {
         throw Error(cat("There is no running container with the name ", shown),
                     "Without ':exec' it would be started");
     }
     const bool isAsked = !container.empty() && (use == NameUse::create || !namesImage(request));
-    const bool isKept = isAsked && imageOfKept(container);
-    if (isKept && use == NameUse::create) {
+    const auto kept = isAsked ? imageOfKept(container) : std::nullopt;
+    if (kept && use == NameUse::create) {
         throw Error(cat("There is a container with the name ", shown, " already"),
                     cat("Leave ':create' out to use it, or remove it: sarus rm ", container));
     }
-    if (isKept) {
-        return Decision::run;
+    if (kept) {
+        return {Action::run, *kept};
     }
     if (!namesImage(request)) {
         throw Error(cat("There is no container with the name ", shown, ", and no image to start it from"),
                     "Add --container-image or --environment");
     }
-    return obtainImage(request) ? Decision::run : Decision::failed;
+    return {obtainImage(request) ? Action::run : Action::failed};
 }
 
 /// A file that the tasks of a step on a node share: the first one decides, the others wait for that. If the
@@ -251,15 +256,18 @@ public:
     }
 
     std::optional<Decision> get() const {
-        char decision = 0;
-        return ::pread(file.get(), &decision, 1, 0) == 1 ? std::optional(static_cast<Decision>(decision))
-                                                         : std::nullopt;
+        checkErrno(::lseek(file.get(), 0, SEEK_SET), problem);
+        const auto text = readAll(file.get(), maxRequestSize, "the decision of the first task");
+        return text.empty() ? std::nullopt
+                            : std::optional(Decision{static_cast<Action>(text.front()), text.substr(1)});
     }
-    void set(Decision decision) const {
-        checkErrno(::pwrite(file.get(), &decision, 1, 0), "Failed to tell the other tasks of the step");
+    void set(const Decision& decision) const {
+        const auto text = cat(static_cast<char>(decision.action), decision.image);
+        checkErrno(::pwrite(file.get(), text.data(), text.size(), 0), problem);
     }
 
 private:
+    static constexpr const char* problem = "Failed to share a decision with the other tasks of the step";
     UniqueFd file;  // closing it ends the lock
 };
 
@@ -269,11 +277,11 @@ Decision agree(const StepRequest& request, const std::string& container, bool sc
         return *decision;
     }
     try {
-        const auto decision = decide(request, container, script);
+        auto decision = decide(request, container, script);
         shared.set(decision);
         return decision;
     } catch (const Error&) {
-        shared.set(Decision::failed);
+        shared.set({});
         throw;
     }
 }
@@ -306,14 +314,14 @@ void forgetVariables() {
     forgetVariables();
     const auto decision = shared ? agree(request, container, script, static_cast<int>(*shared))
                                  : decide(request, container, script);
-    if (decision == Decision::failed) {
+    if (decision.action == Action::failed) {
         std::exit(1);
     }
-    if (decision == Decision::join) {
+    if (decision.action == Action::join) {
         execute(execArguments(request, command, terminal, container));
     }
     if (!namesImage(request)) {
-        request.image = imageOfKept(container).value_or("");
+        request.image = decision.image;
     }
     const DefinitionFile definition(request.edf);
     execute(runArguments(request, command, definition.path(), terminal, first ? container : std::string(),

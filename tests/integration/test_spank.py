@@ -436,13 +436,14 @@ wait $!
 srun --container-name=joined:exec true 2>&1 | grep -o 'There is no .*'
 srun --container-name=joined sh -c 'echo again >> /mark'
 srun --container-name=joined:no_exec --container-image={image} cat /mark
+srun --overlap -n 3 --container-name=joined hostname | sort -u
 srun --container-name=other:create --container-image={image} sh -c 'test -e /mark || echo anew'
 """
     lines = call.batch(script, arguments=[call.folder()]).splitlines()
     here = "with the name 'joined' on this node in this job"
     assert lines == ["made /work"] * 2 + [f"There is a container {here} already",
                                           f"There is no container {here}, and no image to start it from", f"There is no running container {here}",
-                                          "made", "again", "anew"]
+                                          "made", "again", "the tool of the image", "anew"]
 
 
 def test_several_tasks_can_start_under_a_name(call, image):

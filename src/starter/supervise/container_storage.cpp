@@ -25,8 +25,6 @@ namespace sarus::starter {
 namespace {
 
 constexpr std::size_t largestDescription = 64U << 10U;
-/// Who lists containers locks each of them for a moment.
-constexpr int whileOthersList = 200;
 
 std::string lockOf(const std::string& directory) {
     return cat(directory, "/lock");

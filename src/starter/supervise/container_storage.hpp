@@ -33,6 +33,9 @@ struct KeptContainer {
 /// killed leaves a container that can be entered or removed.
 class ContainerStorage {
 public:
+    /// Milliseconds for a lock: who lists containers locks each of them for a moment.
+    static constexpr int whileOthersList = 200;
+
     enum class Look {
         quick,  ///< for each start: not for a directory of another name, after somebody had taken the usual
                 ///< one

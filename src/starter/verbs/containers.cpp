@@ -440,15 +440,13 @@ void killContainer(const Session& session, const engine::KillRequest& request) {
 
 namespace {
 
-template <typename Request>
-node::SlurmJobMark jobOf(const Request& request) {
+node::SlurmJobMark jobOf(const engine::RemoveRequest& request) {
     return node::markSlurmJob(request.job, "");
 }
 
 /// Ends it first if it runs and the request says so. Throws Error.
 void removeContainer(const Session& session, const engine::RemoveRequest& request,
                      const std::optional<ContainerStorage>& storage, const std::string& name) {
-    constexpr int whileOthersList = 200;
     constexpr int whileItEnds = 10'000;
     engine::checkContainerName(name);
     const auto entry = storage ? storage->find(name, jobOf(request)) : std::nullopt;
@@ -460,7 +458,7 @@ void removeContainer(const Session& session, const engine::RemoveRequest& reques
         killContainer(session,
                       {.sessionDirectory = request.sessionDirectory, .name = name, .signal = "SIGKILL"});
     }
-    if (!storage->remove(*entry, request.force ? whileItEnds : whileOthersList)) {
+    if (!storage->remove(*entry, request.force ? whileItEnds : ContainerStorage::whileOthersList)) {
         throw Error(cat("The container '", name, "' is running"), "End it with 'sarus kill', or use --force");
     }
 }
