@@ -7,6 +7,7 @@
 #include "base/passwd_file.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "node/subordinate_ids.hpp"
 #include "podman_hpc/doctor/doctor.hpp"
 
 namespace sarus::podman_hpc {
@@ -19,14 +20,10 @@ std::vector<std::string> linesOf(const std::string& file) {
     return pathExists(file) ? split(readFile(file), '\n') : std::vector<std::string>{};
 }
 
-/// The sum of the lines "USER:FIRST:COUNT" of the user, who may be named by number.
 std::uint64_t count(const std::string& file, const std::string& user, uid_t uid) {
     std::uint64_t sum = 0;
-    for (const auto& line : linesOf(file)) {
-        const auto fields = split(line, ':');
-        if (fields.size() == 3 && (fields[0] == user || fields[0] == cat(uid))) {
-            sum += parseNumber(fields[2]).value_or(0);
-        }
+    for (const auto& range : node::subordinateRanges(pathExists(file) ? readFile(file) : "", user, uid)) {
+        sum += range.count;
     }
     return sum;
 }
@@ -56,10 +53,8 @@ std::string SubordinateIds::cure() const {
 }
 
 std::optional<SubordinateIds> findSubordinateIds(const Surroundings& from) {
-    for (const auto& line : linesOf("/etc/nsswitch.conf")) {
-        if (line.starts_with("subid:")) {
-            return std::nullopt;
-        }
+    if (node::hasSubordinateIdService()) {
+        return std::nullopt;
     }
     const auto user = findUserName(readFile("/etc/passwd"), from.uid)
                           .value_or(from.variable("USER").value_or(cat(from.uid)));
