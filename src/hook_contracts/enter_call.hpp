@@ -15,7 +15,8 @@ namespace sarus::hook_contracts {
 /// Where a container finds sarus-enter, its first program and that of each command in it. It does as the
 /// container's user what the OCI runtime cannot or may not do, and becomes the command. config.json calls it
 /// as
-/// `sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--oom-score-adj=NUMBER]
+/// `sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]]
+/// [--oom-score-adj=NUMBER]
 /// [--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]`.
 /// Words behind --percent are percentEncoded(): names of files may be no UTF-8, of which JSON consists.
 inline constexpr const char* enterProgram = "/dev/.sarus-enter";
@@ -23,6 +24,10 @@ inline constexpr const char* enterProgram = "/dev/.sarus-enter";
 /// The text with %XX for each '%' and each byte that is not ASCII (RFC 3986, 2.1), and back.
 std::string percentEncoded(std::string_view bytes);
 std::string percentDecoded(std::string_view text);
+
+/// Where a container whose caller is root inside finds a configuration for apt: root with a single id cannot
+/// become another user, and apt checks that it has.
+inline constexpr const char* aptConfiguration = "/dev/.sarus-apt.conf";
 
 /// Where a container with an init finds it. It starts the command after "--".
 inline constexpr const char* initProgram = "/dev/init";

@@ -1,4 +1,5 @@
-// sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] [--oom-score-adj=NUMBER]
+// sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]]
+// [--oom-score-adj=NUMBER]
 //     [--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
 //
 // Runs in a container in front of each command, as its user, and becomes the command. Linked statically,
@@ -6,6 +7,9 @@
 //
 // The OCI runtime would look up the directory and the command with its own rights, which are root's: wherever
 // the user's links lead at that moment, and in file servers of the user that never answer.
+//
+// --root: the command's user is root in a user namespace. What package managers do as root, and the kernel
+// does not allow there, succeeds without effect (root_emulation.hpp).
 //
 // --ids: rootless runc can create only containers whose user is 0. This program then creates one more user
 // namespace in which its ids are the caller's again, or enters the one of descriptor FD. The command has no
@@ -37,6 +41,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "starter/enter/root_emulation.hpp"
 
 namespace {
 
@@ -200,6 +206,7 @@ void setOomScore(const char* number) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    bool isRoot = false;
     bool changesIds = false;
     Ids ids;
     int descriptor = -1;
@@ -211,6 +218,8 @@ int main(int argc, char** argv) {
             for (int word = next + 1; word < argc; ++word) {
                 decode(argv[word]);
             }
+        } else if (::strcmp(argv[next], "--root") == 0) {
+            isRoot = true;
         } else if (const char* text = valueOf(argv[next], "--ids="); text != nullptr) {
             char* rest = nullptr;
             ids.uid = static_cast<unsigned>(::strtoul(text, &rest, 10));
@@ -234,10 +243,11 @@ int main(int argc, char** argv) {
         }
     }
     if (next + 1 >= argc || ::strcmp(argv[next], "--") != 0) {
-        ::dprintf(STDERR_FILENO,
-                  "usage: sarus-enter [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] "
-                  "[--oom-score-adj=NUMBER] [--percent [--env=NAME=VALUE]...] "
-                  "[--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
+        ::dprintf(
+            STDERR_FILENO,
+            "usage: sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] "
+            "[--oom-score-adj=NUMBER] [--percent [--env=NAME=VALUE]...] "
+            "[--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
         return 1;
     }
     if (changesIds) {
@@ -245,6 +255,9 @@ int main(int argc, char** argv) {
     }
     if (workdir != nullptr) {
         enterDirectory(workdir, isDefault);
+    }
+    if (isRoot && !emulateRoot(hasSingleId())) {
+        fail("Failed to emulate root");
     }
     execute(argv + next + 1);
 }
