@@ -27,6 +27,12 @@ public:
     static Credentials acquire(Mode mode);
 
     bool privileged() const noexcept { return mode == Mode::privileged; }
+    /// The same caller, as a starter without privileges sees him. For use within asUser().
+    Credentials withoutPrivileges() const {
+        auto caller = *this;
+        caller.mode = Mode::rootless;
+        return caller;
+    }
     /// The caller's ids as the host sees them, in both modes.
     uid_t uid() const noexcept { return callerUid; }
     gid_t gid() const noexcept { return callerGid; }
@@ -37,8 +43,16 @@ public:
     uid_t ownerUid() const noexcept { return privileged() ? callerUid : insideUserNamespace ? 0 : callerUid; }
     gid_t ownerGid() const noexcept { return privileged() ? callerGid : insideUserNamespace ? 0 : callerGid; }
 
-    /// Call after the rootless starter has entered its user namespace, where the caller's ids are 0.
-    void enteredUserNamespace() noexcept { insideUserNamespace = true; }
+    /// Call after the rootless starter has entered its user namespace, where the caller's ids are 0. The ids
+    /// of the namespace begin with 0; each number is the size of a range of consecutive ids of its parent.
+    void enteredUserNamespace(std::vector<std::uint32_t> uids = {1}, std::vector<std::uint32_t> gids = {1}) {
+        insideUserNamespace = true;
+        uidRanges = std::move(uids);
+        gidRanges = std::move(gids);
+    }
+    bool isInUserNamespace() const noexcept { return insideUserNamespace; }
+    const std::vector<std::uint32_t>& uids() const noexcept { return uidRanges; }
+    const std::vector<std::uint32_t>& gids() const noexcept { return gidRanges; }
 
     /// Runs `work` with only the caller's rights: real, effective and saved ids, the caller's groups, no
     /// effective capability (root keeps its own). Restores them afterwards, also if `work` throws; ends the
@@ -69,6 +83,8 @@ private:
     gid_t callerGid = 0;
     std::vector<gid_t> callerGroups;
     bool insideUserNamespace = false;
+    std::vector<std::uint32_t> uidRanges{1};
+    std::vector<std::uint32_t> gidRanges{1};
     mutable int depth = 0;
 };
 

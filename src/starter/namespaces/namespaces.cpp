@@ -12,10 +12,12 @@
 
 namespace sarus::starter {
 
-UserNamespaces enterNamespaces(Credentials& credentials, const NamespaceSharing& sharing) {
+UserNamespaces enterNamespaces(Credentials& credentials, const NamespaceSharing& sharing,
+                               const std::optional<node::SubordinateIds>& root) {
     UserNamespaces common;
     if (!credentials.privileged()) {
-        common = enterSharedUserNamespace(credentials, sharing);
+        common =
+            root ? enterNamespaceOfRoot(credentials, *root) : enterSharedUserNamespace(credentials, sharing);
     }
     if (::unshare(CLONE_NEWNS) != 0) {
         constexpr const char* doing = "Failed to create a mount namespace";

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -22,7 +23,9 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/pipe.hpp"
 #include "base/process_tree.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "starter/namespaces/holder_file.hpp"
 #include "starter/namespaces/user_namespace.hpp"
@@ -229,6 +232,40 @@ std::optional<HolderFile> openHolders(const Credentials& credentials, const Name
 
 std::string pathForOthers(int fd) {
     return cat("/proc/", ::getpid(), "/fd/", fd);
+}
+
+UserNamespaces enterNamespaceOfRoot(Credentials& credentials, const node::SubordinateIds& more) {
+    enterNewUserNamespace(credentials, more);
+    auto [reader, writer] = makePipe();
+    const pid_t parent = ::getpid();
+    Child child(checkErrno(::fork(), "Failed to create a process in a user namespace"));
+    if (child.pid() == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        const int error = ::getppid() == parent && ::unshare(CLONE_NEWUSER) == 0 ? 0 : errno;
+        [[maybe_unused]] const auto written = ::write(writer.get(), &error, sizeof error);
+        ::pause();
+        ::_exit(0);
+    }
+    writer.reset();
+    int error = ESRCH;
+    [[maybe_unused]] const auto count = ::read(reader.get(), &error, sizeof error);
+    if (error != 0) {
+        throw Error::fromErrno("Failed to make the container's user namespace", error);
+    }
+    const auto process = cat("/proc/", child.pid());
+    const auto writeMap = [&](const char* name, const std::vector<std::uint32_t>& ranges) {
+        const auto path = cat(process, '/', name);
+        std::string map;
+        std::uint32_t first = 0;
+        for (const auto size : ranges) {
+            map += cat(first, ' ', first, ' ', size, '\n');
+            first += size;
+        }
+        writeAll(openFile(path, O_WRONLY).get(), map, path);
+    };
+    writeMap("uid_map", credentials.uids());
+    writeMap("gid_map", credentials.gids());
+    return {.container = openFile(cat(process, "/ns/user"), O_RDONLY), .payload = {}};
 }
 
 UserNamespaces enterSharedUserNamespace(Credentials& credentials, const NamespaceSharing& sharing) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/unique_fd.hpp"
+#include "node/subordinate_ids.hpp"
 #include "starter/entry/credentials.hpp"
 
 namespace sarus::starter {
@@ -30,6 +31,10 @@ struct NamespaceSharing {
 /// If that fails for any reason, the starter gets namespaces of its own (--debug logs why). Throws Error only
 /// if it cannot have any.
 UserNamespaces enterSharedUserNamespace(Credentials& credentials, const NamespaceSharing& sharing);
+
+/// Enters a new user namespace in which the caller's uid and gid are 0, with the subordinate ids that the
+/// node gives, and makes one with the same ids for a container whose caller is root inside. Throws Error.
+UserNamespaces enterNamespaceOfRoot(Credentials& credentials, const node::SubordinateIds& more);
 
 /// A path by which other processes can open this process's descriptor.
 std::string pathForOthers(int fd);

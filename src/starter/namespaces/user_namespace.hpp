@@ -4,13 +4,15 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
+#include "node/subordinate_ids.hpp"
 #include "starter/entry/credentials.hpp"
 
 namespace sarus::starter {
 
 /// Gives a rootless starter a user namespace of its own in which the caller's uid and gid are 0
-/// (user_namespaces(7)). Throws Error naming the kernel setting that forbids it.
-void enterNewUserNamespace(Credentials& credentials);
+/// (user_namespaces(7)), and in which `more` follow if the node gives them: a warning says why not. Throws
+/// Error naming the kernel setting that forbids it.
+void enterNewUserNamespace(Credentials& credentials, const node::SubordinateIds& more = {});
 
 /// Whether two open files of /proc/<pid>/ns refer to the same namespace. Throws Error.
 bool sameNamespace(int left, int right);
