@@ -107,6 +107,7 @@ struct ContainerPlan {
     bool terminal = false;
     bool privatePid = false;
     bool readonlyRoot = false;
+    bool remapRoot = false;               ///< the caller is root inside, in a user namespace
     std::optional<std::string> initPath;  ///< bound on /dev/init if present
     std::optional<gid_t> ttyGroup;
     std::vector<PlannedMount> mounts;  ///< in the order in which they are performed
@@ -140,6 +141,7 @@ struct ExecBase {
     std::vector<std::string> environment;  ///< "NAME=value"
     std::string workdir;
     std::vector<std::string> ownVariables;  ///< ownVariables() (environment.hpp) of the container
+    bool remapRoot = false;
 };
 
 /// Plans a command in a running container: its arguments, variables, descriptors, directory and identity; the

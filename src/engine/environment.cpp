@@ -10,6 +10,7 @@
 #include "engine/cuda.hpp"
 #include "engine/run_options.hpp"
 #include "hook_contracts/callers_settings.hpp"
+#include "hook_contracts/enter_call.hpp"
 
 namespace sarus::engine {
 
@@ -69,6 +70,25 @@ void applySite(const SiteEnvironment& site, Environment& container) {
 /// others. They take the place of those of a container around this one and of the image.
 constexpr const char* insideVariable = "container";
 constexpr const char* imageVariable = "SARUS_CONTAINER";
+
+/// Of the caller who is root inside. What the image says stays, and so does a home that the caller mounts.
+void applyRoot(const LaunchRequest& request, const Environment& host, Environment& container) {
+    const auto image = parseEnvironment(request.metadata.env);
+    const auto set = [&](const char* name, const char* value) {
+        if (!image.contains(name)) {
+            container[name] = value;
+        }
+    };
+    const auto home = valueOf(host, "HOME");
+    if (std::none_of(request.mounts.begin(), request.mounts.end(),
+                     [&](const auto& mount) { return mount.destination == home; })) {
+        set("HOME", "/root");
+    }
+    set("USER", "root");
+    set("LOGNAME", "root");
+    set("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    set("APT_CONFIG", hook_contracts::aptConfiguration);
+}
 
 /// Records what each step has changed, if there is a place to record it.
 class Origins {
@@ -151,6 +171,9 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
         container.insert_or_assign(insideVariable, std::string("sarus"));
         container.insert_or_assign(imageVariable, request.imageReference);
     }
+    if (request.remapRoot) {
+        applyRoot(request, host, container);
+    }
     noted.changedBy("container engine");
     rewriteCudaVariables(host, container);
     noted.changedBy("container engine (renumbered GPUs)");
@@ -196,6 +219,9 @@ std::vector<std::string> ownVariables(const SiteConfig& config, const LaunchRequ
     }
     if (request.init) {
         names.emplace("TINI_SUBREAPER");
+    }
+    if (request.remapRoot) {
+        names.insert({"HOME", "USER", "LOGNAME", "PATH", "APT_CONFIG"});
     }
     return {names.begin(), names.end()};
 }

@@ -57,6 +57,7 @@ struct LaunchRequest {
     bool dryRun = false;  ///< print the plan, start nothing
     bool json = false;    ///< print it as JSON
     bool readonlyRoot = false;
+    bool remapRoot = false;  ///< the caller is root in the container, which has no privileges on the node
     /// The caller's soft RLIMIT_STACK in bytes, which the kernel lowers to 8 MiB when it executes a
     /// set-user-ID program. Restored for the container as far as the hard limit allows.
     std::optional<std::uint64_t> stackLimit;

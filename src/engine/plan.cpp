@@ -427,6 +427,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.terminal = request.tty;
     plan.privatePid = request.privatePid || request.ssh;
     plan.readonlyRoot = request.readonlyRoot;
+    plan.remapRoot = request.remapRoot;
     plan.ttyGroup = facts.ttyGroup;
     if (facts.privileged && !facts.ttyGroup) {
         plan.warnings.push_back(
@@ -463,6 +464,7 @@ ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, con
     plan.workdirChosen = request.workdir.has_value();
     checkWorkdir(plan.workdir);
     setIdentity(facts, plan);
+    plan.remapRoot = base.remapRoot;
     plan.terminal = request.tty;
     const auto host = parseEnvironment(request.hostEnvironment);
     Environment environment;

@@ -12,6 +12,13 @@ namespace {
 
 using Options = std::vector<std::string>;
 
+/// What Podman leaves root of a container, each for the files and processes of the user namespace alone.
+Options capabilitiesOfRoot() {
+    return {"CAP_CHOWN",   "CAP_DAC_OVERRIDE",     "CAP_FOWNER",    "CAP_FSETID",
+            "CAP_KILL",    "CAP_NET_BIND_SERVICE", "CAP_SETFCAP",   "CAP_SETGID",
+            "CAP_SETPCAP", "CAP_SETUID",           "CAP_SYS_CHROOT"};
+}
+
 oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& config,
                                 const RuntimeDialect& dialect, const RuntimeInputs& inputs) {
     oci::RuntimeProcess process;
@@ -32,6 +39,13 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     // user's.
     process.cwd = "/";
     process.args = {hook_contracts::enterProgram};
+    if (plan.remapRoot) {
+        process.user.uid = 0;
+        process.user.gid = 0;
+        process.capabilities.bounding = process.capabilities.effective = process.capabilities.permitted =
+            capabilitiesOfRoot();
+        process.args.emplace_back("--root");
+    }
     if (createsUserInside(plan, dialect)) {
         process.user.uid = 0;
         process.user.gid = 0;
@@ -146,12 +160,25 @@ void addKernelPaths(const RuntimeDialect& dialect, const RuntimeInputs& inputs, 
     }
 }
 
+using Mappings = std::vector<oci::RuntimeIdMapping>;
+
+/// A map may not join ranges of the map above it.
+Mappings sameIds(const std::vector<std::uint32_t>& ranges) {
+    Mappings mappings;
+    std::uint32_t first = 0;
+    for (const auto size : ranges) {
+        mappings.push_back({first, first, size});
+        first += size;
+    }
+    return mappings;
+}
+
 void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                       oci::RuntimeLinux& section) {
     section.namespaces.push_back({"user", inputs.userNamespace});
     const bool later = createsUserInside(plan, dialect);
-    section.uidMappings = {{later ? 0 : plan.uid, 0, 1}};
-    section.gidMappings = {{later ? 0 : plan.gid, 0, 1}};
+    section.uidMappings = plan.remapRoot ? sameIds(inputs.uids) : Mappings{{later ? 0 : plan.uid, 0, 1}};
+    section.gidMappings = plan.remapRoot ? sameIds(inputs.gids) : Mappings{{later ? 0 : plan.gid, 0, 1}};
 }
 
 /// crun runs without a cgroup manager: the starter creates the device cgroup, and the affinity is inherited.
@@ -177,7 +204,7 @@ bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect)
     const bool hasHookInside =
         std::any_of(plan.hooks.begin(), plan.hooks.end(),
                     [](const PlannedHook& planned) { return planned.stage == "createContainer"; });
-    return !dialect.privileged &&
+    return !dialect.privileged && !plan.remapRoot &&
            (dialect.runtime == OciRuntime::runc || hasHookInside || dialect.createsUser);
 }
 

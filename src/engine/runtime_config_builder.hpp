@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +40,9 @@ struct RuntimeInputs {
     std::optional<int> payloadNamespace{};                 ///< descriptor of the one that sarus-enter enters
     std::vector<int> ignoredSignals{};                     ///< which the command ignores from its start
     std::optional<int> oomScore{};                         ///< oom_score_adj of the command (proc(5))
+    /// The sizes of the ranges of ids that the starter's user namespace has, from 0 on.
+    std::vector<std::uint32_t> uids{1};
+    std::vector<std::uint32_t> gids{1};
 };
 
 /// Parts of the kernel's filesystems that a container has but cannot read, or cannot change.
@@ -47,7 +51,8 @@ const std::vector<std::string>& readonlyPaths();
 
 /// Whether sarus-enter must create the container's user inside, as user 0 with CAP_SETFCAP. crun can map the
 /// caller's id directly; runc requires id 0. So do createContainer hooks with either: as another user they
-/// would lose their capabilities in execve, and could not mount anything.
+/// would lose their capabilities in execve, and could not mount anything. Not if the caller is root in the
+/// container anyway.
 bool createsUserInside(const ContainerPlan& plan, const RuntimeDialect& dialect);
 
 /// The config.json of the planned container. Pure. Omits the plan's mounts and devices, which the starter

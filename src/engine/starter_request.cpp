@@ -19,7 +19,7 @@ namespace sarus::engine {
 namespace {
 
 constexpr std::string_view magic = "SARUSREQ";
-constexpr std::uint32_t protocolVersion = 7;
+constexpr std::uint32_t protocolVersion = 8;
 
 template <typename Object, typename Type>
 concept Is = std::same_as<std::remove_const_t<Object>, Type>;
@@ -224,7 +224,7 @@ auto fields(Is<LaunchRequest> auto& request) {
                     request.mounts, request.devices, request.annotations, request.workloadDirectories,
                     request.optionOrigins, request.workdir, request.name, request.imageContent, request.keep,
                     request.mpiType, request.mpi, request.glibc, request.ssh, request.init, request.tty,
-                    request.privatePid, request.dryRun, request.json, request.readonlyRoot,
+                    request.privatePid, request.dryRun, request.json, request.readonlyRoot, request.remapRoot,
                     request.stackLimit, request.logLevel);
 }
 
@@ -235,7 +235,7 @@ auto fields(Is<ExecRequest> auto& request) {
 
 auto fields(Is<ListRequest> auto& request) {
     return std::tie(request.sessionDirectory, request.json, request.all, request.kept, request.brief,
-                    request.width);
+                    request.width, request.others);
 }
 
 auto fields(Is<InspectRequest> auto& request) {
@@ -252,7 +252,7 @@ auto fields(Is<CreateRepositoryRequest> auto&) {
 
 auto fields(Is<RemoveRequest> auto& request) {
     return std::tie(request.sessionDirectory, request.job, request.names, request.force, request.allIdle,
-                    request.onlyJob, request.ofEndedJobs);
+                    request.onlyJob, request.ofEndedJobs, request.removed, request.hasFailed);
 }
 
 /// `Archive` is Writer or Reader.

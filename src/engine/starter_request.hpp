@@ -29,10 +29,11 @@ struct ExecRequest {
 struct ListRequest {
     std::string sessionDirectory{};
     bool json = false;
-    bool all = false;    ///< of all users; for root
-    bool kept = false;   ///< also those that were kept and do not run
-    bool brief = false;  ///< columns for people instead of those of runc
-    int width = 0;       ///< of the terminal for these columns; 0: any
+    bool all = false;      ///< of all users; for root
+    bool kept = false;     ///< also those that were kept and do not run
+    bool brief = false;    ///< columns for people instead of those of runc
+    int width = 0;         ///< of the terminal for these columns; 0: any
+    std::string others{};  ///< as JSON: what the starter has listed already
 };
 
 /// `sarus inspect` of a container.
@@ -58,6 +59,8 @@ struct RemoveRequest {
     bool allIdle = false;      ///< in the place of names: all that do not run
     std::string onlyJob{};     ///< of those: the containers of this job; "": of all
     bool ofEndedJobs = false;  ///< in the place of names: those of jobs that are over
+    std::string removed{};     ///< names, a line each, that the starter has removed already
+    bool hasFailed = false;    ///< it could not remove some others
 };
 
 /// The caller's directory below localRepositoryBaseDir.

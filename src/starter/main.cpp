@@ -97,7 +97,7 @@ public:
     }
 };
 
-/// The only argument is the number of the request's descriptor.
+/// The number of the request's descriptor: the last argument.
 int parseArgument(std::string_view argument) {
     const auto number = parseNumber(argument);
     if (!number || *number > INT_MAX) {
@@ -142,15 +142,17 @@ Answer serve(Entry entry, const Credentials& credentials, int channel) {
 }
 
 int run(int argc, char** argv) {
-    auto early = earlyLog(::geteuid() == 0, ::getuid());
-    auto entry = recording(early, sanitizeEntry);
-    if (argc != 2) {
+    const bool givesUp = argc == 3 && std::string_view(argv[1]) == withoutPrivileges;
+    auto early = givesUp ? AuditLog() : earlyLog(::geteuid() == 0, ::getuid());
+    auto entry =
+        recording(early, [&] { return sanitizeEntry(givesUp ? Privileges::giveUp : Privileges::keep); });
+    if (argc != 2 && !givesUp) {
         throw Error("sarus-starter was called with a wrong number of arguments",
                     "This program is started by `sarus`");
     }
     const auto credentials = Credentials::acquire(entry.mode);
     printAsCaller(credentials);
-    const auto answer = serve(std::move(entry), credentials, parseArgument(argv[1]));
+    const auto answer = serve(std::move(entry), credentials, parseArgument(argv[argc - 1]));
     if (!answer.text.empty()) {
         // A stalled reader must not block a root process that the user cannot kill.
         dropToMonitor(credentials);

@@ -15,6 +15,7 @@
 #include <cstdlib>
 
 #include "base/begin_process.hpp"
+#include "base/capabilities.hpp"
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -103,17 +104,34 @@ std::string whyBitHadNoEffect(bool identity) {
     return "the kernel did not grant the privileges";
 }
 
-void decideMode(Entry& entry) {
+/// Nothing has been read or opened with them yet. Without the last step, the process could not write the maps
+/// of its user namespace.
+void giveUpPrivileges() {
+    const auto user = ::getuid();
+    const auto group = ::getgid();
+    checkErrno(::setresgid(group, group, group), "Failed to drop root's group");
+    checkErrno(::setresuid(user, user, user), "Failed to drop root's identity");
+    const bool isBack =
+        user != 0 && (::setuid(0) == 0 || ::geteuid() != user || getCapabilities().permitted != 0);
+    if (isBack) {
+        throw Error("Failed to drop root's privileges: they are still there");
+    }
+    checkErrno(::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "Failed to make the process an ordinary one");
+}
+
+void decideMode(Entry& entry, Privileges privileges) {
     const auto map = readFile("/proc/self/uid_map", 65536);
     const bool identity = isIdentityMap(map);
     entry.nodeUid = idOutside(map, ::getuid());
     entry.ownUserNamespace = !identity;
-    entry.mode = ::geteuid() == 0 && identity ? Mode::privileged : Mode::rootless;
+    entry.mode =
+        ::geteuid() == 0 && identity && privileges == Privileges::keep ? Mode::privileged : Mode::rootless;
     const UniqueFd program = openFile("/proc/self/exe", O_PATH);
     auto& status = entry.program;
     checkErrno(::fstat(program.get(), &status), "Failed to examine the program file");
     const bool setUserId = (status.st_mode & S_ISUID) != 0;
-    if (setUserId && entry.mode == Mode::rootless && status.st_uid != ::getuid()) {
+    if (setUserId && entry.mode == Mode::rootless && privileges == Privileges::keep &&
+        status.st_uid != ::getuid()) {
         entry.privilegeNotice =
             cat("The set-user-ID bit of ", printable(entry.executable), " has no effect because ",
                 whyBitHadNoEffect(identity), ": the container starts without privileges");
@@ -205,7 +223,7 @@ void closeInherited(const std::vector<int>& inherited, const std::vector<int>& k
     }
 }
 
-Entry sanitizeEntry() {
+Entry sanitizeEntry(Privileges privileges) {
     Entry entry;
     entry.descriptors = openDescriptors();
     for (const int fd : entry.descriptors) {
@@ -220,7 +238,10 @@ Entry sanitizeEntry() {
     checkErrno(::clearenv(), "Failed to clear the environment");
     entry.executable = ownProgramPath();
     entry.prefix = twoLevelsAbove(entry.executable);
-    decideMode(entry);
+    if (privileges == Privileges::giveUp) {
+        giveUpPrivileges();
+    }
+    decideMode(entry, privileges);
     return entry;
 }
 

@@ -22,6 +22,12 @@ struct CallerLimit {
     rlim_t hard = 0;
 };
 
+/// What becomes of the privileges that the set-user-ID bit has given.
+enum class Privileges { keep, giveUp };
+
+/// The starter's argument for the latter.
+inline constexpr const char* withoutPrivileges = "--without-privileges";
+
 /// The sanitized state that the process inherited: everything that a caller can influence besides the
 /// request.
 struct Entry {
@@ -44,8 +50,9 @@ struct Entry {
 
 /// The starter's first steps after beginProcess(), in this order: descriptors, signals, timers, umask,
 /// directory, limits, environment, mode. Blocks all signals except those that the caller ignores. Throws
-/// Error if a limit is too low, or if the program file is not a trustworthy set-user-ID program.
-Entry sanitizeEntry();
+/// Error if a limit is too low, or if the program file is not a trustworthy set-user-ID program. With
+/// Privileges::giveUp, the process is as if its program had no such bit.
+Entry sanitizeEntry(Privileges privileges = Privileges::keep);
 
 /// The open descriptors, ascending.
 std::vector<int> openDescriptors();

@@ -58,8 +58,9 @@ void appendLine(std::string& text, const std::string& line) {
 struct Source {
     const char* name;
     std::string path;
-    bool isNodes = false;  ///< of the node, which may lack it; otherwise of the installation
-    bool isNeeded = true;  ///< otherwise a directory of the image stays in its place
+    bool isNodes = false;    ///< of the node, which may lack it; otherwise of the installation
+    bool isNeeded = true;    ///< otherwise a directory of the image stays in its place
+    bool isAccount = false;  ///< says who is who
 };
 
 /// Reads it with the caller's rights: root's would show the container what its user may not read. nullopt if
@@ -140,16 +141,20 @@ std::string withGroupEntries(std::string group, const std::vector<gid_t>& gids, 
 }
 
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
-                   const std::optional<CallerAccount>& account) {
+                   const std::optional<CallerAccount>& account, Accounts accounts) {
     const auto etc = createInRoot(root, "/etc", EntryKind::directory,
                                   {.owner = credentials.ownerUid(), .group = credentials.ownerGid()});
-    const std::array<Source, 6> sources{{{"hosts", "/etc/hosts", true},
-                                         {"resolv.conf", "/etc/resolv.conf", true},
-                                         {"localtime", "/etc/localtime", true, false},
-                                         {"nsswitch.conf", config.prefixDir + "/etc/container/nsswitch.conf"},
-                                         {"passwd", config.prefixDir + "/etc/passwd"},
-                                         {"group", config.prefixDir + "/etc/group"}}};
+    const std::array<Source, 6> sources{
+        {{"hosts", "/etc/hosts", true},
+         {"resolv.conf", "/etc/resolv.conf", true},
+         {"localtime", "/etc/localtime", true, false},
+         {"nsswitch.conf", config.prefixDir + "/etc/container/nsswitch.conf", false, true, true},
+         {"passwd", config.prefixDir + "/etc/passwd", false, true, true},
+         {"group", config.prefixDir + "/etc/group", false, true, true}}};
     for (const auto& source : sources) {
+        if (accounts == Accounts::ofImage && source.isAccount) {
+            continue;
+        }
         auto content = readSource(source, credentials);
         if (!content) {
             continue;

@@ -11,6 +11,10 @@
 
 namespace sarus::starter {
 
+/// Whose users and groups a container knows. With the image's, nsswitch.conf, passwd and group stay as they
+/// are.
+enum class Accounts { ofNode, ofImage };
+
 /// Replaces hosts, resolv.conf, localtime, nsswitch.conf, passwd and group in the container's /etc (reference
 /// documentation, "Root filesystem"). The first three come from the host, the others from the installation
 /// (`<prefixDir>/etc/container/nsswitch.conf`, `<prefixDir>/etc/passwd`, `<prefixDir>/etc/group`). The new
@@ -19,7 +23,7 @@ namespace sarus::starter {
 /// are missing. Reads all sources with the caller's rights. If the node lacks one of its files, or the caller
 /// may not read it, the image's file stays. Throws Error if the installation lacks a file.
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
-                   const std::optional<CallerAccount>& account);
+                   const std::optional<CallerAccount>& account, Accounts accounts = Accounts::ofNode);
 
 /// The text, with the line of the name service for the uid unless it has one already; without an answer the
 /// name is "user<uid>".

@@ -291,6 +291,15 @@ void bringProgram(int program, int dev, const std::string& path, const std::opti
     writeAll(target.get(), content, path);
 }
 
+/// So that apt does not become another user, which it could not.
+void writeAptConfiguration(int dev) {
+    const std::string path = hook_contracts::aptConfiguration;
+    constexpr mode_t mode = 0644;
+    writeAll(openFileAt(dev, path.substr(path.rfind('/') + 1), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
+                 .get(),
+             "APT::Sandbox::User \"root\";\n", path);
+}
+
 /// The file that tells programs of a container, as of Podman's, where they are. It replaces a link of the
 /// image and stays away from mounts of the user or the host. Where it cannot be, the container starts without
 /// it.
@@ -335,7 +344,11 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     mountShared(rootfs.dev.get(), credentials.privileged());
     ensureTopDirectory(rootfs.root.get(), "proc");
     ensureTopDirectory(rootfs.root.get(), "sys");
-    writeEtcFiles(rootfs.root.get(), request.config, credentials, request.account);
+    writeEtcFiles(rootfs.root.get(), request.config, credentials, request.account,
+                  plan.remapRoot ? Accounts::ofImage : Accounts::ofNode);
+    if (plan.remapRoot) {
+        writeAptConfiguration(rootfs.dev.get());
+    }
     if (plan.initPath) {
         bindInit(rootfs.dev.get(), *plan.initPath, request.config.selinuxMountLabel);
     }

@@ -82,6 +82,8 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
     inputs.ignoredSignals = signalsIgnoredByCaller();
     inputs.consoleSize = request.consoleSize;
     inputs.oomScore = request.oomScore;
+    inputs.uids = request.credentials.uids();
+    inputs.gids = request.credentials.gids();
     if (request.credentials.privileged() && !request.plan.privatePid) {
         inputs.hostProcOptions = hidingProcOptions();
     }
@@ -251,7 +253,7 @@ std::vector<oci::RuntimeDeviceRule> writeBundle(const BundleRequest& request) {
 namespace {
 
 constexpr std::string_view noPackages =
-    "Nobody is root in a container: add packages where you build the image (podman, docker), then load it";
+    "To install packages, be root in the container: sarus run --remap-root";
 
 using ProgramHint = std::pair<std::string_view, std::string_view>;
 constexpr std::array hintsForPrograms{

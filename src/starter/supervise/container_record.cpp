@@ -120,6 +120,7 @@ std::string serialize(const ContainerRecord& record) {
         out.member("selinuxLabel", *record.selinuxLabel);
     }
     out.member("createsUser", record.createsUser);
+    out.member("remapRoot", record.remapRoot);
     out.endObject();
     return out.text();
 }
@@ -155,6 +156,7 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
     };
     record.incomplete = flag("incomplete");
     record.createsUser = flag("createsUser");
+    record.remapRoot = flag("remapRoot");
     return record;
 }
 

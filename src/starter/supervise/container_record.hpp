@@ -22,6 +22,7 @@ struct ContainerRecord {
     std::optional<std::string> selinuxLabel = std::nullopt;
     bool incomplete = false;   ///< RecordFile has omitted large variables or arguments
     bool createsUser = false;  ///< sarus-enter created its user (engine::createsUserInside)
+    bool remapRoot = false;    ///< the caller is root inside
 };
 
 /// The record's file `.<name>.json`, beside the runtime's states. It stays locked while its container lives:

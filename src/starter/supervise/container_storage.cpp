@@ -15,10 +15,14 @@
 #include "base/file_lock.hpp"
 #include "base/log.hpp"
 #include "base/private_directory.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/enter_call.hpp"
+#include "node/subordinate_ids.hpp"
 #include "oci/json/json_node.hpp"
 #include "oci/json/json_writer.hpp"
+#include "starter/entry/installation.hpp"
+#include "starter/namespaces/user_namespace.hpp"
 
 namespace sarus::starter {
 
@@ -131,7 +135,9 @@ std::optional<ContainerStorage> ContainerStorage::find(const Credentials& creden
                                                        const engine::SiteConfig& config, Look look) {
     const auto& settings = config.containerStorage;
     const auto& parent = settings.directory ? *settings.directory : config.tempDir;
-    const auto name = cat("sarus-containers-", credentials.uid());
+    // A user's containers of both kinds are apart.
+    const auto name =
+        cat("sarus-containers-", credentials.uid(), credentials.privileged() ? "" : "-rootless");
     const uid_t owner = credentials.privileged() ? 0 : credentials.ownerUid();
     if (look == Look::quick && !pathExists(cat(parent, '/', name))) {
         return std::nullopt;
@@ -146,8 +152,7 @@ std::optional<ContainerStorage> ContainerStorage::find(const Credentials& creden
         if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != owner) {
             return std::nullopt;
         }
-        return ContainerStorage(std::move(path), credentials.ownerUid(), credentials.ownerGid(), owner,
-                                settings);
+        return ContainerStorage(std::move(path), credentials, config);
     } catch (Error& error) {
         if (look != Look::create) {
             logInfo("Runtime", error.what());  // a node without the directory has no containers
@@ -190,8 +195,8 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
         return std::nullopt;
     }
     const auto place = openFile(path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-    verifyPrivate(place.get(), path, owner, 077);
-    const auto folder = makePrivateDirectory(place.get(), name, directory, 0700, owner);
+    verifyPrivate(place.get(), path, owner(), 077);
+    const auto folder = makePrivateDirectory(place.get(), name, directory, 0700, owner());
     auto file = openFileAt(folder.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     const int number = file.get();
     auto lock = takeLock(std::move(file), directory, whileOthersList);
@@ -213,7 +218,8 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
         checkErrno(::mkdirat(folder.get(), part + 1, part == std::string_view("/upper") ? 0755 : 0700),
                    cat("Failed to create ", printable(directory), part));
     }
-    checkErrno(::fchownat(folder.get(), "upper", uid, gid, AT_SYMLINK_NOFOLLOW),
+    checkErrno(::fchownat(folder.get(), "upper", credentials.ownerUid(), credentials.ownerGid(),
+                          AT_SYMLINK_NOFOLLOW),
                "Failed to give the upper layer to the user");
     auto made = wanted;
     if (!settings.perJob) {
@@ -286,6 +292,35 @@ std::optional<ContainerStorage::Entry> ContainerStorage::find(const std::string&
     return std::move(all.front());
 }
 
+/// Files of the user's subordinate ids can be removed only in a user namespace that has them.
+void ContainerStorage::removeFiles(const std::string& directory) const {
+    try {
+        removeTree(directory);
+        return;
+    } catch (const Error& error) {
+        const bool isForbidden = error.errnum() == EACCES || error.errnum() == EPERM;
+        if (!isForbidden || credentials.privileged() || credentials.isInUserNamespace()) {
+            throw;
+        }
+    }
+    const auto ids = node::findSubordinateIds(userName(*config, credentials.uid()), credentials.uid());
+    Child child(checkErrno(::fork(), "Failed to create a process that removes a container"));
+    if (child.pid() == 0) {
+        try {
+            auto inside = credentials;
+            enterNewUserNamespace(inside, ids);
+            removeTree(directory);
+            ::_exit(0);
+        } catch (const Error& error) {
+            printError(error);
+            ::_exit(1);
+        }
+    }
+    if (!child.wait().ok()) {
+        throw Error(cat("Failed to remove ", printable(directory)));
+    }
+}
+
 bool ContainerStorage::removeDirectory(const std::string& directory, int milliseconds) const {
     auto lock =
         takeLock(openFile(lockOf(directory), O_RDWR | O_CREAT | O_NOFOLLOW, 0600), directory, milliseconds);
@@ -294,7 +329,7 @@ bool ContainerStorage::removeDirectory(const std::string& directory, int millise
         return false;
     }
     for (const auto* const part : {"container.json", "upper", "work"}) {  // the first makes it unfinished
-        removeTree(cat(directory, '/', part));
+        removeFiles(cat(directory, '/', part));
     }
     try {
         removeTree(directory);

@@ -42,7 +42,8 @@ public:
         full,
         create,  ///< makes the directory
     };
-    /// nullopt if the user has none on this node. Throws Error if it cannot be made.
+    /// `config` must stay valid. nullopt if the user has none on this node. Throws Error if it cannot be
+    /// made.
     static std::optional<ContainerStorage> find(const Credentials& credentials,
                                                 const engine::SiteConfig& config, Look look);
 
@@ -78,9 +79,11 @@ public:
     std::vector<std::string> removeOfEndedJobs(const node::SlurmJobMark& own) const;
 
 private:
-    ContainerStorage(std::string place, uid_t user, gid_t group, uid_t keeper,
-                     const engine::ContainerStorageSettings& limits)
-        : path(std::move(place)), uid(user), gid(group), owner(keeper), settings(limits) {}
+    ContainerStorage(std::string place, const Credentials& caller, const engine::SiteConfig& configuration)
+        : path(std::move(place)),
+          credentials(caller),
+          config(&configuration),
+          settings(configuration.containerStorage) {}
 
     std::string key(const std::string& name, const node::SlurmJobMark& job) const;
     std::optional<Opened> tryOpen(const KeptContainer& wanted, bool mayCreate) const;
@@ -88,10 +91,13 @@ private:
                       const std::string& directory) const;
     bool removeDirectory(const std::string& directory, int milliseconds) const;
 
+    /// Of all but the container's root directory.
+    uid_t owner() const noexcept { return credentials.privileged() ? 0 : credentials.ownerUid(); }
+    void removeFiles(const std::string& directory) const;
+
     std::string path;
-    uid_t uid;  ///< of the container's root directory
-    gid_t gid;
-    uid_t owner;  ///< of everything beside it
+    Credentials credentials;
+    const engine::SiteConfig* config;
     engine::ContainerStorageSettings settings;
 };
 

@@ -26,6 +26,7 @@
 #include "starter/supervise/container_record.hpp"
 #include "starter/supervise/container_storage.hpp"
 #include "starter/verbs/planning.hpp"
+#include "starter/verbs/unprivileged.hpp"
 
 namespace sarus::starter {
 
@@ -41,6 +42,16 @@ std::string text(const Json& object, const char* key) {
     const auto found = object.find(key);
     return found != object.end() && found->is_string() ? printable(found->get_ref<const std::string&>())
                                                        : std::string();
+}
+
+std::vector<std::string> words(const Json& object, const char* key) {
+    std::vector<std::string> all;
+    if (const auto found = object.find(key); found != object.end() && found->is_array()) {
+        for (const auto& word : *found) {
+            all.push_back(word.is_string() ? word.get<std::string>() : std::string());
+        }
+    }
+    return all;
 }
 
 std::vector<std::string> environmentOf(const std::string& sessionDirectory) {
@@ -250,10 +261,14 @@ std::optional<std::string> rootOfAnybody(const Session& session, const std::stri
     return found;
 }
 
-/// The caller's runtime root that has the container.
-std::string rootOf(const Session& session, const std::string& sessionDirectory, const std::string& name) {
+/// The caller's runtime root that has the container. Leaves the request to a starter without privileges if
+/// one of those has it.
+template <typename Request>
+std::string rootOf(const Session& session, const Request& request) {
+    const auto& name = request.name;
+    const auto environment = environmentOf(request.sessionDirectory);
     engine::checkContainerName(name);
-    auto root = findRuntimeRootOf(name, session.credentials, session.config, environmentOf(sessionDirectory));
+    auto root = findRuntimeRootOf(name, session.credentials, session.config, environment);
     if (!root || !pathExists(cat(*root, '/', name))) {
         root = rootOfAnybody(session, name);
     }
@@ -261,6 +276,9 @@ std::string rootOf(const Session& session, const std::string& sessionDirectory, 
         sweepDeadContainers(*root);
     }
     if (!root || !pathExists(cat(*root, '/', name))) {
+        if (runsUnprivileged(session, environment, name)) {
+            continueWithoutPrivileges(session, request);
+        }
         throw noSuchContainer(name);
     }
     return std::move(*root);
@@ -285,12 +303,15 @@ std::vector<ListedContainer> parseContainerList(std::string_view json) {
         }
         const auto pid = entry.find("pid");
         containers.push_back(
-            {.id = text(entry, "id"),
+            {.id = text(entry, entry.contains("id") ? "id" : "name"),
              .pid = pid != entry.end() && pid->is_number_integer() ? pid->get<std::int64_t>() : 0,
              .status = text(entry, "status"),
              .bundle = text(entry, "bundle"),
              .created = text(entry, "created"),
-             .owner = text(entry, "owner")});
+             .owner = text(entry, "owner"),
+             .image = text(entry, "image"),
+             .command = words(entry, "args"),
+             .job = text(entry, "job")});
     }
     return containers;
 }
@@ -382,7 +403,8 @@ std::string formatBriefTable(const std::vector<ListedContainer>& containers, std
 }
 
 std::string listContainers(const Session& session, const engine::ListRequest& request) {
-    if (request.all && !(session.credentials.privileged() && session.credentials.uid() == 0)) {
+    const bool hasOthers = !request.others.empty();
+    if (request.all && !hasOthers && !(session.credentials.privileged() && session.credentials.uid() == 0)) {
         throw Error("Only root can list the containers of all users", "Leave '--all' out to list your own");
     }
     auto containers =
@@ -394,6 +416,20 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
     if (request.kept) {
         auto idle = idleContainers(session);
         std::move(idle.begin(), idle.end(), std::back_inserter(containers));
+    }
+    if (mayRunUnprivileged(session) || (request.kept && mayHaveKeptUnprivileged(session))) {
+        auto rest = request;
+        rest.others = formatContainerJson(containers);
+        continueWithoutPrivileges(session, rest);
+    }
+    if (hasOthers) {
+        auto others = parseContainerList(request.others);
+        std::move(others.begin(), others.end(), std::back_inserter(containers));
+        const auto place = [](const ListedContainer& one) {
+            return std::pair(one.status == stopped, one.id);
+        };
+        std::sort(containers.begin(), containers.end(),
+                  [&](const auto& a, const auto& b) { return place(a) < place(b); });
     }
     return request.json    ? formatContainerJson(containers)
            : request.brief ? formatBriefTable(containers, std::time(nullptr), request.all,
@@ -410,10 +446,14 @@ std::string inspectContainer(const Session& session, const engine::InspectReques
             idle != containers.end()) {
             return request.json ? formatDetailsJson(*idle, std::nullopt) : formatDetails(*idle, std::nullopt);
         }
+        if (runsUnprivileged(session, environmentOf(request.sessionDirectory), request.name) ||
+            wasKeptUnprivileged(session, request.name, {})) {
+            continueWithoutPrivileges(session, request);
+        }
         throw noSuchContainer(request.name)
             .setHint("'sarus ps' lists the containers, 'sarus images' the images");
     }
-    const auto root = rootOf(session, request.sessionDirectory, request.name);
+    const auto root = rootOf(session, request);
     const auto found = std::find_if(containers.begin(), containers.end(), [&](const ListedContainer& entry) {
         return hasName(entry) && entry.runtimeRoot == root;
     });
@@ -427,7 +467,7 @@ std::string inspectContainer(const Session& session, const engine::InspectReques
 void killContainer(const Session& session, const engine::KillRequest& request) {
     const int number = parseSignal(request.signal);
     const auto& name = request.name;
-    const auto root = rootOf(session, request.sessionDirectory, name);
+    const auto root = rootOf(session, request);
     const auto output =
         callRuntime(findRuntime(session.config.runcPath), {"--root", root, "kill", name, cat(number)});
     if (!output.status.ok() && hasEnded(root, name)) {
@@ -444,11 +484,16 @@ node::SlurmJobMark jobOf(const engine::RemoveRequest& request) {
     return node::markSlurmJob(request.job, "");
 }
 
+bool isUnprivileged(const Session& session, const std::optional<ContainerStorage>& storage,
+                    const std::string& name, const node::SlurmJobMark& job) {
+    engine::checkContainerName(name);
+    return !(storage && storage->find(name, job)) && wasKeptUnprivileged(session, name, job);
+}
+
 /// Ends it first if it runs and the request says so. Throws Error.
 void removeContainer(const Session& session, const engine::RemoveRequest& request,
                      const std::optional<ContainerStorage>& storage, const std::string& name) {
     constexpr int whileItEnds = 10'000;
-    engine::checkContainerName(name);
     const auto entry = storage ? storage->find(name, jobOf(request)) : std::nullopt;
     if (!entry) {
         throw Error(cat("No container with the name '", name, "' was kept"),
@@ -468,7 +513,9 @@ void removeContainer(const Session& session, const engine::RemoveRequest& reques
 Removal removeContainers(const Session& session, const engine::RemoveRequest& request) {
     const auto storage =
         ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full);
-    Removal result;
+    Removal result{.names = request.removed, .complete = !request.hasFailed};
+    auto rest = request;
+    rest.names.clear();
     if (storage && request.allIdle) {
         for (const auto& entry : storage->list()) {
             const bool isMeant = request.onlyJob.empty() || entry.container.job.id == request.onlyJob;
@@ -484,12 +531,22 @@ Removal removeContainers(const Session& session, const engine::RemoveRequest& re
     }
     for (const auto& name : request.names) {
         try {
+            if (isUnprivileged(session, storage, name, jobOf(request))) {
+                rest.names.push_back(name);
+                continue;
+            }
             removeContainer(session, request, storage, name);
             result.names += cat(name, '\n');
         } catch (const Error& error) {
             printError(error);
             result.complete = false;
         }
+    }
+    const bool isForAll = request.allIdle || request.ofEndedJobs;
+    if (!rest.names.empty() || (isForAll && mayHaveKeptUnprivileged(session))) {
+        rest.removed = result.names;
+        rest.hasFailed = !result.complete;
+        continueWithoutPrivileges(session, rest);
     }
     return result;
 }

@@ -37,6 +37,7 @@
 #include "starter/supervise/terminal.hpp"
 #include "starter/verbs/planning.hpp"
 #include "starter/verbs/site_rules.hpp"
+#include "starter/verbs/unprivileged.hpp"
 
 namespace sarus::starter {
 
@@ -57,9 +58,11 @@ std::vector<int> descriptorsOf(const Session& session, const engine::ExecRequest
 
 engine::ContainerPlan planCommand(const Session& session, const engine::ExecRequest& request,
                                   const ContainerRecord& record) {
-    auto plan = engine::planExec(
-        session.config, request, gatherHostFacts(session),
-        {.environment = record.environment, .workdir = record.workdir, .ownVariables = record.ownVariables});
+    auto plan = engine::planExec(session.config, request, gatherHostFacts(session),
+                                 {.environment = record.environment,
+                                  .workdir = record.workdir,
+                                  .ownVariables = record.ownVariables,
+                                  .remapRoot = record.remapRoot});
     logWarnings(plan);
     if (record.incomplete) {
         logWarn("Runtime",
@@ -160,6 +163,13 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
         throw engine::siteForbids("commands in running containers", "allowExec");
     }
     engine::checkContainerName(request.name);
+    const auto& environment = request.hostEnvironment;
+    if (session.credentials.privileged() &&
+        !findRuntimeRootOf(request.name, session.credentials, session.config, environment) &&
+        (runsUnprivileged(session, environment, request.name) ||
+         wasKeptUnprivileged(session, request.name, markJob(environment)))) {
+        continueWithoutPrivileges(session, request);
+    }
     const auto kept = descriptorsOf(session, request);
     closeInherited(std::exchange(session.entry.descriptors, kept), kept);
     const auto jobStep = watchJobStep(request.hostEnvironment);

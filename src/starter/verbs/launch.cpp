@@ -24,6 +24,7 @@
 #include "engine/plan_report.hpp"
 #include "node/cgroups.hpp"
 #include "node/memory_cgroups.hpp"
+#include "node/subordinate_ids.hpp"
 #include "starter/devices/device_cgroup.hpp"
 #include "starter/devices/hook_devices.hpp"
 #include "starter/devices/runtime_cgroups.hpp"
@@ -42,6 +43,7 @@
 #include "starter/verbs/lost_privileges.hpp"
 #include "starter/verbs/planning.hpp"
 #include "starter/verbs/site_rules.hpp"
+#include "starter/verbs/unprivileged.hpp"
 
 namespace sarus::starter {
 
@@ -91,6 +93,7 @@ private:
     RecordFile createRecord() const;
     ContainerRecord describe() const;
     NamespaceSharing sharing() const;
+    std::optional<node::SubordinateIds> idsOfRoot() const;
     std::optional<ContainerStorage::Opened> openStorage() const;
     RuntimeInvocation makeInvocation() const;
     std::optional<DeviceCgroup> makeDeviceCgroup();
@@ -191,7 +194,8 @@ ContainerRecord Launch::describe() const {
                                 .ownVariables = engine::ownVariables(session.config, request),
                                 .apparmorProfile = session.config.apparmorProfile,
                                 .selinuxLabel = session.config.selinuxLabel,
-                                .createsUser = createsUser};
+                                .createsUser = createsUser,
+                                .remapRoot = plan.remapRoot};
     for (const auto& [name, value] : plan.environment) {
         description.environment.push_back(cat(name, '=', value));
     }
@@ -228,8 +232,8 @@ void Launch::enter() {
             notByKernel = whyNotByKernel(image.get());
         }
     }
-    const auto shared = sharing();
-    userNamespaces = enterNamespaces(session.credentials, shared);
+    const auto shared = plan.remapRoot ? NamespaceSharing() : sharing();
+    userNamespaces = enterNamespaces(session.credentials, shared, idsOfRoot());
     if (privileged()) {
         sharingDirectory = "/run/sarus/images";
     } else if (userNamespaces.container) {
@@ -246,6 +250,12 @@ NamespaceSharing Launch::sharing() const {
     }
     return {.directory = prepareNamespacesDirectory(session.credentials, session.config, directories),
             .createsUser = createsUser};
+}
+
+std::optional<node::SubordinateIds> Launch::idsOfRoot() const {
+    return plan.remapRoot
+               ? std::optional(node::findSubordinateIds(userName(session.config, plan.uid), plan.uid))
+               : std::nullopt;
 }
 
 /// Asks with the caller's rights, so root loads no module of a name service. A container starts without an
@@ -482,6 +492,17 @@ void Launch::explainEnd(const RuntimeEnd& end, const UniqueFd& runtimeLog,
     }
 }
 
+/// What such a container keeps belongs to the node's root.
+void checkNotKeptWithPrivileges(const Session& session, const engine::LaunchRequest& request) {
+    const auto kept =
+        ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full);
+    if (request.name && kept && kept->find(*request.name, markJob(request.hostEnvironment))) {
+        throw Error(cat("The container '", printable(*request.name),
+                        "' was made without --remap-root, and cannot be entered with it"),
+                    cat("'sarus rm ", printable(*request.name), "' removes it; or choose another --name"));
+    }
+}
+
 }  // namespace
 
 int launch(Session& session, const engine::LaunchRequest& request) {
@@ -490,6 +511,16 @@ int launch(Session& session, const engine::LaunchRequest& request) {
     recordImage(session, request);
     warnOfLostPrivileges(session.entry, request.hostEnvironment);
     checkNode(session);
+    const bool wasKept =
+        request.name && wasKeptUnprivileged(session, *request.name, markJob(request.hostEnvironment));
+    if (session.credentials.privileged() && (request.remapRoot || wasKept)) {
+        if (!wasKept) {
+            checkNotKeptWithPrivileges(session, request);
+        }
+        checkImage(session, request);
+        planContainer(session, request, session.config.ociBundleDir);
+        continueWithoutPrivileges(session, request);
+    }
     return Launch(session, request).run();
 }
 

@@ -12,6 +12,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Key;
 using testing::Not;
 using testing::Pair;
@@ -44,6 +45,21 @@ TEST_F(EnvironmentTest, EachSourceOverridesTheOnesBefore) {
     config.environment.set = {{"SITE", "site"}, {"CLI", "site"}};
     request.env = {"CLI=cli"};
     EXPECT_THAT(make(), ElementsAre(Pair("CLI", "cli"), Pair("IMAGE", "image"), Pair("SITE", "site")));
+}
+
+TEST_F(EnvironmentTest, RootInsideHasAHomeUnlessTheCallerOrTheImageChoseOne) {
+    request.hostEnvironment = {"HOME=/home/u", "USER=u", "PATH=/host/bin"};
+    request.remapRoot = true;
+    EXPECT_THAT(make(),
+                IsSupersetOf({Pair("HOME", "/root"), Pair("USER", "root"), Pair("LOGNAME", "root"),
+                              Pair("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")}));
+    request.metadata.env = {"HOME=/image", "PATH=/image/bin"};
+    EXPECT_THAT(make(), IsSupersetOf({Pair("HOME", "/image"), Pair("PATH", "/image/bin")}));
+    request.metadata.env.clear();
+    request.mounts = {oci::mountInPlace("/home/u")};
+    EXPECT_THAT(make(), Contains(Pair("HOME", "/home/u")));
+    request.env = {"HOME=/chosen"};
+    EXPECT_THAT(make(), Contains(Pair("HOME", "/chosen")));
 }
 
 TEST_F(EnvironmentTest, VariablesThatAreUnsetAreGoneUnlessTheCommandLineSetsThem) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace sarus::engine::runtime_config_builder_test {
 namespace {
@@ -323,6 +324,29 @@ TEST_F(RuntimeConfigBuilderTest, SiteSecuritySettingsReachTheRuntime) {
     EXPECT_EQ(result.process.selinuxLabel, "label");
     EXPECT_EQ(result.linux_.mountLabel, "mount-label");
     EXPECT_EQ(result.linux_.seccomp, "{}");
+}
+
+TEST_F(RuntimeConfigBuilderTest, RootInsideHasTheIdsOfTheStarter) {
+    plan.remapRoot = true;
+    inputs.uids = {1, 65536, 10};
+    const auto pairs = [](const std::vector<oci::RuntimeIdMapping>& mappings) {
+        std::vector<std::tuple<unsigned, unsigned, unsigned>> all;
+        for (const auto& mapping : mappings) {
+            all.emplace_back(mapping.containerId, mapping.hostId, mapping.size);
+        }
+        return all;
+    };
+    for (const auto& dialect : {crunRootless, runcRootless}) {
+        const auto result = make(dialect);
+        EXPECT_THAT(
+            pairs(result.linux_.uidMappings),
+            ElementsAre(std::tuple(0U, 0U, 1U), std::tuple(1U, 1U, 65536U), std::tuple(65537U, 65537U, 10U)));
+        EXPECT_THAT(pairs(result.linux_.gidMappings), ElementsAre(std::tuple(0U, 0U, 1U)));
+        EXPECT_EQ(result.process.user.uid, 0U);
+        EXPECT_TRUE(result.process.noNewPrivileges);
+        EXPECT_THAT(result.process.args, Contains("--root"));
+        EXPECT_THAT(result.process.capabilities.effective, Not(Contains("CAP_SYS_ADMIN")));
+    }
 }
 
 TEST_F(RuntimeConfigBuilderTest, TerminalLimitsAndAnnotationsArePassedOn) {

@@ -1,0 +1,95 @@
+#include "starter/verbs/unprivileged.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <variant>
+
+#include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "starter/runtime/runtime.hpp"
+#include "starter/supervise/container_storage.hpp"
+
+namespace sarus::starter {
+
+namespace {
+
+void passOn(int fd) {
+    checkErrno(::fcntl(fd, F_SETFD, 0), "Failed to pass on a descriptor");
+}
+
+/// What sanitizeEntry() has changed, so that it finds the caller's again.
+void restoreEntry(const Entry& entry) {
+    for (const auto& limit : entry.limits) {
+        const rlimit before{.rlim_cur = limit.soft, .rlim_max = limit.hard};
+        checkErrno(::setrlimit(static_cast<__rlimit_resource>(limit.resource), &before),
+                   cat("Failed to restore ", limit.name));
+    }
+    ::umask(entry.umask);
+    for (const int fd : entry.descriptors) {
+        passOn(fd);
+    }
+}
+
+}  // namespace
+
+bool mayRunUnprivileged(const Session& session) {
+    return session.credentials.privileged() && session.credentials.asUser([&] {
+        return pathExists(cat(session.config.tempDir, "/sarus-", session.credentials.uid()));
+    });
+}
+
+bool runsUnprivileged(const Session& session, const std::vector<std::string>& callerEnvironment,
+                      const std::string& name) {
+    return mayRunUnprivileged(session) && session.credentials.asUser([&] {
+        return findRuntimeRootOf(name, session.credentials.withoutPrivileges(), session.config,
+                                 callerEnvironment)
+            .has_value();
+    });
+}
+
+bool mayHaveKeptUnprivileged(const Session& session) {
+    return session.credentials.privileged() && session.credentials.asUser([&] {
+        return ContainerStorage::find(session.credentials.withoutPrivileges(), session.config,
+                                      ContainerStorage::Look::quick)
+            .has_value();
+    });
+}
+
+bool wasKeptUnprivileged(const Session& session, const std::string& name, const node::SlurmJobMark& job) {
+    return session.credentials.privileged() && session.credentials.asUser([&] {
+        const auto kept = ContainerStorage::find(session.credentials.withoutPrivileges(), session.config,
+                                                 ContainerStorage::Look::quick);
+        return kept && kept->find(name, job).has_value();
+    });
+}
+
+void continueWithoutPrivileges(const Session& session, const engine::StarterRequest& request) {
+    auto channel = makeMemoryFile("sarus-request", engine::serializeRequest(request));
+    constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    checkErrno(::fcntl(channel.get(), F_ADD_SEALS, seals), "Failed to seal the request");
+    passOn(channel.get());
+    if (const auto* launch = std::get_if<engine::LaunchRequest>(&request)) {
+        passOn(launch->imageFd);
+    }
+    auto program = session.entry.executable;
+    std::string option = withoutPrivileges;
+    auto number = cat(channel.get());
+    std::array<char*, 4> argv{program.data(), option.data(), number.data(), nullptr};
+    char* environment = nullptr;
+    removeEmptyRuntimeRoots();
+    restoreEntry(session.entry);
+    const auto user = session.credentials.uid();
+    const auto group = session.credentials.gid();
+    checkErrno(::setresgid(group, group, group), "Failed to drop root's group");
+    checkErrno(::setresuid(user, user, user), "Failed to drop root's identity");
+    ::execve(program.c_str(), argv.data(), &environment);
+    throwErrno(cat("Failed to execute ", printable(program)));
+}
+
+}  // namespace sarus::starter
