@@ -222,6 +222,7 @@ engine::LaunchRequest readOptions(const engine::SiteConfig& config, const Argume
         throw usageError("The option '--json' requires '--dry-run'", "run");
     }
     request.readonlyRoot = arguments.has("read-only");
+    request.remapRoot = arguments.has("remap-root");
     request.privatePid = parsePid(arguments);
     checkOptions(request);
     return request;
@@ -486,6 +487,8 @@ std::vector<Option> runOptions() {
          .help = "Get the image first: 'always', 'missing' or 'never'. Default: 'never'"},
         {.longName = "rocm", .hidden = true, .help = "Add AMD GPUs, the CDI device amd.com/gpu=all"},
         {.longName = "read-only", .help = "Make the root filesystem of the container read-only"},
+        {.longName = "remap-root",
+         .help = "Be root in the container, to install packages; on the node, you stay yourself"},
         {.longName = "ssh", .help = "Enable SSH in the container. Implies '--pid=private'"},
         terminalOption(),
         workdirOption(),
@@ -508,9 +511,10 @@ void warnOfPackages(const std::vector<std::string>& command) {
     if (command.size() > 1 && is(programs, fileNameOf(command[0])) &&
         std::any_of(command.begin() + 1, command.end(),
                     [&](const auto& word) { return is(actions, word); })) {
-        logWarn("CLI", cat(printable(command[0]),
-                           " needs root, and nobody is root in a container: add packages where you build the "
-                           "image (podman, docker, podman-hpc), then 'sarus load' it"));
+        logWarn("CLI",
+                cat(printable(command[0]),
+                    " needs root: --remap-root makes you root in the container, and --name=NAME --keep keeps "
+                    "what it installs for the next container of that name"));
     }
 }
 
@@ -525,7 +529,9 @@ int run(Context& context, const Arguments& arguments) {
         checkSshKeys(context);
     }
     warnOfLauncher(request.launch);
-    warnOfPackages(request.launch.command);
+    if (!request.launch.remapRoot) {
+        warnOfPackages(request.launch.command);
+    }
     warnOfMissingPmix(request.launch, context.config());
     checkErrno(::fcntl(request.image.get(), F_SETFD, 0), "Failed to hand over the image");
     logInfo("CLI", cat("Image ", printable(request.launch.imageReference), " is in ",
