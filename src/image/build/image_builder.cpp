@@ -14,8 +14,8 @@
 #include "base/text.hpp"
 #include "image/build/hash/hash_pool.hpp"
 #include "image/build/merge/layer_merger.hpp"
-#include "image/build/read/layer_directory.hpp"
 #include "image/build/read/layer_promise.hpp"
+#include "image/build/read/squashfs_layer.hpp"
 #include "image/build/read/tar_reader.hpp"
 #include "image/build/reuse.hpp"
 #include "image/import/space.hpp"
@@ -142,8 +142,28 @@ bool readDirectories(const BuildRequest& request, LayerMerger& merger, ReadCount
     return isComplete;
 }
 
+/// The layer of a container, or the image below it.
+std::unique_ptr<MemberSource> openContainerLayer(const BuildRequest& request, std::uint32_t number,
+                                                 ReadCounters& counters) {
+    if (number == 0) {
+        return std::make_unique<SquashfsLayer>(request.image, counters.blobBytes);
+    }
+    return std::make_unique<LayerDirectory>(request.directories.front(), request.container,
+                                            counters.blobBytes);
+}
+
+void readContainer(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
+    for (const std::uint32_t layer : {1, 0}) {
+        merger.readLayer(layer, *openContainerLayer(request, layer, counters));
+    }
+}
+
 void readMissing(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
     for (const auto& [number, inodes] : merger.merge()) {
+        if (!request.image.empty()) {
+            merger.readMissing(inodes, *openContainerLayer(request, number, counters));
+            continue;
+        }
         if (!request.directories.empty()) {
             LayerDirectory members(request.directories[number], counters.blobBytes);
             merger.readMissing(inodes, members);
@@ -189,10 +209,16 @@ Conversion convert(const BuildRequest& request, const std::string& layersId, int
     SquashfsWriter writer(output, request.outputPath, request.squashfs,
                           request.squashfs.workers.value_or(availableCpus()), hashes);
     LayerMerger merger(writer.contents(), inodes,
-                       static_cast<std::uint32_t>(request.layers.size() + request.directories.size()),
+                       static_cast<std::uint32_t>(request.layers.size() + request.directories.size() +
+                                                  (request.image.empty() ? 0 : 1)),
                        request.limits.entries, request.limits.unpackedBytes);
-    readLayers(request, merger, counters, hashes);
-    const bool isComplete = readDirectories(request, merger, counters);
+    bool isComplete = true;
+    if (request.image.empty()) {
+        readLayers(request, merger, counters, hashes);
+        isComplete = readDirectories(request, merger, counters);
+    } else {
+        readContainer(request, merger, counters);
+    }
     readMissing(request, merger, counters);
     writer.contents().finish();
     // A user with one id has unpacked the directories without their owners.

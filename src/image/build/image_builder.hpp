@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "image/build/progress.hpp"
+#include "image/build/read/layer_directory.hpp"
 #include "image/build/read/layer_stream.hpp"
 #include "image/build/write/squashfs_options.hpp"
 #include "image/build/write/squashfs_writer.hpp"
@@ -26,6 +27,10 @@ struct BuildRequest {
     /// size of their files if it is known.
     std::vector<std::string> directories{};
     std::uint64_t directoryBytes = 0;
+    /// Instead of layers: an image, and above it the one directory in `directories`, with what a container
+    /// has written.
+    std::string image{};  ///< path of a squashfs file
+    ContainerLayer container{};
     /// What the archive of each of the directories had (LayerPromise); "" where that is unknown. Other
     /// programs can use the result only if all of it was read.
     std::vector<std::string> promises{};

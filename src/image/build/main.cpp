@@ -13,12 +13,14 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "base/begin_process.hpp"
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "image/build/image_builder.hpp"
@@ -55,6 +57,12 @@ constexpr const char* usage =
     "         --expected-size BYTES       of all layers, for the progress\n"
     "         --tar-split FILE            for each directory: what its layer had, or \"\"\n"
     "         --diff-id DIGEST            of each layer's archive, in their order\n"
+    "       sarus-image-builder build-container IMAGE.squashfs DIRECTORY [options]   > standard input, an "
+    "empty "
+    "file\n"
+    "         DIRECTORY: what a container of the image has written\n"
+    "         --opaque-fd NUMBER          file with the inodes of its opaque directories, a line each\n"
+    "         --leave-out PATH            as in the image; may be repeated\n"
     "       sarus-image-builder decompress < FILE > OTHER_FILE     (gzip, zstd)\n"
     "       sarus-image-builder unpack IMAGE.squashfs DIRECTORY";
 
@@ -273,6 +281,46 @@ void buildFromDirectories(Arguments& arguments) {
     printLine(cat(buildImage(request).squashfsSize));
 }
 
+std::set<std::uint64_t> readInodes(int fd) {
+    constexpr std::size_t largest = 1U << 28U;
+    checkErrno(::lseek(fd, 0, SEEK_SET), "Failed to read the opaque directories");
+    std::set<std::uint64_t> inodes;
+    const auto text = readAll(fd, largest, "the opaque directories");
+    for (const auto& line : split(trim(text), '\n')) {
+        if (!line.empty()) {
+            inodes.insert(number("--opaque-fd", line));
+        }
+    }
+    return inodes;
+}
+
+/// `sarus save` of a container. Files keep their owners.
+void buildFromContainer(Arguments& arguments) {
+    BuildRequest request;
+    std::string progressStyle = "auto";
+    std::vector<std::string> words;
+    std::string value;
+    setProgramName("sarus");
+    while (!arguments.empty()) {
+        if (arguments.option("--opaque-fd", value)) {
+            request.container.opaque = readInodes(parseDescriptor("--opaque-fd", value));
+        } else if (arguments.option("--leave-out", value)) {
+            request.container.leftOut.insert(value);
+        } else if (!buildOption(arguments, request, progressStyle)) {
+            words.push_back(arguments.take());
+        }
+    }
+    checkWords(words, 2);
+    request.progress.style = parseProgressStyle(progressStyle, request.progress.fd);
+    request.image = words[0];
+    request.directories = {words[1]};
+    struct stat status {};
+    checkErrno(::stat(request.image.c_str(), &status), "Failed to examine the image");
+    request.directoryBytes = static_cast<std::uint64_t>(status.st_size);
+    setOutput(request, "-");
+    buildImage(request);
+}
+
 void build(Arguments& arguments) {
     ImageSelection selection;
     BuildRequest request;
@@ -339,6 +387,8 @@ int run(std::vector<std::string> words) {
         build(arguments);
     } else if (command == "build-directories") {
         buildFromDirectories(arguments);
+    } else if (command == "build-container") {
+        buildFromContainer(arguments);
     } else if (command == "describe") {
         describe(arguments);
     } else if (command == "describe-conversion") {

@@ -112,6 +112,18 @@ XattrSet Reader::xattrs(const sqfs_inode_generic_t& inode) {
     return set;
 }
 
+OwnerReader::OwnerReader(Reader& reader) : file(reader.file()), table(own(sqfs_id_table_create(0))) {
+    const auto decompressor = reader.newDecompressor();
+    file.check(sqfs_id_table_read(table.get(), file.get(), &reader.superblock(), decompressor.get()), doing);
+}
+
+OwnerReader::Owner OwnerReader::of(const sqfs_inode_generic_t& inode) const {
+    Owner owner;
+    file.check(sqfs_id_table_index_to_id(table.get(), inode.base.uid_idx, &owner.uid), doing);
+    file.check(sqfs_id_table_index_to_id(table.get(), inode.base.gid_idx, &owner.gid), doing);
+    return owner;
+}
+
 ContentReader::ContentReader(Reader& source)
     : file(source.file()),
       decompressor(source.newDecompressor()),

@@ -3,6 +3,7 @@
 #include <sqfs/compressor.h>
 #include <sqfs/data_reader.h>
 #include <sqfs/dir_reader.h>
+#include <sqfs/id_table.h>
 #include <sqfs/inode.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_reader.h>
@@ -48,6 +49,22 @@ private:
     Handle<sqfs_compressor_t> decompressor;
     Handle<sqfs_dir_reader_t> directories;
     Handle<sqfs_xattr_reader_t> xattrReader;
+};
+
+/// The owners of a Reader's files.
+class OwnerReader {
+public:
+    explicit OwnerReader(Reader& reader);
+
+    struct Owner {
+        std::uint32_t uid = 0;
+        std::uint32_t gid = 0;
+    };
+    Owner of(const sqfs_inode_generic_t& inode) const;
+
+private:
+    File& file;
+    Handle<sqfs_id_table_t> table;
 };
 
 /// Reads file contents of a Reader's image; use one per thread.

@@ -13,6 +13,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 
 namespace sarus::image::build {
@@ -129,8 +130,37 @@ LayerDirectory::LayerDirectory(const std::string& path, std::atomic<std::uint64_
     levels.push_back({openFile(path, O_RDONLY | O_DIRECTORY), {}, "", {"."}});
 }
 
+LayerDirectory::LayerDirectory(const std::string& path, const ContainerLayer& layerOfContainer,
+                               std::atomic<std::uint64_t>& bytesRead)
+    : counter(bytesRead), layer("of the container"), container(&layerOfContainer) {
+    struct stat status {};
+    checkErrno(::stat(path.c_str(), &status), "Failed to examine what the container has written");
+    mayRead(AT_FDCWD, path, status, "");
+    levels.push_back({openFile(path, O_RDONLY | O_DIRECTORY), {}, "", {"."}});
+}
+
 std::string LayerDirectory::shown(const std::string& path) const {
-    return printable(cat(layer, '/', path));
+    return container != nullptr ? cat('/', printable(path), " in the container")
+                                : printable(cat(layer, '/', path));
+}
+
+/// Of a container's layer: whether this user may read the file or directory.
+bool LayerDirectory::mayRead(int directory, const std::string& name, const struct stat& status,
+                             const std::string& path) const {
+    const bool isDirectory = S_ISDIR(status.st_mode);
+    if (container == nullptr || !(isDirectory || S_ISREG(status.st_mode)) ||
+        ::faccessat(directory, name.c_str(), isDirectory ? R_OK | X_OK : R_OK, 0) == 0) {
+        return true;
+    }
+    checkErrno(errno == EACCES ? 0 : -1, cat("Failed to examine ", shown(path)));
+    if (status.st_uid == ::geteuid()) {
+        throw Error(cat("Failed to read ", shown(path), ": its owner may not"),
+                    cat("Allow it in the container: chmod ", isDirectory ? "u+rx" : "u+r", " '/",
+                        printable(path), '\''));
+    }
+    logWarn("Builder", cat("You may not read ", shown(path),
+                           ": it is left out, and stays as in the image if that has it"));
+    return false;
 }
 
 void LayerDirectory::enter(const std::string& name, std::string path) {
@@ -227,6 +257,9 @@ bool LayerDirectory::describe(const std::string& name, TarEntry& entry) {
     const int directory = levels.back().directory.get();
     const bool isRoot = name == ".";
     entry.path = isRoot ? "." : levels.back().path + name;
+    if (container != nullptr && container->leftOut.contains(entry.path)) {
+        return false;
+    }
     struct stat status {};
     checkErrno(::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW),
                cat("Failed to examine ", shown(entry.path)));
@@ -245,6 +278,9 @@ bool LayerDirectory::describe(const std::string& name, TarEntry& entry) {
             throw Error(cat("The layer ", layer, " refers to another one at '", printable(entry.path), '\''))
                 .setExitStatus(unreadableLayerStatus);
         }
+    }
+    if (!isRoot && !mayRead(directory, name, status, entry.path)) {
+        return false;
     }
     examine(status, entry);
     for (const auto overriding : overrideNames) {
@@ -267,7 +303,8 @@ bool LayerDirectory::describe(const std::string& name, TarEntry& entry) {
     if (entry.type == TarEntry::Type::directory) {
         const auto path = isRoot ? std::string() : cat(entry.path, '/');
         const auto* opaque = overlayAttribute(attributes, "opaque");
-        if (opaque != nullptr && *opaque == "y") {
+        if ((opaque != nullptr && *opaque == "y") ||
+            (container != nullptr && container->opaque.contains(status.st_ino))) {
             markOpaque(path);
         }
         enter(name, path);
