@@ -321,21 +321,6 @@ void pullBefore(Context& context, const Arguments& arguments, const std::string&
     }
 }
 
-/// Default command, entrypoint, variables and directory of a squashfs file: from the `.meta` file beside it,
-/// else from its own end (`sarus save`).
-oci::ImageMetadata metadataOf(const std::string& image, int file) {
-    constexpr std::string_view ending = ".squashfs";
-    const auto beside =
-        cat(image.substr(0, image.size() - (image.ends_with(ending) ? ending.size() : 0)), ".meta");
-    try {
-        const auto text = pathExists(beside) ? std::optional(readFile(beside, image::largestMetadata))
-                                             : image::embeddedMetadata(file);
-        return text ? oci::parseImageMetadata(*text) : oci::ImageMetadata();
-    } catch (Error& error) {
-        throw error.addContext(cat("Failed to read the metadata of ", printable(image)));
-    }
-}
-
 /// Records for `sarus prune` when an image of the user's was used. Of a job step, only the first task does.
 void noteUse(const image::FoundImage& image) {
     const auto job = findSlurmJob();
@@ -356,7 +341,7 @@ UniqueFd openGivenFile(const Arguments& arguments, const std::string& path, engi
     request.imagePath = path;
     request.imageReference = path;
     auto file = image::openImageFile(path);
-    request.metadata = metadataOf(path, file.get());
+    request.metadata = image::metadataOfImageFile(path, file.get());
     return file;
 }
 

@@ -8,8 +8,6 @@
 #include <charconv>
 #include <cstdio>
 
-#include "base/draft.hpp"
-#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
@@ -51,24 +49,56 @@ std::optional<std::string> embeddedMetadata(int file) {
     return text;
 }
 
-void writeImageFile(int squashfs, std::string_view metadata, const std::string& path, Existing existing) {
+oci::ImageMetadata metadataOfImageFile(const std::string& path, int file) {
+    constexpr std::string_view ending = ".squashfs";
+    const auto beside =
+        cat(path.substr(0, path.size() - (path.ends_with(ending) ? ending.size() : 0)), ".meta");
+    try {
+        const auto text =
+            pathExists(beside) ? std::optional(readFile(beside, largestMetadata)) : embeddedMetadata(file);
+        return text ? oci::parseImageMetadata(*text) : oci::ImageMetadata();
+    } catch (Error& error) {
+        throw error.addContext(cat("Failed to read the metadata of ", printable(path)));
+    }
+}
+
+namespace {
+
+const std::string& checkFree(const std::string& path, Existing existing, const Error& otherwise) {
+    if (existing == Existing::keep && pathExists(path)) {
+        throw Error(otherwise);
+    }
+    return path;
+}
+
+}  // namespace
+
+ImageFileDraft::ImageFileDraft(const std::string& path, Existing existing)
+    : name(path), mode(existing), draft(checkFree(path, existing, existsAlready()), 0666) {}
+
+Error ImageFileDraft::existsAlready() const {
+    return Error(cat("Failed to create ", printable(name), ": File exists"));
+}
+
+void ImageFileDraft::publish(std::string_view metadata) {
     if (metadata.size() > largestMetadata) {
         throw Error(cat("The metadata of the image are larger than ", formatSize(largestMetadata)));
     }
-    const Error exists(cat("Failed to create ", printable(path), ": File exists"));
-    if (existing == Existing::keep && pathExists(path)) {
-        throw exists;
-    }
-    Draft draft(path, 0666);
-    copyContent(squashfs, draft.fd(), printable(path));
     std::array<char, lengthDigits + 1> length{};
     std::snprintf(length.data(), length.size(), "%016zx", metadata.size());
-    writeAll(draft.fd(), cat(metadata, length.data(), metadataMark), printable(path));
-    if (existing == Existing::replace) {
+    checkErrno(::lseek(draft.fd(), 0, SEEK_END) < 0 ? -1 : 0, cat("Failed to write ", printable(name)));
+    writeAll(draft.fd(), cat(metadata, length.data(), metadataMark), printable(name));
+    if (mode == Existing::replace) {
         draft.replace();
     } else if (!draft.create()) {
-        throw exists;
+        throw existsAlready();
     }
+}
+
+void writeImageFile(int squashfs, std::string_view metadata, const std::string& path, Existing existing) {
+    ImageFileDraft file(path, existing);
+    copyContent(squashfs, file.fd(), printable(path));
+    file.publish(metadata);
 }
 
 UniqueFd openImageFile(const std::string& path) {

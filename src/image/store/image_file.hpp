@@ -5,7 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/draft.hpp"
+#include "base/error.hpp"
 #include "base/unique_fd.hpp"
+#include "oci/image/image_metadata.hpp"
 
 namespace sarus::image {
 
@@ -22,10 +25,33 @@ inline constexpr std::size_t largestMetadata = 4U << 20U;
 /// The metadata that writeImageFile() put behind the file system; nullopt if there are none.
 std::optional<std::string> embeddedMetadata(int file);
 
-/// Writes a squashfs file that carries the text of its metadata behind the file system, where its readers do
-/// not look. `path` must not exist, unless it may be replaced. It appears only when everything is on the
-/// disk. Throws Error.
+/// Default command, entrypoint, variables and directory of the image in an open squashfs file: from the
+/// `.meta` file beside `path`, else from its own end. Throws Error.
+oci::ImageMetadata metadataOfImageFile(const std::string& path, int file);
+
 enum class Existing { keep, replace };
+
+/// A squashfs file that will carry the text of its metadata behind the file system, where its readers do not
+/// look. It appears only when everything is on the disk; before, nothing has its name (base/draft.hpp).
+class ImageFileDraft {
+public:
+    /// `path` must not exist, unless it may be replaced. Throws Error.
+    ImageFileDraft(const std::string& path, Existing existing);
+
+    /// Of the file system, to be written from its start.
+    int fd() const noexcept { return draft.fd(); }
+    /// Throws Error.
+    void publish(std::string_view metadata);
+
+private:
+    Error existsAlready() const;
+
+    std::string name;
+    Existing mode;
+    Draft draft;
+};
+
+/// The same for the content of an open squashfs file. Throws Error.
 void writeImageFile(int squashfs, std::string_view metadata, const std::string& path,
                     Existing existing = Existing::keep);
 
