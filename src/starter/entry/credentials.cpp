@@ -142,6 +142,16 @@ WithoutCapabilities::~WithoutCapabilities() {
     }
 }
 
+void becomeCaller(const Credentials& credentials) {
+    if (!credentials.privileged()) {
+        return;
+    }
+    const auto user = credentials.uid();
+    const auto group = credentials.gid();
+    checkErrno(::setresgid(group, group, group), "Failed to take on the user's group");
+    checkErrno(::setresuid(user, user, user), "Failed to take on the user's identity");
+}
+
 void dropToMonitor(const Credentials& credentials, pid_t watched) {
     if (!credentials.privileged()) {
         return;

@@ -93,6 +93,10 @@ private:
 /// limitCapabilities().
 void printAsCaller(const Credentials& credentials);
 
+/// For good: all ids of a privileged starter become the caller's. The groups are the caller's already. Throws
+/// Error.
+void becomeCaller(const Credentials& credentials);
+
 /// Drops every capability except `kept` (numbers as in capabilities(7)) and keeps the ids. No effect in a
 /// rootless starter. Throws Error.
 void limitCapabilities(const Credentials& credentials, const std::vector<int>& kept);

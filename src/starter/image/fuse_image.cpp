@@ -51,13 +51,7 @@ void becomeUser(const ImageMountRequest& request, const Credentials& credentials
     if (!request.bundleDir.empty()) {
         checkErrno(::umount2(request.bundleDir.c_str(), MNT_DETACH), "Failed to hide the container");
     }
-    if (credentials.privileged()) {
-        // The starter keeps the caller's supplementary groups, so they are already right.
-        const auto user = credentials.uid();
-        const auto group = credentials.gid();
-        checkErrno(::setresgid(group, group, group), "Failed to take on the user's rights");
-        checkErrno(::setresuid(user, user, user), "Failed to take on the user's rights");
-    }
+    becomeCaller(credentials);
 }
 
 /// A shared server also serves containers of starters that are bound to other processors, and outlives this

@@ -116,19 +116,11 @@ private:
     int failure = 0;
 };
 
-/// For good.
-void becomeCaller(const Credentials& credentials) {
-    checkErrno(::setresgid(credentials.gid(), credentials.gid(), credentials.gid()),
-               "Failed to take on the user's group");
-    checkErrno(::setresuid(credentials.uid(), credentials.uid(), credentials.uid()),
-               "Failed to take on the user's identity");
-    limitCapabilities(credentials, {});
-}
-
 [[noreturn]] void runChild(const Credentials& credentials, int control, std::vector<Copy> copies) {
     int status = EIO;
     try {
         becomeCaller(credentials);
+        limitCapabilities(credentials, {});
         ::prctl(PR_SET_NAME, "sarus-streams", 0, 0, 0);
         std::vector<int> kept{control};
         for (const auto& copy : copies) {
