@@ -23,6 +23,7 @@
 #include "oci/json/json_writer.hpp"
 #include "starter/entry/installation.hpp"
 #include "starter/namespaces/user_namespace.hpp"
+#include "starter/supervise/upper_layer.hpp"
 
 namespace sarus::starter {
 
@@ -100,33 +101,6 @@ std::optional<UniqueFd> takeLock(UniqueFd file, const std::string& directory, in
     logWarn("Runtime", cat("The filesystem of ", printable(directory),
                            " has no file locks: do not use the container twice at the same time"));
     return UniqueFd();
-}
-
-/// Allocated bytes of what is below a directory, up to somewhat above `limit`. Throws Error.
-std::uint64_t bytesBelow(int parent, const char* name, const std::string& shown, std::uint64_t limit,
-                         std::size_t depth = 0) {
-    constexpr std::uint64_t blockSize = 512;
-    constexpr std::size_t deepest = 256;  // one open directory each
-    if (depth > deepest) {
-        throw Error(
-            cat("Failed to measure ", shown, ": it has more than ", deepest, " levels of directories"));
-    }
-    std::uint64_t bytes = 0;
-    Directory entries(parent, name, shown, Missing::isEmpty);
-    while (const char* entry = entries.next()) {
-        struct stat status {};
-        if (::fstatat(entries.fd(), entry, &status, AT_SYMLINK_NOFOLLOW) != 0) {
-            continue;
-        }
-        bytes += static_cast<std::uint64_t>(status.st_blocks) * blockSize;
-        if (S_ISDIR(status.st_mode) && bytes <= limit) {
-            bytes += bytesBelow(entries.fd(), entry, shown, limit - bytes, depth + 1);
-        }
-        if (bytes > limit) {
-            break;
-        }
-    }
-    return bytes;
 }
 
 }  // namespace
@@ -240,8 +214,7 @@ void ContainerStorage::checkContent(const KeptContainer& found, const KeptContai
     }
     if (settings.maxSize) {
         const auto folder = openFile(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-        const auto bytes =
-            bytesBelow(folder.get(), "upper", cat(printable(directory), "/upper"), *settings.maxSize);
+        const auto bytes = bytesOfLayer(folder.get(), "upper", *settings.maxSize);
         if (bytes > *settings.maxSize) {
             throw Error(cat("The container '", printable(wanted.name), "' has outgrown the limit of ",
                             formatSize(*settings.maxSize), " of this site"),
