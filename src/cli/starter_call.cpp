@@ -12,10 +12,12 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/interrupt.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/place/repository_place.hpp"
+#include "image/transfer/run_tool.hpp"
 
 namespace sarus::cli {
 
@@ -46,6 +48,20 @@ UniqueFd writeRequest(const engine::StarterRequest& request) {
     return channel;
 }
 
+Command starterCommand(Context& context, const engine::StarterRequest& request, int channel) {
+    std::vector<int> kept{channel};
+    if (const auto* const launch = std::get_if<engine::LaunchRequest>(&request)) {
+        kept.push_back(launch->imageFd);
+    } else if (const auto* const save = std::get_if<engine::SaveRequest>(&request);
+               save != nullptr && save->imageFd >= 0) {
+        kept.push_back(save->imageFd);
+    }
+    return {.path = starterPath(context),
+            .args = {"sarus-starter", cat(channel)},
+            .environment = std::vector<std::string>{},
+            .keepFds = std::move(kept)};
+}
+
 }  // namespace
 
 void execStarter(Context& context, const engine::StarterRequest& request) {
@@ -62,19 +78,29 @@ void execStarter(Context& context, const engine::StarterRequest& request) {
 
 std::string askStarter(Context& context, const engine::StarterRequest& request) {
     const auto channel = writeRequest(request);
-    std::vector<int> kept{channel.get()};
-    if (const auto* const launch = std::get_if<engine::LaunchRequest>(&request)) {
-        kept.push_back(launch->imageFd);
-    }
-    auto output = runAndCapture({.path = starterPath(context),
-                                 .args = {"sarus-starter", cat(channel.get())},
-                                 .environment = std::vector<std::string>{},
-                                 .keepFds = std::move(kept)});
+    auto output = runAndCapture(starterCommand(context, request, channel.get()));
     if (!output.status.ok()) {
         const auto lines = split(trim(output.err), '\n');
         throw Error(printable(lines.front()), join(std::span(lines).subspan(1), "\n"));
     }
     return std::move(output.out);
+}
+
+ExitStatus runStarter(Context& context, const engine::StarterRequest& request, int standardInput) {
+    const auto channel = writeRequest(request);
+    auto command = starterCommand(context, request, channel.get());
+    command.stdinFd = standardInput;
+    auto tool = image::startTool(std::move(command), "sarus");
+    ExitStatus status;
+    {
+        const SignalForwarding forwarding(tool.process);
+        status = tool.process.wait();
+    }
+    throwIfInterrupted();
+    if (status.signal != 0) {
+        throw Error(cat("The image builder was ended by signal ", status.signal));
+    }
+    return status;
 }
 
 void ensureUserDirectory(Context& context, const std::string& repository) {

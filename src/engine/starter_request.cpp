@@ -255,6 +255,10 @@ auto fields(Is<RemoveRequest> auto& request) {
                     request.onlyJob, request.ofEndedJobs, request.removed, request.hasFailed);
 }
 
+auto fields(Is<SaveRequest> auto& request) {
+    return std::tie(request.job, request.name, request.content, request.imageFd);
+}
+
 /// `Archive` is Writer or Reader.
 template <typename Archive, typename Request>
 void transfer(Archive& archive, Request& request) {

@@ -63,6 +63,16 @@ struct RemoveRequest {
     bool hasFailed = false;    ///< it could not remove some others
 };
 
+/// `sarus save` of a container that was kept.
+struct SaveRequest {
+    std::string job{};  ///< number of the caller's job of Slurm; "" outside of jobs
+    std::string name{};
+    std::string content{};  ///< of the image file (squashfs::contentOf)
+    /// The image file. -1: to print the content and the name of the container's image, a line each, or
+    /// nothing without such a container. Otherwise standard input is the empty file to write.
+    int imageFd = -1;
+};
+
 /// The caller's directory below localRepositoryBaseDir.
 struct CreateRepositoryRequest {};
 
@@ -70,7 +80,7 @@ struct CreateRepositoryRequest {};
 /// the starter treats every field as hostile. Add a new verb here, to `fields` (starter_request.cpp) and to
 /// the starter's verbs.
 using StarterRequest = std::variant<LaunchRequest, ExecRequest, ListRequest, InspectRequest, KillRequest,
-                                    CreateRepositoryRequest, RemoveRequest>;
+                                    CreateRepositoryRequest, RemoveRequest, SaveRequest>;
 
 /// The maximum size of a serialised request, in bytes.
 constexpr std::size_t maxRequestSize = 8U << 20U;

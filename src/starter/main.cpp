@@ -27,6 +27,7 @@
 #include "starter/verbs/dry_run.hpp"
 #include "starter/verbs/exec.hpp"
 #include "starter/verbs/launch.hpp"
+#include "starter/verbs/save.hpp"
 
 namespace sarus::starter {
 
@@ -76,6 +77,12 @@ struct Verbs {
     Answer operator()(const engine::RemoveRequest& request) const {
         auto removal = removeContainers(session, request);
         return {.status = removal.complete ? 0 : 1, .text = std::move(removal.names)};
+    }
+    Answer operator()(const engine::SaveRequest& request) const {
+        if (request.imageFd < 0) {
+            return {.text = describeKept(session, request)};
+        }
+        saveContainer(session, request);
     }
     Answer operator()(const engine::CreateRepositoryRequest&) const {
         createUserRepository(session.config, session.credentials, *session.paths);

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -202,3 +203,120 @@ def test_an_unfinished_container_is_made_anew(rootless_engine, load_image, plain
     assert rootless_engine.sarus(*options, "ls", "/file").returncode != 0
     fine(rootless_engine.sarus("rm", "unfinished"))
     assert not record.parent.exists()
+
+
+@pytest.fixture
+def place(engine, tmp_path):
+    """A directory of the user's for files."""
+    directory = tmp_path / "place"
+    directory.mkdir()
+    system.open_to_all(tmp_path)
+    return engine.user.own(directory)
+
+
+@pytest.fixture
+def own_image(engine, load_image, images):
+    """An image of these tests alone, with a tree, links, a hole and files that the engine writes too."""
+    return load_image(engine, "kept-saved", images.busybox(extra=lambda layer: (
+        layer.directory("tree"), layer.file("tree/old", b"old"), layer.file("tree/kept", b"kept"), layer.file("holes", b"\0" * (2 << 20) + b"end"),
+        layer.directory("etc"), layer.file("etc/hosts", b"of the image\n"))))
+
+
+@pytest.fixture
+def keep_own(engine, own_image, name):
+    def run(script, *options, **keywords):
+        return fine(engine.sarus("run", "--name", name, "--keep", *options, own_image, "sh", "-c", script, **keywords))
+
+    return run
+
+
+def test_a_saved_container_has_the_image_and_the_changes(engine, keep_own, place, name):
+    keep_own("mkdir -p /srv/deep; echo first > /srv/deep/file; ln /srv/deep/file /srv/link; ln -s deep/file /srv/soft; chmod 751 /srv; rm /bin/cal /tree/old;"
+             "rm -rf /tree; mkdir /tree; echo new > /tree/new; mkfifo /srv/pipe; dd if=/dev/zero of=/srv/holes bs=1 count=1 seek=3000000 2>/dev/null")
+    file = place / "work.squashfs"
+    assert f"saved container {name} (" in fine(engine.sarus("save", name, file))
+    assert os.listdir(place) == ["work.squashfs"]
+    found = fine(engine.sarus("run", file, "sh", "-c", "cat /srv/soft /tree/new; ls /tree; stat -c '%h %i' /srv/deep/file /srv/link; stat -c '%a' /srv;"
+                              "ls /bin/cal 2>&1; tail -c 3 /holes; test -p /srv/pipe && wc -c < /srv/holes")).splitlines()
+    assert found[:3] == ["first", "new", "new"] and found[3] == found[4] and found[3].startswith("2 ") and found[5] == "751"
+    assert "No such file" in found[6] and found[7:] == ["end3000001"]
+    assert keep_own("cat /srv/link") == "first\n"  # it can still be used
+
+
+def test_a_saved_container_keeps_the_metadata_of_its_image(engine, load_image, images, name, place):
+    image = load_image(engine, "kept-metadata", images.busybox(config={"Cmd": ["cat", "/file"], "Env": ["PATH=/bin", "OF=image"], "WorkingDir": "/srv"}))
+    fine(engine.sarus("run", "--name", name, "--keep", image, "sh", "-c", "echo changed > /file"))
+    fine(engine.sarus("save", name, place / "work"))
+    assert fine(engine.sarus("run", place / "work")) == "changed\n"
+    assert fine(engine.sarus("run", place / "work", "sh", "-c", "echo $OF; pwd")) == "image\n/srv\n"
+
+
+def test_the_engines_own_files_are_not_saved(engine, keep_own, place, name, tmp_path):
+    keep_own("echo changed >> /etc/hosts; echo mine > /etc/mine")
+    fine(engine.sarus("save", name, place / "work"))
+    shutil.rmtree(tmp_path / "unpacked", ignore_errors=True)
+    result = subprocess.run(["unsquashfs", "-no-progress", "-quiet", "-d", tmp_path / "unpacked", place / "work", "etc", "run"],
+                            capture_output=True, text=True, check=False)
+    assert result.returncode in (0, 2), result
+    assert (tmp_path / "unpacked/etc/hosts").read_text() == "of the image\n"
+    assert (tmp_path / "unpacked/etc/mine").read_text() == "mine\n"
+    assert not (tmp_path / "unpacked/etc/resolv.conf").exists() and not (tmp_path / "unpacked/run/.containerenv").exists()
+
+
+def test_a_container_that_runs_is_not_saved(engine, own_image, place, name):
+    with engine.standing(own_image, "--name", name, "--keep"):
+        result = engine.sarus("save", name, place / "work")
+        assert result.returncode == 1 and f"The container '{name}' is running: it would change while it is saved" in result.stderr
+        assert f"sarus kill -KILL {name}" in result.stderr and os.listdir(place) == []
+    fine(engine.sarus("save", name, place / "work"))
+
+
+def test_a_stored_image_of_the_same_name_comes_first(engine, keep_own, load_image, plain_busybox, name, place):
+    keep_own("touch /of-the-container")
+    load_image(engine, name, plain_busybox)
+    saved = fine(engine.sarus("save", f"load/library/{name}:latest", place / "image"))
+    assert "saved image" in saved
+    both = fine(engine.sarus("save", name, place / "both"))
+    assert "saved image" in both and f"sarus save --container {name} FILE" in both
+    assert "saved container" in fine(engine.sarus("save", "--container", name, place / "container"))
+    assert fine(engine.sarus("run", place / "container", "ls", "/of-the-container")) == "/of-the-container\n"
+    result = engine.sarus("save", "--container", "nosuch", place / "other")
+    assert result.returncode == 1 and "No container with the name 'nosuch' was kept" in result.stderr
+    fine(engine.sarus("rmi", name))
+
+
+def test_without_its_image_a_container_is_not_saved(engine, images, name, place):
+    image = engine.load(images.archive(images.busybox(), "kept-older"), f"{name}-image")
+    fine(engine.sarus("run", "--name", name, "--keep", image, "touch", "/file"))
+    engine.load(images.archive(images.busybox(extra=lambda layer: layer.file("newer", b"")), "kept-newer"), f"{name}-image")
+    result = engine.sarus("save", name, place / "work")
+    assert result.returncode == 1 and f"Failed to save the container '{name}': the image that it was made from" in result.stderr, result
+    assert "is gone or was replaced" in result.stderr and os.listdir(place) == []
+    fine(engine.sarus("rmi", image))
+
+
+def test_what_its_owner_may_not_read_is_named(engine, keep_own, name, place):
+    keep_own("mkdir /closed; echo x > /closed/file; chmod 0 /closed/file")
+    result = engine.sarus("save", name, place / "work")
+    if engine.user.uid == 0:
+        fine(result)
+        return
+    assert result.returncode == 1 and "Failed to read /closed/file in the container: its owner may not" in result.stderr, result
+    assert "chmod u+r '/closed/file'" in result.stderr and os.listdir(place) == []
+    keep_own("chmod 0 /closed")
+    result = engine.sarus("save", name, place / "work")
+    assert result.returncode == 1 and "chmod u+rx '/closed'" in result.stderr and os.listdir(place) == []
+    keep_own("chmod 700 /closed; chmod 600 /closed/file")
+    fine(engine.sarus("save", name, place / "work"))
+
+
+def test_an_existing_file_is_replaced_only_by_force(engine, keep_own, name, place):
+    keep_own("touch /file")
+    (place / "work").write_text("mine")
+    result = engine.sarus("save", name, place / "work")
+    assert result.returncode == 1 and "File exists" in result.stderr and (place / "work").read_text() == "mine"
+    fine(engine.sarus("save", "--force", name, place / "work"))
+    assert fine(engine.sarus("run", place / "work", "ls", "/file")) == "/file\n"
+    for wrong in (f"{place}/", place):
+        result = engine.sarus("save", "--force", name, wrong)
+        assert result.returncode == 1 and "it is a directory" in result.stderr and os.listdir(place) == ["work"]

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,5 +32,11 @@ std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const std:
                             const NameService& ask);
 /// The same for groups. Only the first of them gets a name of the kind "group<gid>".
 std::string withGroupEntries(std::string group, const std::vector<gid_t>& gids, const NameService& ask);
+
+/// The files that writeEtcFiles() writes, and that of writeContainerenv(), without a slash in front: what a
+/// container has there is the engine's, and a new one gets its own.
+inline constexpr std::array filesOfEngine{"etc/hosts",         "etc/resolv.conf", "etc/localtime",
+                                          "etc/nsswitch.conf", "etc/passwd",      "etc/group",
+                                          "run/.containerenv"};
 
 }  // namespace sarus::starter

@@ -88,6 +88,11 @@ std::optional<KeptContainer> readDescription(const std::string& directory) {
     return parseDescription(readAll(file.get(), largestDescription, printable(path)), printable(path));
 }
 
+void warnOfNoLocks(const std::string& directory) {
+    logWarn("Runtime", cat("The filesystem of ", printable(directory),
+                           " has no file locks: do not use the container twice at the same time"));
+}
+
 /// Locked, or empty on a filesystem without locks. nullopt if somebody else has locked it.
 std::optional<UniqueFd> takeLock(UniqueFd file, const std::string& directory, int milliseconds) {
     switch (lockWithin(file.get(), std::max(1, milliseconds))) {
@@ -98,8 +103,7 @@ std::optional<UniqueFd> takeLock(UniqueFd file, const std::string& directory, in
         case LockResult::unsupported:
             break;
     }
-    logWarn("Runtime", cat("The filesystem of ", printable(directory),
-                           " has no file locks: do not use the container twice at the same time"));
+    warnOfNoLocks(directory);
     return UniqueFd();
 }
 
@@ -292,6 +296,24 @@ void ContainerStorage::removeFiles(const std::string& directory) const {
     if (!child.wait().ok()) {
         throw Error(cat("Failed to remove ", printable(directory)));
     }
+}
+
+std::optional<UniqueFd> ContainerStorage::lockToRead(const Entry& entry) {
+    const auto path = lockOf(entry.directory);
+    auto lock = openFile(path, O_RDONLY | O_NOFOLLOW);
+    switch (tryLock(lock.get(), LockMode::shared)) {
+        case LockResult::busy:
+            return std::nullopt;
+        case LockResult::unsupported:
+            warnOfNoLocks(entry.directory);
+            return UniqueFd();
+        case LockResult::held:
+            break;
+    }
+    if (!hasName(lock.get(), path)) {  // it was removed meanwhile
+        throw Error::fromErrno(cat("Failed to open ", printable(entry.directory)), ENOENT);
+    }
+    return lock;
 }
 
 bool ContainerStorage::removeDirectory(const std::string& directory, int milliseconds) const {

@@ -70,6 +70,10 @@ public:
     /// image if its description is damaged. Throws Error if several others have the name.
     std::optional<Entry> find(const std::string& name, const node::SlurmJobMark& job) const;
 
+    /// A shared lock, open for reading: while it is, the container stays as it is. Empty on a filesystem
+    /// without locks. nullopt if it runs. Throws Error.
+    static std::optional<UniqueFd> lockToRead(const Entry& entry);
+
     /// Waits for its lock for up to `milliseconds`. False if it runs; for 0 also if that cannot be known, for
     /// lack of locks. Throws Error.
     bool remove(const Entry& entry, int milliseconds) const;

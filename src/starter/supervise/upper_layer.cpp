@@ -2,11 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
+#include <cerrno>
 #include <cstddef>
+#include <string>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -37,6 +41,15 @@ bool walk(int parent, const char* name, const Visit& visit, std::size_t depth = 
     return true;
 }
 
+bool hasAttribute(const std::string& path, const char* name) {
+    char value = 0;
+    if (::lgetxattr(path.c_str(), name, &value, sizeof value) >= 0 || errno == ERANGE) {
+        return true;
+    }
+    checkErrno(errno == ENODATA || errno == EOPNOTSUPP ? 0 : -1, cat("Failed to examine ", shown));
+    return false;
+}
+
 }  // namespace
 
 std::uint64_t bytesOfLayer(int parent, const char* name, std::uint64_t limit) {
@@ -47,6 +60,25 @@ std::uint64_t bytesOfLayer(int parent, const char* name, std::uint64_t limit) {
         return bytes <= limit;
     });
     return bytes;
+}
+
+std::vector<std::uint64_t> opaqueDirectories(int layer) {
+    std::vector<std::uint64_t> found;
+    walk(layer, ".", [&](int directory, const char* name, const struct stat& status) {
+        if (!S_ISDIR(status.st_mode)) {
+            return true;
+        }
+        const auto path = cat(descriptorPath(directory), '/', name);
+        if (hasAttribute(path, "trusted.overlay.redirect")) {
+            throw Error(cat("The container has moved a directory of its image to '", printable(name),
+                            "' in a form that cannot be saved"));
+        }
+        if (hasAttribute(path, "trusted.overlay.opaque")) {
+            found.push_back(status.st_ino);
+        }
+        return true;
+    });
+    return found;
 }
 
 }  // namespace sarus::starter

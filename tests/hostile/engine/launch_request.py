@@ -33,10 +33,10 @@ def optional(value, encode):
     return b"\0" if value is None else b"\1" + encode(value)
 
 
-VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5, "remove": 6}
+VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5, "remove": 6, "save": 7}
 
 
-def head(verb, version=7):
+def head(verb, version=8):
     """What each request begins with, in the form of src/engine/starter_request.cpp. `verb`: a name or a number."""
     return b"SARUSREQ" + struct.pack("<II", version, VERBS.get(verb, verb))
 
@@ -58,11 +58,15 @@ def remove_request(*names, session="", job="", force=False, idle=False, only_job
     return head("remove") + text(session) + text(job) + texts(names) + bytes([force, idle]) + text(only_job) + bytes([of_ended_jobs])
 
 
+def save_request(name, content="", image=-1, job=""):
+    return head("save") + text(job) + text(name) + text(content) + struct.pack("<i", image)
+
+
 def kill_request(name, signal="SIGTERM", session=""):
     return head("kill") + text(session) + text(name) + text(signal)
 
 
-def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", content="", keep=False, version=7):
+def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", content="", keep=False, version=8):
     """A launch. `mounts`: (source, or "" for a memory file system, and destination)."""
     return b"".join([
         head("launch", version), struct.pack("<i", image), text("/image"), text(reference), text(digest), texts([]), texts([]), text(""),

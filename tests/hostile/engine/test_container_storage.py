@@ -3,12 +3,13 @@
 import os
 import pathlib
 import shutil
+import signal
 import stat
 import subprocess
 
 import pytest
 from helpers import system
-from launch_request import ask, memory_file, remove_request, request, start
+from launch_request import ask, memory_file, remove_request, request, save_request, start
 
 pytestmark = pytest.mark.asroot
 
@@ -39,6 +40,8 @@ def evil_image(setuid_engine, tmp_path):
     program = tree / "program"
     shutil.copy(tree / "bin/busybox", program)
     program.chmod(0o4777)
+    (tree / "drop").mkdir()
+    (tree / "drop").chmod(0o1733)
     (tree / "open").mkdir()
     (tree / "open").chmod(0o777)
     os.mknod(tree / "open/memory", stat.S_IFCHR | 0o666, os.makedev(1, 1))
@@ -171,3 +174,114 @@ def test_killed_at_each_step_it_can_be_entered_and_removed(setuid_engine, image,
                 assert system.eventually(lambda: setuid_engine.sarus("ps", "--all").returncode == 0)
                 assert keep(setuid_engine, image, "steps", "ls /srv >/dev/null 2>&1; echo fine").stdout == "fine\n"
             assert setuid_engine.sarus("rm", "steps").returncode == 0
+
+
+def builder_of(engine):
+    """The process that saves a container of the user's."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if process.stat().st_uid == engine.user.uid and b"build-container" in (process / "cmdline").read_bytes():
+                return int(process.name)
+        except OSError:
+            continue
+    return None
+
+
+def test_the_builder_gives_its_user_nothing_of_root(setuid_engine, evil_image, kept, tmp_path):
+    """Its process is the user's, who can get at its descriptors."""
+    keep(setuid_engine, evil_image, "evil", ": >> /program; : > /open/large; chmod 666 /open/memory; mv /open/memory /open/moved;"
+         "i=0; while [ $i -lt 40 ]; do head -c 4000000 /dev/urandom >> /open/large; i=$((i+1)); done", check=False)
+    assert (kept() / "evil/upper/program").stat().st_mode & stat.S_ISUID
+    user = setuid_engine.user
+    saving = setuid_engine.start("save", "evil", user.home / "evil.saved")
+    try:
+        system.eventually(lambda: builder_of(setuid_engine))
+        builder = builder_of(setuid_engine)
+        os.kill(builder, signal.SIGSTOP)
+        status = pathlib.Path(f"/proc/{builder}/status").read_text()
+        assert f"Uid:\t{user.uid}\t{user.uid}\t{user.uid}\t{user.uid}\n" in status and "CapPrm:\t0000000000000000" in status
+        script = (f"for d in /proc/{builder}/fd/*; do $d/program id -u; head -c 1 $d/open/moved; echo x > $d/new; echo x >> $d/program; ls $d/..; ls $d/../..;"
+                  "done 2>/dev/null")
+        tried = subprocess.run(["sh", "-c", script], **user.identity(), capture_output=True, text=True, check=False)
+        assert "0" not in tried.stdout.split() and "container.json" not in tried.stdout, tried
+        assert not (kept() / "evil/upper/new").exists()
+    finally:
+        os.kill(builder, signal.SIGCONT)
+        saving.wait(timeout=300)
+    (user.home / "evil.saved").unlink(missing_ok=True)
+
+
+def test_what_a_user_may_not_read_is_left_out_and_named(setuid_engine, evil_image, kept):
+    """A directory of root's into which all may write, and an image's file that its reader may not read."""
+    keep(setuid_engine, evil_image, "drop", "touch /drop/file /written")
+    file = setuid_engine.user.home / "drop.saved"
+    result = setuid_engine.sarus("save", "drop", file)
+    assert result.returncode == 0, result
+    assert "You may not read /drop in the container: it is left out, and stays as in the image if that has it" in result.stderr
+    listed = subprocess.run(["unsquashfs", "-lln", file], capture_output=True, text=True, check=True).stdout
+    file.unlink()
+    lines = {line.split()[-1]: line for line in listed.splitlines() if "squashfs-root/" in line}
+    assert "squashfs-root/written" in lines and "squashfs-root/drop/file" not in lines
+    assert lines["squashfs-root/drop"].startswith("drwx-wx-wt 0/0"), lines["squashfs-root/drop"]
+    assert f" {setuid_engine.user.uid}/{setuid_engine.user.gid} " in lines["squashfs-root/written"]
+
+
+def test_a_full_disk_leaves_no_file(setuid_engine, image, kept, tmp_path):
+    keep(setuid_engine, image, "large", "head -c 8000000 /dev/urandom > /large")
+    small = tmp_path / "small"
+    small.mkdir()
+    system.open_to_all(tmp_path)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=4m,mode=700,uid={setuid_engine.user.uid}", "none", small], check=True)
+    try:
+        result = setuid_engine.sarus("save", "large", small / "saved")
+        assert result.returncode == 1 and "No space left on device" in result.stderr
+        assert os.listdir(small) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_a_killed_save_leaves_no_file_and_no_lock(setuid_engine, image, kept):
+    keep(setuid_engine, image, "large", "i=0; while [ $i -lt 40 ]; do head -c 4000000 /dev/urandom >> /large; i=$((i+1)); done")
+    directory = setuid_engine.user.home / "saved"
+    directory.mkdir()
+    setuid_engine.user.own(directory)
+    saving = setuid_engine.start("save", "large", directory / "file")
+    assert system.eventually(lambda: builder_of(setuid_engine))
+    saving.kill()
+    saving.wait()
+    assert system.eventually(lambda: builder_of(setuid_engine) is None)
+    assert os.listdir(directory) == []
+    assert keep(setuid_engine, image, "large", "echo goes on").stdout == "goes on\n"
+
+
+def test_a_saved_file_is_never_that_of_another(setuid_engine, image, kept, other_user):
+    keep(setuid_engine, image, "mine", "touch /file")
+    theirs = other_user.home / "theirs"
+    theirs.write_text("theirs")
+    other_user.own(theirs)
+    link = setuid_engine.user.home / "link"
+    link.symlink_to(theirs)
+    assert setuid_engine.sarus("save", "mine", link).returncode == 1
+    assert setuid_engine.sarus("save", "--force", "mine", link).returncode == 0
+    assert theirs.read_text() == "theirs" and not link.is_symlink()
+    link.unlink()
+
+
+def test_a_deep_tree_is_refused_in_one_line(setuid_engine, image, kept):
+    script = "i=0; while [ $i -lt 300 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done"
+    keep(setuid_engine, image, "deep", f"mkdir -p /srv && cd /srv && {script}")
+    result = setuid_engine.sarus("save", "deep", setuid_engine.user.home / "deep.saved")
+    assert result.returncode == 1 and "more than 256 levels of directories" in result.stderr
+    assert not (setuid_engine.user.home / "deep.saved").exists()
+
+
+@pytest.mark.parametrize("fields", [{"name": "../private"}, {"name": "mine", "content": "of another"}, {"name": "nosuch", "content": "x"}])
+def test_hostile_requests_to_save(setuid_engine, image, kept, fields):
+    keep(setuid_engine, image, "mine", "touch /file")
+    with open("/dev/null", "rb") as opened:
+        channel = memory_file(save_request(image=opened.fileno(), **fields))
+        try:
+            result = start(setuid_engine, [channel], {channel, opened.fileno()})
+        finally:
+            os.close(channel)
+    assert result.returncode == 1 and result.stdout == "", result

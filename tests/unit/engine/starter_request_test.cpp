@@ -114,6 +114,16 @@ TEST(StarterRequest, EachFlagIsItsOwn) {
     }
 }
 
+TEST(StarterRequest, SavingNamesTheContainerAndItsImage) {
+    const auto request = std::get<SaveRequest>(parseRequest(
+        serializeRequest(SaveRequest{.job = "7", .name = "work", .content = "abc", .imageFd = 5})));
+    EXPECT_EQ(request.job, "7");
+    EXPECT_EQ(request.name, "work");
+    EXPECT_EQ(request.content, "abc");
+    EXPECT_EQ(request.imageFd, 5);
+    EXPECT_EQ(std::get<SaveRequest>(parseRequest(serializeRequest(SaveRequest()))).imageFd, -1);
+}
+
 TEST(StarterRequest, TruncationAtEveryByteIsRefused) {
     const auto bytes = serializeRequest(fullRequest());
     for (std::size_t length = 0; length < bytes.size(); ++length) {
@@ -129,7 +139,7 @@ TEST(StarterRequest, AnotherMagicOrVersionIsRefused) {
     auto bytes = serializeRequest(fullRequest());
     EXPECT_THAT(errorOf("x" + bytes), HasSubstr("does not come from sarus"));
     bytes[8] = 99;
-    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 7"));
+    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 8"));
 }
 
 TEST(StarterRequest, EachVerbIsItsOwn) {
