@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -213,11 +214,26 @@ bool namesImage(const StepRequest& request) {
     return !request.image.empty() || !request.edf.empty();
 }
 
+/// Before the command, whose work would be lost.
+void checkPlace(const StepRequest& request) {
+    if (request.save.empty()) {
+        return;
+    }
+    const auto directory = directoryOf(request.save);
+    checkErrno(::access(directory.c_str(), W_OK | X_OK),
+               cat("--container-save: Failed to write to ", printable(directory)));
+}
+
 Decision decide(const StepRequest& request, const std::string& container, bool script) {
+    checkPlace(request);
     const auto use = request.nameUse;
     const auto shown = cat("'", request.name, "' on this node in this job");
     const bool mayJoin = !script && (use == NameUse::automatic || use == NameUse::exec);
     if (!container.empty() && mayJoin && isRunning(container)) {
+        if (!request.save.empty()) {
+            throw Error(cat("--container-save: the container with the name ", shown, " runs in another step"),
+                        "A container is saved by the step that starts it");
+        }
         return {Action::join};
     }
     if (use == NameUse::exec) {
@@ -301,6 +317,44 @@ void forgetVariables() {
     }
 }
 
+/// Runs `sarus` as this process would become it, with all that Slurm and MPI have left open.
+ExitStatus runSarus(const std::vector<std::string>& words) {
+    Child child(checkErrno(::fork(), "Failed to start a process"));
+    if (child.pid() == 0) {
+        execute(words);
+    }
+    return child.wait();
+}
+
+/// Runs the command in the container, saves that, and removes it if nobody has named it. Slurm sends signals
+/// to all processes of the task: those that end the command leave the time to save it.
+[[noreturn]] void runAndSave(const StepRequest& request, const std::vector<std::string>& words,
+                             const std::string& container) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+        if (!isIgnoredByCaller(number)) {
+            ::signal(number, [](int) {});
+        }
+    }
+    const auto status = runSarus(words);
+    const bool isSaved = [&] {
+        const AllCpus allCpus;
+        return start({.path = sarusPath(),
+                      .args = {"sarus", "save", "--container", "--force", container, request.save},
+                      .stdoutFd = openFile("/dev/null", O_WRONLY).release()})
+            .wait()
+            .ok();
+    }();
+    if (request.name.empty() && isSaved) {
+        runAndCapture({.path = sarusPath(), .args = {"sarus", "rm", container}});
+    }
+    if (!isSaved) {
+        printError(Error(
+            "The container was not saved (--container-save)",
+            cat("Until the job ends, it is kept on this node: sarus save --container ", container, " FILE")));
+    }
+    std::exit(status.ok() && !isSaved ? 1 : status.shellStatus());
+}
+
 /// Slurm starts this in place of the user's command, with its arguments.
 [[noreturn]] void runTask(const std::vector<std::string>& words) {
     auto request = parseRequest(variable(requestVariable).value_or(""));
@@ -309,7 +363,11 @@ void forgetVariables() {
     const auto shared = parseNumber(variable(sharedVariable).value_or(""));
     // Only the first task of a step on a node can have the name.
     const bool first = variable("SLURM_LOCALID").value_or("0") == "0";
-    const auto container = containerName(request.name, variable("SLURM_JOB_ID").value_or(""));
+    const auto job = variable("SLURM_JOB_ID").value_or("");
+    const bool saves = !request.save.empty() && variable("SLURM_PROCID").value_or("0") == "0";
+    const auto container = saves && request.name.empty()
+                               ? nameUntilSaved(job, variable("SLURM_STEP_ID").value_or("0"))
+                               : containerName(request.name, job);
     const bool terminal = ::isatty(STDIN_FILENO) == 1;
     forgetVariables();
     const auto decision = shared ? agree(request, container, script, static_cast<int>(*shared))
@@ -324,8 +382,12 @@ void forgetVariables() {
         request.image = decision.image;
     }
     const DefinitionFile definition(request.edf);
-    execute(runArguments(request, command, definition.path(), terminal, first ? container : std::string(),
-                         script));
+    auto run = runArguments(request, command, definition.path(), terminal, first ? container : std::string(),
+                            script);
+    if (saves) {
+        runAndSave(request, run, container);
+    }
+    execute(run);
 }
 
 int runHelper(const std::vector<std::string>& words) {

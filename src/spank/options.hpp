@@ -40,7 +40,8 @@ inline constexpr std::array options{
         "[sarus] replace the MPI library of the image with the host's (of this type, if there are several)"},
     Option{"container-remap-root", nullptr, "[sarus] not supported: containers run as the user"},
     Option{"no-container-remap-root", nullptr, "[sarus] run as the user (default)"},
-    Option{"container-save", "PATH", "[sarus] not supported: changes of a container are discarded"},
+    Option{"container-save", "PATH",
+           "[sarus] write the container of the first task, when that ends, to a squashfs file"},
     Option{"environment", "FILE|NAME", "[sarus] run in the container of an environment definition file"},
     Option{"edf", "FILE|NAME", "[sarus] the same as --environment"},
 };

@@ -58,6 +58,7 @@ std::string serialize(const StepRequest& request) {
             item("use", name);
         }
     }
+    item("save", request.save);
     for (const auto& option : request.runOptions) {
         item("run", option);
     }
@@ -92,6 +93,8 @@ StepRequest parseRequest(std::string_view text) {
             request.name = std::move(value);
         } else if (const auto use = key == "use" ? parseNameUse(value) : std::nullopt) {
             request.nameUse = *use;
+        } else if (key == "save") {
+            request.save = std::move(value);
         } else if (key == "run") {
             request.runOptions.push_back(std::move(value));
         } else if (key == "both") {
@@ -114,6 +117,10 @@ std::optional<NameUse> parseNameUse(std::string_view text) {
 
 std::string containerName(const std::string& name, const std::string& job) {
     return name.empty() || job.empty() ? name : cat(name, ".job", job);
+}
+
+std::string nameUntilSaved(const std::string& job, const std::string& step) {
+    return containerName(cat("save-step", step), job);
 }
 
 std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,

@@ -24,6 +24,8 @@ struct StepRequest {
     std::string edf{};    ///< the text of an environment definition, "" for none
     std::string name{};   ///< of the container, "" for none
     NameUse nameUse = NameUse::automatic;
+    std::string
+        save{};  ///< absolute path of the file for the container of the step's first task, "" for none
     std::vector<std::string> runOptions{};  ///< of `sarus run`
     std::vector<std::string> options{};     ///< of `sarus run` and `sarus exec`
 
@@ -51,6 +53,9 @@ constexpr std::size_t longestName = 128 - std::string_view(".job4294967295").siz
 /// The name of the container for `sarus`: a name of --container-name belongs to its job. `job` is the job's
 /// number, "" outside of jobs. "" without a name.
 std::string containerName(const std::string& name, const std::string& job);
+
+/// That of a container without a name which is kept until it is saved.
+std::string nameUntilSaved(const std::string& job, const std::string& step);
 
 /// The flags of --container-name, with their texts.
 inline constexpr std::array nameUses{std::pair<std::string_view, NameUse>{"auto", NameUse::automatic},

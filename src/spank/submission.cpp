@@ -1,11 +1,14 @@
 #include "spank/submission.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/boolean.hpp"
 #include "base/error.hpp"
+#include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "oci/runtime/mount_request.hpp"
 #include "spank/options.hpp"
@@ -166,9 +169,30 @@ void refuseUnsupported(const Values& values) {
         throw Error("--container-remap-root is not supported: containers run with your own user",
                     "Build images that need root on another machine");
     }
-    if (values.value("container-save")) {
-        throw Error("--container-save is not supported: changes of a container end with it",
-                    "Write results to a directory of --container-mounts");
+}
+
+/// What is wrong with the place of a file is best known before the job waits in the queue. A directory that
+/// is not here may be on the nodes.
+void addSave(const Values& values, const Caller& caller, StepRequest& request) {
+    const auto path = values.value("container-save");
+    if (!path) {
+        return;
+    }
+    request.save = absolute(*path, caller);
+    const auto refuse = [&](std::string_view why) {
+        throw Error(cat("--container-save: ", printable(request.save), why),
+                    "It must be a path for a squashfs file");
+    };
+    if (path->empty() || path->ends_with('/') || isDirectory(request.save)) {
+        refuse(" is a directory");
+    }
+    const auto directory = directoryOf(request.save);
+    if (isDirectory(directory) && ::access(directory.c_str(), W_OK | X_OK) != 0) {
+        refuse(": you may not write to its directory");
+    }
+    if (request.nameUse == NameUse::exec) {
+        throw Error("--container-save cannot be used with the flag ':exec' of --container-name",
+                    "A container is saved by the step that starts it");
     }
 }
 
@@ -311,6 +335,7 @@ std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLin
         addMounts(values, caller, submission.request);
         addFlags(values, submission);
         addVariables(values, submission.request);
+        addSave(values, caller, submission.request);
         return submission;
     } catch (const Error& error) {
         values.explain(error);

@@ -228,7 +228,8 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
 
 @pytest.mark.parametrize("option, message", [
     ("--container-remap-root", "--container-remap-root is not supported"),
-    ("--container-save=./x.sqsh", "--container-save is not supported"),
+    ("--container-save=.", "is a directory"),
+    ("--container-save=./", "is a directory"),
     ("--container-workdir=x", "--container-workdir: 'x' is not an absolute path"),
     ("--container-name=a/b", "--container-name: 'a/b' is not a valid name"),
     (f"--container-name={'n' * 115}", "A name has 1 to 114 of the characters"),

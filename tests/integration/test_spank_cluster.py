@@ -1,5 +1,6 @@
 """The plugin for Slurm on several nodes: tasks, bindings, names and ranks of MPI."""
 
+import json
 import os
 import pathlib
 import re
@@ -121,6 +122,51 @@ srun --quiet --container-name=kept cat /mark
     assert srun("--quiet", "--nodelist=node1", script, program="salloc", cwd=user.home).splitlines() == ["first", "second"]
     listed = ["env", "-i", spank_engine.program, "ps", "--all", "--json"]
     assert system.eventually(lambda: '"kept.job' not in site.run("node1", *listed, user=user, check=True).stdout)
+
+
+def kept_on(site, user, engine, node):
+    return [container["name"] for container in json.loads(site.run(node, "env", "-i", engine.program, "ps", "--all", "--json", user=user, check=True).stdout)]
+
+
+def test_a_container_is_saved_when_its_task_has_ended(srun, site, image, user, spank_engine):
+    """That of the first task of the step, which is removed then."""
+    script = 'echo "task $SLURM_PROCID" > /mark; rm /bin/cal'
+    srun("--quiet", "--nodelist=node1,node2", "--ntasks=2", f"--container-image={image}", "--container-save=saved.sqsh", "sh", "-c", script, cwd=user.home)
+    assert (user.home / "saved.sqsh").stat().st_uid == user.uid
+    assert srun("--quiet", f"--container-image={user.home}/saved.sqsh", "sh", "-c", "cat /mark; ls /bin/cal 2>/dev/null; true") == "task 0"
+    assert kept_on(site, user, spank_engine, "node1") == [] == kept_on(site, user, spank_engine, "node2")
+    assert [path.name for path in user.home.iterdir() if path.name.startswith("saved")] == ["saved.sqsh"]
+
+
+def test_a_file_is_replaced_by_the_container_of_a_later_step(srun, image, user):
+    """A container with a name goes on, and keeps the status and signals of its command."""
+    script = user.home / "again.sh"
+    script.write_text(f"""#!/bin/sh
+srun --quiet --container-name=env --container-image={image} --container-save=$HOME/again.sqsh sh -c 'echo first > /mark; exit 3'
+echo "status $?"
+srun --quiet --container-name=env --container-save=$HOME/again.sqsh sh -c 'echo second >> /mark'
+srun --quiet --container-image=$HOME/again.sqsh cat /mark
+srun --quiet --container-name=env sh -c 'wc -l < /mark'
+srun --quiet --container-image={image} --container-save=$HOME/again.sqsh sh -c 'kill -KILL $$' 2>/dev/null
+echo "status $?"
+""")
+    script.chmod(0o755)
+    lines = srun("--quiet", "--nodelist=node1", "--ntasks=1", script, program="salloc", cwd=user.home).splitlines()
+    assert lines == ["status 3", "first", "second", "2", "status 137"]
+
+
+def test_a_container_that_cannot_be_saved_is_named(site, image, user, spank_engine):
+    """Before its command where that can be known; otherwise the container stays until the end of the job."""
+    closed = site.run("login", "srun", "--quiet", "--nodelist=node1", f"--container-image={image}", "--container-save=/nowhere/x.sqsh", "echo", "ran", user=user)
+    assert closed.returncode != 0 and closed.stdout == "" and "--container-save: Failed to write to /nowhere: No such file or directory" in closed.stderr
+    directory = user.home / "vanishing"
+    directory.mkdir()
+    user.own(directory)
+    late = site.run("login", "srun", "--quiet", "--nodelist=node1", f"--container-image={image}", f"--container-mounts={user.home}:{user.home}",
+                    f"--container-save={directory}/x.sqsh", "rmdir", directory, user=user)
+    assert late.returncode != 0 and late.stderr.count("The container was not saved (--container-save)") == 1, late
+    assert "sarus save --container save-step0.job" in late.stderr
+    assert system.eventually(lambda: kept_on(site, user, spank_engine, "node1") == [])
 
 
 def test_step_that_joins_a_container_is_a_step_of_its_own(srun, spank_engine, load_image, images, workspace, user):

@@ -15,6 +15,7 @@ TEST(StepRequests, ArriveAsTheyWereSent) {
                               .edf = "image = \"x\"\n[env]\nA = \"\\\\n\"\n",
                               .name = "name",
                               .nameUse = NameUse::noExec,
+                              .save = "/a\nb",
                               .runOptions = {"--mount=\nrun=x", "", "\\"},
                               .options = {"--env=A", "\\n", "\n"}};
     EXPECT_EQ(parseRequest(serialize(request)), request);

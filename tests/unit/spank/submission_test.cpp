@@ -184,7 +184,7 @@ TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithACon
     for (const auto& [name, value, message] : std::vector<std::array<const char*, 3>>{
              {"PYXIS_CONTAINER_UNSHARE", "net", "PYXIS_CONTAINER_UNSHARE is not supported"},
              {"PYXIS_CONTAINER_REMAP_ROOT", "1", "--container-remap-root is not supported"},
-             {"PYXIS_CONTAINER_SAVE", "/x", "--container-save is not supported"},
+             {"PYXIS_CONTAINER_SAVE", "/tmp/", "PYXIS_CONTAINER_SAVE: /tmp/ is a directory"},
              {"PYXIS_CONTAINER_READONLY", "maybe",
               "PYXIS_CONTAINER_READONLY: expected 1 or 0, found 'maybe'"},
              {"PYXIS_CONTAINER_NAME", "n:x", "PYXIS_CONTAINER_NAME: ':x' is not known"},
@@ -194,6 +194,15 @@ TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithACon
     }
     environment = {{"PYXIS_CONTAINER_UNSHARE", "net"}, {"PYXIS_CONTAINER_REMAP_ROOT", "1"}};
     EXPECT_FALSE(readOptions({}, true, caller())) << "no container";
+}
+
+TEST_F(Submissions, AFileForTheContainerIsBelowTheDirectoryOfTheSubmission) {
+    EXPECT_EQ(read({image, {"container-save", "x.sqsh"}}).request.save,
+              cat(caller().workingDirectory, "/x.sqsh"));
+    EXPECT_EQ(read({image, {"container-save", "/not/here/x.sqsh"}}).request.save, "/not/here/x.sqsh");
+    EXPECT_THAT(error({image, {"container-save", ""}}), testing::HasSubstr("is a directory"));
+    EXPECT_THAT(error({image, {"container-name", "n:exec"}, {"container-save", "x"}}),
+                testing::HasSubstr("':exec'"));
 }
 
 TEST_F(Submissions, NamesAreThoseOfTheEngine) {
