@@ -231,14 +231,30 @@ def test_what_root_installs_is_kept_for_the_user(engine, busybox, name):
     assert name not in names(engine, "--all")
 
 
-@pytest.mark.asroot
-def test_a_container_that_began_without_root_says_so(setuid_engine, load_image, plain_busybox):
-    """Its files belong to the node's root there."""
-    engine, image, name = setuid_engine, load_image(setuid_engine, "busybox", plain_busybox), f"root-{os.getpid()}-{next(NUMBERS)}"
-    fine(engine.sarus("run", "--name", name, "--keep", image, "true"))
-    result = engine.sarus("run", "--name", name, "--remap-root", image, "true")
-    assert result.returncode != 0 and f"'sarus rm {name}' removes it" in result.stderr and "--remap-root" in result.stderr
-    fine(engine.sarus("rm", name))
+def test_users_that_packages_add_stay(engine, busybox, name):
+    run = ("run", "--name", name)
+    fine(engine.sarus(*run, "--keep", "--remap-root", busybox, "sh", "-c", "echo 'tool:x:990:990::/:/bin/sh' >> /etc/passwd"))
+    assert "tool:" in fine(engine.sarus(*run, busybox, "cat", "/etc/passwd"))
+    assert fine(engine.sarus(*run, busybox, "id", "-un")).strip() == engine.user.name
+    assert "tool:" in fine(engine.sarus(*run, "--remap-root", busybox, "cat", "/etc/passwd"))
+
+
+def test_such_a_container_is_saved_with_all_that_root_sees(engine, busybox, name):
+    script = ("echo secret > /srv; chmod 600 /srv; chown 3:3 /srv; mkdir /closed; echo deep > /closed/file; chmod 0 /closed; "
+              "echo 'tool:x:990:990::/:/bin/sh' >> /etc/passwd")
+    fine(engine.sarus("run", "--name", name, "--keep", "--remap-root", busybox, "sh", "-c", script))
+    file = engine.user.home / f"{name}.squashfs"
+    saved = engine.sarus("save", name, file)
+    assert (saved.returncode, saved.stderr) == (0, ""), saved
+    said = fine(engine.sarus("run", "--remap-root", file, "sh", "-c", "cat /srv /closed/file; grep tool /etc/passwd"))
+    assert said == "secret\ndeep\ntool:x:990:990::/:/bin/sh\n"
+    file.unlink()
+
+
+def test_a_container_that_began_without_root_says_so(engine, busybox, name):
+    fine(engine.sarus("run", "--name", name, "--keep", busybox, "true"))
+    result = engine.sarus("run", "--name", name, "--remap-root", busybox, "true")
+    assert result.returncode != 0 and f"'sarus rm {name}' removes it" in result.stderr and "without --remap-root" in result.stderr
 
 
 def test_a_dry_run_shows_it(engine, busybox):

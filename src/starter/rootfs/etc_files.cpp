@@ -81,6 +81,17 @@ std::optional<std::string> readSource(const Source& source, const Credentials& c
     }
 }
 
+/// That of the container; "" if it has none.
+std::string readOwn(int etc, const Source& source, const Credentials& credentials) {
+    return credentials.asUser([&] {
+        const UniqueFd file(::openat(etc, source.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        struct stat status {};
+        const bool isFile = file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
+        return isFile ? readAll(file.get(), largestPasswdFile, cat("/etc/", source.name, " of the container"))
+                      : std::string();
+    });
+}
+
 void writeFile(int etc, const Source& source, const std::string& content, const Credentials& credentials) {
     const auto* const name = source.name;
     const auto shown = cat("/etc/", name, " in the container");
@@ -100,6 +111,14 @@ void writeFile(int etc, const Source& source, const std::string& content, const 
 }
 
 }  // namespace
+
+std::vector<std::string> filesOfEngine(Accounts accounts) {
+    std::vector<std::string> files{"etc/hosts", "etc/resolv.conf", "etc/localtime", "run/.containerenv"};
+    if (accounts == Accounts::ofNode) {
+        files.insert(files.end(), {"etc/nsswitch.conf", "etc/passwd", "etc/group"});
+    }
+    return files;
+}
 
 std::string withPasswdEntry(std::string passwd, uid_t uid, gid_t gid, const std::string& home,
                             const NameService& ask) {
@@ -152,10 +171,11 @@ void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials
          {"passwd", config.prefixDir + "/etc/passwd", false, true, true},
          {"group", config.prefixDir + "/etc/group", false, true, true}}};
     for (const auto& source : sources) {
-        if (accounts == Accounts::ofImage && source.isAccount) {
+        const bool isOwn = accounts == Accounts::ofImage && source.isAccount;
+        if (isOwn && (!account || std::string_view(source.name) == "nsswitch.conf")) {
             continue;
         }
-        auto content = readSource(source, credentials);
+        auto content = isOwn ? readOwn(etc.get(), source, credentials) : readSource(source, credentials);
         if (!content) {
             continue;
         }

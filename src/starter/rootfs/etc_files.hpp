@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,17 +11,14 @@
 
 namespace sarus::starter {
 
-/// Whose users and groups a container knows. With the image's, nsswitch.conf, passwd and group stay as they
-/// are.
-enum class Accounts { ofNode, ofImage };
-
 /// Replaces hosts, resolv.conf, localtime, nsswitch.conf, passwd and group in the container's /etc (reference
 /// documentation, "Root filesystem"). The first three come from the host, the others from the installation
 /// (`<prefixDir>/etc/container/nsswitch.conf`, `<prefixDir>/etc/passwd`, `<prefixDir>/etc/group`). The new
 /// files belong to the user and have mode 0644. The old ones are unlinked, never written through; /etc itself
 /// may be a symbolic link inside the root. With `account`, adds the caller's ids to passwd and group if they
 /// are missing. Reads all sources with the caller's rights. If the node lacks one of its files, or the caller
-/// may not read it, the image's file stays. Throws Error if the installation lacks a file.
+/// may not read it, the image's file stays. With Accounts::ofImage, nsswitch.conf, passwd and group are the
+/// container's own, to which the caller's ids are added. Throws Error if the installation lacks a file.
 void writeEtcFiles(int root, const engine::SiteConfig& config, const Credentials& credentials,
                    const std::optional<CallerAccount>& account, Accounts accounts = Accounts::ofNode);
 
@@ -35,8 +31,6 @@ std::string withGroupEntries(std::string group, const std::vector<gid_t>& gids, 
 
 /// The files that writeEtcFiles() writes, and that of writeContainerenv(), without a slash in front: what a
 /// container has there is the engine's, and a new one gets its own.
-inline constexpr std::array filesOfEngine{"etc/hosts",         "etc/resolv.conf", "etc/localtime",
-                                          "etc/nsswitch.conf", "etc/passwd",      "etc/group",
-                                          "run/.containerenv"};
+std::vector<std::string> filesOfEngine(Accounts accounts);
 
 }  // namespace sarus::starter

@@ -344,8 +344,8 @@ Rootfs buildRootfs(const RootfsRequest& request) {
     mountShared(rootfs.dev.get(), credentials.privileged());
     ensureTopDirectory(rootfs.root.get(), "proc");
     ensureTopDirectory(rootfs.root.get(), "sys");
-    writeEtcFiles(rootfs.root.get(), request.config, credentials, request.account,
-                  plan.remapRoot ? Accounts::ofImage : Accounts::ofNode);
+    writeEtcFiles(rootfs.root.get(), request.config, credentials,
+                  plan.remapRoot ? std::nullopt : request.account, request.accounts);
     if (plan.remapRoot) {
         writeAptConfiguration(rootfs.dev.get());
     }

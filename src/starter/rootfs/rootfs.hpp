@@ -25,6 +25,10 @@ struct CallerAccount {
     std::string home;  ///< for an account that it does not know; absolute, else "/"
 };
 
+/// Whose users and groups a container knows: those of a container in which packages are installed are its
+/// own.
+enum class Accounts { ofNode, ofImage };
+
 /// The input of buildRootfs().
 struct RootfsRequest {
     const engine::ContainerPlan& plan;
@@ -39,6 +43,7 @@ struct RootfsRequest {
     std::string storage{};
     std::string imageBuilderPath;  ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
     std::string squashfsServerPath;  ///< absolute path of sarus-squashfs
+    Accounts accounts = Accounts::ofNode;
     std::optional<CallerAccount> account{};
     /// Bytes for a memory filesystem whose size nobody has chosen; absent: the kernel's default.
     std::optional<std::uint64_t> memoryShare{};

@@ -49,6 +49,7 @@ std::string describe(const KeptContainer& container) {
     out.member("jobDirectory", container.job.directory);
     out.member("jobEnd", container.job.end);
     out.member("created", container.created);
+    out.member("remapRoot", container.remapRoot);
     out.endObject();
     return out.text();
 }
@@ -63,6 +64,10 @@ KeptContainer parseDescription(const std::string& text, const std::string& path)
         }
         return root.member(key, *found);
     };
+    const auto isTrue = [&](const char* key) {
+        const auto found = root.object().find(key);
+        return found != document.end() && root.member(key, *found).boolean();
+    };
     const auto number = [&](const char* key) {
         return static_cast<std::int64_t>(member(key).number(std::uint64_t{1} << 62U, "a number"));
     };
@@ -72,7 +77,8 @@ KeptContainer parseDescription(const std::string& text, const std::string& path)
             .job = {.id = member("job").string(),
                     .directory = member("jobDirectory").string(),
                     .end = number("jobEnd")},
-            .created = number("created")};
+            .created = number("created"),
+            .remapRoot = isTrue("remapRoot")};
 }
 
 /// nullopt for a directory without a description: unfinished, or half removed. Throws Error.
@@ -188,9 +194,11 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
     opened.lock = std::move(*lock);
     if (const auto found = readDescription(directory)) {
         checkContent(*found, wanted, directory);
+        opened.remapRoot = found->remapRoot;
         return opened;
     }
     opened.isNew = true;
+    opened.remapRoot = wanted.remapRoot;
     for (const auto* const part : {"/upper", "/work"}) {
         removeTree(cat(directory, part));
         checkErrno(::mkdirat(folder.get(), part + 1, part == std::string_view("/upper") ? 0755 : 0700),
@@ -207,9 +215,18 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
     return opened;
 }
 
+Error ContainerStorage::madeWithoutRoot(const std::string& name) {
+    return Error(cat("The container '", printable(name),
+                     "' was made without --remap-root, and cannot be entered with it"),
+                 cat("'sarus rm ", printable(name), "' removes it; or choose another --name"));
+}
+
 void ContainerStorage::checkContent(const KeptContainer& found, const KeptContainer& wanted,
                                     const std::string& directory) const {
     const auto remove = cat("'sarus rm ", wanted.name, "' removes it");
+    if (wanted.remapRoot && !found.remapRoot) {
+        throw madeWithoutRoot(wanted.name);
+    }
     if (found.content != wanted.content) {
         throw Error(cat("The container '", printable(wanted.name), "' was made from another image than this ",
                         printable(wanted.image), ": from ", printable(found.image),

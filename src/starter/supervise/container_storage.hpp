@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/unique_fd.hpp"
 #include "engine/site_config.hpp"
 #include "node/slurm_job.hpp"
@@ -23,6 +24,7 @@ struct KeptContainer {
     std::string content{};  ///< names the content of the image file (squashfs::contentOf)
     node::SlurmJobMark job{};
     std::int64_t created = 0;  ///< Unix time
+    bool remapRoot = false;    ///< the caller was root inside, from the beginning
 };
 
 /// The user's kept containers on this node, below `containerStorage.directory`, in a directory that nobody
@@ -52,7 +54,12 @@ public:
         std::string directory;  ///< holds "upper" and "work"
         UniqueFd lock{};        ///< empty on a filesystem without locks
         bool isNew = false;
+        bool remapRoot = false;  ///< as in KeptContainer
     };
+
+    /// What such a container has of users and groups is not what root inside needs, and with privileges it
+    /// belongs to the node's root.
+    static Error madeWithoutRoot(const std::string& name);
 
     /// Opens the container of that name (of that job, as the site has decided), or makes it. nullopt if there
     /// is none and `mayCreate` is false. Throws Error if it is in use, was made from another image, or

@@ -306,7 +306,8 @@ std::optional<ContainerStorage::Opened> Launch::openStorage() const {
                               .image = request.imageReference,
                               .content = request.imageContent,
                               .job = job,
-                              .created = std::time(nullptr)},
+                              .created = std::time(nullptr),
+                              .remapRoot = request.remapRoot},
                              request.keep);
     if (opened) {
         session.audit.about().text("kept", opened->directory);
@@ -319,22 +320,23 @@ std::optional<ContainerStorage::Opened> Launch::openStorage() const {
 
 void Launch::buildRoot() {
     storage = openStorage();
-    rootfs.emplace(
-        buildRootfs({.plan = plan,
-                     .config = session.config,
-                     .credentials = session.credentials,
-                     .imageFd = image.get(),
-                     .imagePath = request.imagePath,
-                     .containerenv = containerenvOf(request, plan, privileged()),
-                     .bundleDir = directories.bundleDir,
-                     .storage = storage ? storage->directory : std::string(),
-                     .imageBuilderPath = program("sarus-image-builder"),
-                     .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),
-                     .account = CallerAccount{.ask = namesForCaller(session.credentials),
-                                              .home = callerVariable(request.hostEnvironment, "HOME")},
-                     .memoryShare = memoryShare(),
-                     .whyNotByKernel = notByKernel,
-                     .imageSharingDirectory = sharingDirectory}));
+    rootfs.emplace(buildRootfs(
+        {.plan = plan,
+         .config = session.config,
+         .credentials = session.credentials,
+         .imageFd = image.get(),
+         .imagePath = request.imagePath,
+         .containerenv = containerenvOf(request, plan, privileged()),
+         .bundleDir = directories.bundleDir,
+         .storage = storage ? storage->directory : std::string(),
+         .imageBuilderPath = program("sarus-image-builder"),
+         .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),
+         .accounts = plan.remapRoot || (storage && storage->remapRoot) ? Accounts::ofImage : Accounts::ofNode,
+         .account = CallerAccount{.ask = namesForCaller(session.credentials),
+                                  .home = callerVariable(request.hostEnvironment, "HOME")},
+         .memoryShare = memoryShare(),
+         .whyNotByKernel = notByKernel,
+         .imageSharingDirectory = sharingDirectory}));
     plan.workdir = rootfs->workdir();
     image.reset();
     session.timer.done("Building the root filesystem");
@@ -492,14 +494,11 @@ void Launch::explainEnd(const RuntimeEnd& end, const UniqueFd& runtimeLog,
     }
 }
 
-/// What such a container keeps belongs to the node's root.
 void checkNotKeptWithPrivileges(const Session& session, const engine::LaunchRequest& request) {
     const auto kept =
         ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full);
     if (request.name && kept && kept->find(*request.name, markJob(request.hostEnvironment))) {
-        throw Error(cat("The container '", printable(*request.name),
-                        "' was made without --remap-root, and cannot be entered with it"),
-                    cat("'sarus rm ", printable(*request.name), "' removes it; or choose another --name"));
+        throw ContainerStorage::madeWithoutRoot(*request.name);
     }
 }
 

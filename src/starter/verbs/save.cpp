@@ -18,10 +18,13 @@
 #include "base/unique_fd.hpp"
 #include "engine/run_options.hpp"
 #include "node/slurm_job.hpp"
+#include "node/subordinate_ids.hpp"
 #include "starter/namespaces/namespaces.hpp"
+#include "starter/namespaces/user_namespace.hpp"
 #include "starter/rootfs/etc_files.hpp"
 #include "starter/supervise/container_storage.hpp"
 #include "starter/supervise/upper_layer.hpp"
+#include "starter/verbs/unprivileged.hpp"
 
 namespace sarus::starter {
 
@@ -59,6 +62,12 @@ UniqueFd openLayer(Session& session, const std::string& path) {
     return mounted;
 }
 
+void leaveToUnprivileged(const Session& session, const engine::SaveRequest& request, bool isFound) {
+    if (!isFound && wasKeptUnprivileged(session, request.name, node::markSlurmJob(request.job, ""))) {
+        continueWithoutPrivileges(session, request);
+    }
+}
+
 UniqueFd listOpaque(const Session& session, int layer) {
     UniqueFd list(checkErrno(::memfd_create("opaque", MFD_CLOEXEC), "Failed to list the opaque directories"));
     std::string text;
@@ -82,14 +91,15 @@ void restoreLimits(const Session& session) {
 
 std::string describeKept(const Session& session, const engine::SaveRequest& request) {
     const auto entry = findKept(storageOf(session), request);
+    leaveToUnprivileged(session, request, entry.has_value());
     return entry ? cat(entry->container.content, '\n', entry->container.image, '\n') : std::string();
 }
 
 void saveContainer(Session& session, const engine::SaveRequest& request) {
     const auto shown = cat("The container '", printable(request.name), "' ");
-    closeInherited(session.entry.descriptors, {request.imageFd});
     const auto storage = storageOf(session);
     const auto entry = findKept(storage, request);
+    leaveToUnprivileged(session, request, entry.has_value());
     if (!entry) {
         throw Error(cat("No container with the name '", printable(request.name), "' was kept"),
                     "'sarus ps --all' lists them");
@@ -102,6 +112,7 @@ void saveContainer(Session& session, const engine::SaveRequest& request) {
         throw Error(cat(shown, "is running: it would change while it is saved"),
                     cat("Wait for its end, or end it: sarus kill -KILL ", request.name));
     }
+    closeInherited(session.entry.descriptors, {request.imageFd});
     const auto upper = openLayer(session, cat(entry->directory, "/upper"));
     const auto opaque = listOpaque(session, upper.get());
     std::vector<std::string> words{"sarus-image-builder",
@@ -110,7 +121,8 @@ void saveContainer(Session& session, const engine::SaveRequest& request) {
                                    descriptorPath(upper.get()),
                                    cat("--opaque-fd=", opaque.get()),
                                    cat("--mksquashfs-options=", session.config.mksquashfsOptions)};
-    for (const auto* const file : filesOfEngine) {
+    const bool isOfImage = entry->container.remapRoot;
+    for (const auto& file : filesOfEngine(isOfImage ? Accounts::ofImage : Accounts::ofNode)) {
         words.push_back(cat("--leave-out=", file));
     }
     for (const int fd : {request.imageFd, upper.get(), opaque.get(), lock->get()}) {
@@ -119,6 +131,12 @@ void saveContainer(Session& session, const engine::SaveRequest& request) {
         }
     }
     restoreLimits(session);
+    if (isOfImage && !session.credentials.privileged()) {
+        // Root inside may have given files to other users, and closed some to himself.
+        const auto user = session.credentials.uid();
+        enterNewUserNamespace(session.credentials,
+                              node::findSubordinateIds(userName(session.config, user), user));
+    }
     becomeCaller(session.credentials);
     replaceProcess(cat(session.entry.prefix, "/libexec/sarus-image-builder"), words);
 }

@@ -74,7 +74,7 @@ void continueWithoutPrivileges(const Session& session, const engine::StarterRequ
     constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
     checkErrno(::fcntl(channel.get(), F_ADD_SEALS, seals), "Failed to seal the request");
     passOn(channel.get());
-    if (const auto* launch = std::get_if<engine::LaunchRequest>(&request)) {
+    if (const auto* launch = std::get_if<engine::LaunchRequest>(&request)) {  // the channel has taken it out
         passOn(launch->imageFd);
     }
     auto program = session.entry.executable;
@@ -84,10 +84,7 @@ void continueWithoutPrivileges(const Session& session, const engine::StarterRequ
     char* environment = nullptr;
     removeEmptyRuntimeRoots();
     restoreEntry(session.entry);
-    const auto user = session.credentials.uid();
-    const auto group = session.credentials.gid();
-    checkErrno(::setresgid(group, group, group), "Failed to drop root's group");
-    checkErrno(::setresuid(user, user, user), "Failed to drop root's identity");
+    becomeCaller(session.credentials);
     ::execve(program.c_str(), argv.data(), &environment);
     throwErrno(cat("Failed to execute ", printable(program)));
 }
