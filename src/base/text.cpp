@@ -131,6 +131,12 @@ std::optional<std::string> closestMatch(std::string_view word, std::span<const s
     return match;
 }
 
+std::string formatOctal(std::uint64_t mode) {
+    char out[32];
+    std::snprintf(out, sizeof out, "%04llo", static_cast<unsigned long long>(mode));
+    return out;
+}
+
 std::string formatSize(std::uint64_t bytes) {
     constexpr std::array units{"B", "KB", "MB", "GB", "TB"};
     auto value = static_cast<double>(bytes);

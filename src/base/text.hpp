@@ -57,6 +57,9 @@ std::string directoryOf(std::string_view path);
 /// The last part of a path: "/a/b" -> "b", "a" -> "a", "/a/" -> "".
 std::string fileNameOf(std::string_view path);
 
+/// Octal digits of permissions, with a 0 in front of others: "0755", "01777".
+std::string formatOctal(std::uint64_t mode);
+
 /// Parses a complete decimal number without sign; nullopt for anything else, including overflow.
 std::optional<std::uint64_t> parseNumber(std::string_view text);
 

@@ -21,8 +21,15 @@ std::string homeDirectory() {
 
 std::optional<oci::MountRequest> otherHome(const Arguments& arguments) {
     const auto value = arguments.value("home");
-    return value.empty() ? std::nullopt
-                         : std::optional(oci::parseVolume(value, "--home", findWorkingDirectory()));
+    if (value.empty()) {
+        return std::nullopt;
+    }
+    auto home = oci::parseVolume(value, "--home", findWorkingDirectory());
+    if (home.isUnmount) {
+        throw Error("--home: 'umount' is no directory",
+                    "Leave the option out, or write --volume=umount:PATH");
+    }
+    return home;
 }
 
 std::vector<oci::MountRequest> mountRequests(const Arguments& arguments) {
@@ -64,13 +71,13 @@ std::vector<Option> mountOptions() {
         {.longName = "tmpfs",
          .takesValue = true,
          .repeatable = true,
-         .help = "Mount an empty directory in memory: DESTINATION[:size=SIZE]"},
+         .help = "Mount an empty directory in memory: DESTINATION[:size=SIZE,mode=MODE]"},
         {.longName = "volume",
          .shortName = 'v',
          .takesValue = true,
          .repeatable = true,
          .help = "Mount a directory or file: SOURCE[:DESTINATION[:ro]]; or the content of a squashfs file: "
-                 "FILE:DESTINATION:sqsh",
+                 "FILE:DESTINATION:sqsh. 'umount:DESTINATION' leaves an earlier mount out",
          .aliases = {"bind", "B"},
          .completion = Completion::files},
     };

@@ -54,7 +54,9 @@ struct PlannedMount {
     bool nodev = false;   ///< users' mounts never allow devices, the site's do, CDI mounts choose here
     bool noexec = false;
     std::optional<std::uint64_t> tmpfsSize{};  ///< a memory file system of this size (0: the kernel's limit)
-    bool isSquashfs = false;                   ///< the source is a squashfs file, whose content is mounted
+    std::optional<std::uint64_t> tmpfsMode{};
+    bool isSquashfs = false;                ///< the source is a squashfs file, whose content is mounted
+    std::optional<bool> mustBeDirectory{};  ///< as in the request
 };
 
 struct PlannedDevice {

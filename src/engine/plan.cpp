@@ -117,6 +117,26 @@ std::vector<std::string> planVolumes(const LaunchRequest& request) {
     return volumes;
 }
 
+/// The mounts of the user at that place, or those of everybody that the site has only as a default, are not
+/// performed. Those that the site configures for all containers stay.
+void leaveOut(const oci::MountRequest& unmount, ContainerPlan& plan) {
+    const auto place = normalizePath(unmount.destination);
+    const auto isThere = [&](const PlannedMount& mount) { return normalizePath(mount.destination) == place; };
+    const auto count = std::erase_if(plan.mounts, [&](const PlannedMount& mount) {
+        return mount.origin == MountOrigin::user && isThere(mount);
+    });
+    if (count > 0) {
+        return;
+    }
+    if (whyEnginesOwn(place) || std::any_of(plan.mounts.begin(), plan.mounts.end(), isThere)) {
+        throw Error(cat("Invalid mount request '", printable(unmount.text), "': what is mounted on ",
+                        printable(place), " belongs to every container"),
+                    "Only your own mounts can be left out, and the home and working directory");
+    }
+    plan.warnings.push_back(cat("The mount request '", printable(unmount.text),
+                                "' has no effect: nothing is mounted on ", printable(place), " before it"));
+}
+
 void planMounts(const SiteConfig& config, const LaunchRequest& request, ContainerPlan& plan) {
     for (const auto& mount : config.siteMounts) {
         plan.mounts.push_back({.source = mount.source,
@@ -128,6 +148,10 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
     }
     for (const auto& mount : request.mounts) {
         oci::checkMountRequest(mount);
+        if (mount.isUnmount) {
+            leaveOut(mount, plan);
+            continue;
+        }
         checkUserMountDestination(config.userMounts, mount.destination, mount.text);
         if (mount.tmpfsSize && isSameOrBelow(normalizePath(mount.destination), "/dev/shm")) {
             throw Error(cat("Invalid mount request '", printable(mount.text),
@@ -139,7 +163,9 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
                                .readonly = mount.readonly || mount.isSquashfs,
                                .request = mount.text,
                                .tmpfsSize = mount.tmpfsSize,
-                               .isSquashfs = mount.isSquashfs});
+                               .tmpfsMode = mount.tmpfsMode,
+                               .isSquashfs = mount.isSquashfs,
+                               .mustBeDirectory = mount.mustBeDirectory});
     }
 }
 

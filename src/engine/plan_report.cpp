@@ -99,14 +99,6 @@ std::string numbers(const auto& list) {
     return text.empty() ? "none" : text;
 }
 
-std::string octal(mode_t mode) {
-    std::string digits = "0000";
-    for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, mode /= 8) {
-        *digit = static_cast<char>('0' + mode % 8);
-    }
-    return digits;
-}
-
 std::string commandLine(const ContainerPlan& plan) {
     std::vector<std::string> words;
     std::transform(plan.args.begin(), plan.args.end(), std::back_inserter(words), quoted);
@@ -186,7 +178,7 @@ void writeContainer(ReportText& text, const PlanReport& report) {
     text.fact("directory", printable(plan.workdir));
     text.fact("user",
               cat("uid ", plan.uid, ", gid ", plan.gid, ", groups ", numbers(plan.supplementaryGroups)));
-    text.fact("umask", octal(plan.umask));
+    text.fact("umask", formatOctal(plan.umask));
     text.fact("cpus", numbers(plan.cpus));
     text.fact("processes", plan.privatePid ? "own process ids" : "those of the node");
     text.fact("terminal", plan.terminal ? "yes" : "no");
@@ -211,7 +203,7 @@ void writeFacts(oci::JsonWriter& out, const PlanReport& report) {
     out.key("user").beginObject();
     out.member("uid", plan.uid).member("gid", plan.gid).member("additionalGids", plan.supplementaryGroups);
     out.endObject();
-    out.member("umask", octal(plan.umask));
+    out.member("umask", formatOctal(plan.umask));
     out.member("cpus", plan.cpus);
     out.member("pid", plan.privatePid ? "private" : "host");
     out.member("terminal", plan.terminal);

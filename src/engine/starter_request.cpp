@@ -26,7 +26,7 @@ concept Is = std::same_as<std::remove_const_t<Object>, Type>;
 
 auto fields(Is<oci::MountRequest> auto& mount) {
     return std::tie(mount.source, mount.destination, mount.readonly, mount.isSquashfs, mount.tmpfsSize,
-                    mount.text);
+                    mount.tmpfsMode, mount.isUnmount, mount.mustBeDirectory, mount.text);
 }
 
 class Writer {

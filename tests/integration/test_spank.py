@@ -183,7 +183,26 @@ def test_mounts(call, image):
         ["of the host", "of the host", "of the run", "readonly"]
 
 
+def test_mounts_of_memory_or_of_nothing_and_with_conditions(call, image, user):
+    """The words that people have in scripts for Pyxis."""
+    folder = call.folder()
+    (folder / "file").write_text("of the host\n")
+    mounts = f"{folder}:/a:,tmpfs:/memory:size=1m+mode=0700,{folder}/file:/f:ro+x-create=file,{folder}:/d:x-create=dir+unbindable," \
+        f"{folder}:/e:x-create=auto,tmpfs:/plain,umount:/a"
+    script = "ls /a 2>&1 | tail -1; stat -c %a:%U /memory /plain; df -k /memory | tail -1 | tr -s ' ' | cut -d' ' -f2; cat /f /d/file /e/file"
+    assert call.output("--container-mount-home", f"--container-image={image}", f"--container-mounts={mounts}", "sh", "-c", script).splitlines() == \
+        ["ls: /a: No such file or directory", f"700:{user.name}", f"755:{user.name}", "1024"] + 3 * ["of the host"]
+    for wrong, message in ((f"{folder}:/x:x-create=file", "expects a file"), (f"{folder}/file:/x:x-create=dir", "as x-create=dir expects")):
+        assert message in call.error(f"--container-image={image}", f"--container-mounts={wrong}", "true")
+
+
 @pytest.mark.parametrize("mounts, message", [
+    ("umount:/proc", "what is mounted on /proc belongs to every container"),
+    ("umount:relative", "destination must be an absolute path"),
+    ("umount:/tmp:ro", "'umount:DESTINATION' has no flags"),
+    ("tmpfs:/tmp:size=much", "'much' is not a size"),
+    ("tmpfs:/tmp:ro", "a memory file system cannot be read-only"),
+    ("/tmp:/x:x-create=link", "'link' is not a value of 'x-create'"),
     ("relative:/x", "the source 'relative' must begin with '/' or '.'"),
     ("/tmp:x", "destination must be an absolute path"),
     ("/tmp:/x:ro:rw", "expected SOURCE:DESTINATION[:FLAGS]"),

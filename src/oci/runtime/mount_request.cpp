@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <map>
 #include <span>
@@ -150,18 +151,46 @@ std::uint64_t readSize(const std::string& size, std::string_view request) {
 
 constexpr std::string_view isReadOnly = "cannot be: a squashfs file is read-only";
 
+std::uint64_t readMode(const std::string& text, std::string_view request) {
+    constexpr std::uint64_t all = 01777;
+    std::uint64_t mode = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+    if (error != std::errc() || end != text.data() + text.size() || mode > all) {
+        throw invalid(request, cat("'", printable(text), "' is not a mode"))
+            .setHint("Write permissions in octal digits, at most 1777: mode=0700");
+    }
+    return mode;
+}
+
+/// nullopt: of any kind, because the destination is made as the source is.
+std::optional<bool> readCreate(std::string_view kind, std::string_view request) {
+    if (kind != "dir" && kind != "file" && kind != "auto") {
+        throw invalid(request, cat("'", printable(kind), "' is not a value of 'x-create'"))
+            .setHint("Write x-create=dir, x-create=file or x-create=auto");
+    }
+    return kind == "auto" ? std::nullopt : std::optional(kind == "dir");
+}
+
 MountRequest readTmpfs(const Options& options, std::string_view request) {
-    static constexpr std::array<std::string_view, 1> own{"size"};
+    static constexpr std::array<std::string_view, 2> own{"size", "mode"};
     checkKeys(options, own, "tmpfs mount", request);
     MountRequest tmpfs{.destination = readPath(options, destinationKeys, request), .tmpfsSize = 0};
     if (const auto size = options.find("size"); size != options.end()) {
         tmpfs.tmpfsSize = readSize(size->second, request);
     }
+    if (const auto mode = options.find("mode"); mode != options.end()) {
+        tmpfs.tmpfsMode = readMode(mode->second, request);
+    }
     return tmpfs;
 }
 
+MountRequest readUnmount(const Options& options, std::string_view request) {
+    checkKeys(options, {}, "umount", request);
+    return {.destination = readPath(options, destinationKeys, request), .isUnmount = true};
+}
+
 MountRequest readBind(const Options& options, bool isSquashfs, std::string_view request) {
-    static constexpr std::array<std::string_view, 5> own{"source", "src", "readonly", "ro", "rw"};
+    static constexpr std::array<std::string_view, 6> own{"source", "src", "readonly", "ro", "rw", "x-create"};
     checkKeys(options, own, isSquashfs ? "squashfs mount" : "bind mount", request);
     const auto flag = [&](std::string_view key) -> std::optional<bool> {
         const auto found = options.find(key);
@@ -185,11 +214,17 @@ MountRequest readBind(const Options& options, bool isSquashfs, std::string_view 
     if (isSquashfs && rw.value_or(false)) {
         throw invalid(request, cat("'rw' ", isReadOnly));
     }
-    return {readPath(options, sourceKeys, request), readPath(options, destinationKeys, request),
-            readonly || isSquashfs, isSquashfs};
+    const auto create = options.find("x-create");
+    return {.source = readPath(options, sourceKeys, request),
+            .destination = readPath(options, destinationKeys, request),
+            .readonly = readonly || isSquashfs,
+            .isSquashfs = isSquashfs,
+            .mustBeDirectory = create == options.end() ? std::nullopt : readCreate(create->second, request)};
 }
 
 constexpr std::string_view squashfsFlag = "sqsh";
+constexpr std::string_view tmpfsSource = "tmpfs";
+constexpr std::string_view unmountSource = "umount";
 constexpr std::string_view special = ":,\\";  ///< what a backslash may precede in a volume
 
 std::size_t findSeparator(std::string_view text, char separator, std::size_t from) {
@@ -222,22 +257,71 @@ std::vector<std::string> splitVolume(std::string_view text) {
 
 bool startsVolume(std::string_view text) {
     const auto directory = text.substr(0, text.find_first_of("/:,"));
-    return text.empty() || text.starts_with('/') || directory == "." || directory == "..";
+    const auto word = text.substr(0, text.find(':') + 1);
+    return text.empty() || text.starts_with('/') || directory == "." || directory == ".." ||
+           word == cat(tmpfsSource, ':') || word == cat(unmountSource, ':');
 }
 
 /// Throws Error for a flag that asks for something else than every mount of a user has: recursive, private,
 /// without set-id programs, devices, labels, another owner and caches.
 bool isReadonlyFlag(std::string_view flag, std::string_view where) {
-    constexpr std::array<std::string_view, 19> harmless{
-        "rw",     "bind",    "rbind",  "private",   "rprivate",  "slave",  "rslave",
-        "shared", "rshared", "nosuid", "nodev",     "exec",      "noexec", "z",
-        "Z",      "U",       "cached", "delegated", "consistent"};
+    constexpr std::array<std::string_view, 22> harmless{
+        "",       "rw",      "bind",   "rbind",      "private",     "rprivate",  "slave", "rslave",
+        "shared", "rshared", "nosuid", "unbindable", "runbindable", "nodev",     "exec",  "noexec",
+        "z",      "Z",       "U",      "cached",     "delegated",   "consistent"};
     const bool readonly = flag == "ro" || flag == "readonly";
     if (!readonly && !contains(harmless, flag)) {
         throw Error(cat(where, ": the mount flag '", printable(flag), "' is not supported"),
-                    "The flags are ro, rw and sqsh. Write \\: for a colon in a path");
+                    "The flags are ro, rw and sqsh; also x-create=dir|file|auto, and of tmpfs size=SIZE and "
+                    "mode=MODE. Write \\: for a colon in a path");
     }
     return readonly;
+}
+
+/// The words of the flags behind the destination, of which there may be none.
+std::vector<std::string> splitFlags(std::string flags) {
+    std::replace(flags.begin(), flags.end(), '+', ',');
+    return split(flags, ',');
+}
+
+/// What follows `prefix`; nullopt for another word.
+std::optional<std::string> valueAfter(std::string_view word, std::string_view prefix) {
+    return word.starts_with(prefix) ? std::optional(std::string(word.substr(prefix.size()))) : std::nullopt;
+}
+
+MountRequest parseTmpfsParts(std::string destination, std::string flags, std::string_view text,
+                             std::string_view where) {
+    MountRequest tmpfs{.destination = std::move(destination), .tmpfsSize = 0, .text = std::string(text)};
+    for (const auto& word : splitFlags(std::move(flags))) {
+        if (const auto size = valueAfter(word, "size=")) {
+            tmpfs.tmpfsSize = readSize(*size, text);
+        } else if (const auto mode = valueAfter(word, "mode=")) {
+            tmpfs.tmpfsMode = readMode(*mode, text);
+        } else if (isReadonlyFlag(word, where)) {
+            throw Error(cat(where, ": a memory file system cannot be read-only: it would stay empty"));
+        }
+    }
+    checkMountRequest(tmpfs);
+    return tmpfs;
+}
+
+/// What another word than a path stands for at the place of the source; nullopt for a path.
+std::optional<MountRequest> parseOtherSource(std::vector<std::string>& parts, std::string_view text,
+                                             std::string_view where) {
+    const bool isUnmount = parts[0] == unmountSource;
+    if (parts.size() < 2 || (parts[0] != tmpfsSource && !isUnmount)) {
+        return std::nullopt;
+    }
+    auto flags = parts.size() == 3 ? std::move(parts[2]) : std::string();
+    if (!isUnmount) {
+        return parseTmpfsParts(std::move(parts[1]), std::move(flags), text, where);
+    }
+    if (!flags.empty()) {
+        throw Error(cat(where, ": 'umount:DESTINATION' has no flags, found '", printable(flags), "'"));
+    }
+    MountRequest unmount{.destination = std::move(parts[1]), .isUnmount = true, .text = std::string(text)};
+    checkMountRequest(unmount);
+    return unmount;
 }
 
 }  // namespace
@@ -252,11 +336,13 @@ MountRequest parseMountRequest(std::string_view request) {
         throw invalid(request, "'type' must be specified");
     }
     const bool isSquashfs = type->second == "squashfs";
-    if (type->second != "bind" && type->second != "tmpfs" && !isSquashfs) {
+    if (type->second != "bind" && type->second != tmpfsSource && type->second != unmountSource &&
+        !isSquashfs) {
         throw invalid(request, cat("'", printable(type->second), "' is not a valid mount type"));
     }
-    auto mount =
-        type->second == "tmpfs" ? readTmpfs(options, request) : readBind(options, isSquashfs, request);
+    auto mount = type->second == tmpfsSource     ? readTmpfs(options, request)
+                 : type->second == unmountSource ? readUnmount(options, request)
+                                                 : readBind(options, isSquashfs, request);
     mount.text = request;
     checkMountRequest(mount);
     return mount;
@@ -268,15 +354,20 @@ MountRequest parseVolume(std::string_view text, std::string_view where, std::str
         throw Error(cat(where, ": expected SOURCE:DESTINATION[:FLAGS], found '", printable(text), "'"),
                     parts.size() > 3 ? "Write \\: for a colon in a path" : "");
     }
-    auto flags = parts.size() == 3 ? std::move(parts[2]) : "rw";
-    std::replace(flags.begin(), flags.end(), '+', ',');
-    auto words = split(flags, ',');
+    if (auto other = parseOtherSource(parts, text, where)) {
+        return std::move(*other);
+    }
+    auto words = splitFlags(parts.size() == 3 ? std::move(parts[2]) : "rw");
     std::replace(words.begin(), words.end(), std::string("image-src=/"),
                  std::string(squashfsFlag));  // Apptainer
     MountRequest mount{.source = std::move(parts[0]), .text = std::string(text)};
     mount.isSquashfs = std::find(words.begin(), words.end(), squashfsFlag) != words.end();
     mount.readonly = mount.isSquashfs;
     for (const auto& flag : words) {
+        if (const auto create = valueAfter(flag, "x-create=")) {
+            mount.mustBeDirectory = readCreate(*create, text);
+            continue;
+        }
         mount.readonly = (flag != squashfsFlag && isReadonlyFlag(flag, where)) || mount.readonly;
         if (mount.isSquashfs && flag == "rw") {
             throw Error(cat(where, ": 'rw' ", isReadOnly));
@@ -326,18 +417,13 @@ std::string volumeWord(std::string_view path) {
 }
 
 MountRequest parseTmpfs(std::string_view text) {
-    constexpr std::string_view size = "size=";
     auto parts = splitVolume(text);
-    if (parts.size() > 2 || (parts.size() == 2 && !parts[1].starts_with(size))) {
+    if (parts.size() > 2) {
         throw Error(
             cat("Invalid value '", printable(text), "' of --tmpfs: expected DESTINATION[:size=SIZE]"));
     }
-    MountRequest tmpfs{.destination = std::move(parts[0]), .tmpfsSize = 0, .text = std::string(text)};
-    if (parts.size() == 2) {
-        tmpfs.tmpfsSize = readSize(parts[1].substr(size.size()), text);
-    }
-    checkMountRequest(tmpfs);
-    return tmpfs;
+    parts.resize(2);
+    return parseTmpfsParts(std::move(parts[0]), std::move(parts[1]), text, "--tmpfs");
 }
 
 MountRequest mountInPlace(std::string_view path) {
@@ -351,7 +437,7 @@ void checkMountRequest(const MountRequest& mount) {
                 .setHint(cat("'", printable(path), "' does not begin with '/'"));
         }
     };
-    if (!mount.tmpfsSize) {
+    if (!mount.tmpfsSize && !mount.isUnmount) {
         check("source", mount.source);
     }
     check("destination", mount.destination);
@@ -369,10 +455,19 @@ std::string toText(const MountRequest& mount) {
         return quoted + '"';
     };
     const auto destination = field("destination=", mount.destination);
-    return mount.tmpfsSize
-               ? cat("type=tmpfs,", destination, ",size=", *mount.tmpfsSize)
-               : cat(mount.isSquashfs ? "type=squashfs," : "type=bind,", field("source=", mount.source), ",",
-                     destination, mount.readonly && !mount.isSquashfs ? ",readonly" : "");
+    if (mount.isUnmount) {
+        return cat("type=umount,", destination);
+    }
+    if (mount.tmpfsSize) {
+        const auto size = *mount.tmpfsSize > 0 ? cat(",size=", *mount.tmpfsSize) : std::string();
+        return cat("type=tmpfs,", destination, size,
+                   mount.tmpfsMode ? cat(",mode=", formatOctal(*mount.tmpfsMode)) : std::string());
+    }
+    const auto create = !mount.mustBeDirectory   ? ""
+                        : *mount.mustBeDirectory ? ",x-create=dir"
+                                                 : ",x-create=file";
+    return cat(mount.isSquashfs ? "type=squashfs," : "type=bind,", field("source=", mount.source), ",",
+               destination, mount.readonly && !mount.isSquashfs ? ",readonly" : "", create);
 }
 
 }  // namespace sarus::oci

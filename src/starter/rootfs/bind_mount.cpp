@@ -143,7 +143,9 @@ std::string sizeOptions(std::optional<std::uint64_t> bytes) {
 std::string ContainerTree::mountTmpfs(const engine::PlannedMount& mount) const {
     const auto target = openDestination(mount.destination, EntryKind::directory, mount.origin);
     const auto size = *mount.tmpfsSize == 0 ? sizeOptions(memoryShare) : cat(",size=", *mount.tmpfsSize);
-    const auto options = cat("mode=0755,uid=", credentials.ownerUid(), ",gid=", credentials.ownerGid(), size);
+    constexpr std::uint64_t usualMode = 0755;
+    const auto options = cat("mode=", formatOctal(mount.tmpfsMode.value_or(usualMode)),
+                             ",uid=", credentials.ownerUid(), ",gid=", credentials.ownerGid(), size);
     editor.mountOn(target.get(), "tmpfs", MS_NOSUID | MS_NODEV,
                    node::withMountLabel(options, config.selinuxMountLabel));
     return editor.pathInside(target.get());
@@ -168,6 +170,12 @@ std::string ContainerTree::bind(const engine::PlannedMount& mount) const {
             return {};
         }
         requireOpen(source, mount);
+        if (mount.mustBeDirectory.value_or(S_ISDIR(source.status.st_mode)) !=
+            S_ISDIR(source.status.st_mode)) {
+            throw Error(*mount.mustBeDirectory
+                            ? "the source is not a directory, as x-create=dir expects"
+                            : "the source is a directory, but x-create=file expects a file");
+        }
         return bindSource(source, mount.destination,
                           {.readonly = mount.readonly,
                            .nodev = engine::isNodev(mount, source.status),

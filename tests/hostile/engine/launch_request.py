@@ -26,7 +26,7 @@ def mount_list(mounts):
         return optional(None if source else 0, lambda number: struct.pack("<Q", number))
 
     return struct.pack("<I", len(mounts)) + b"".join(
-        text(source) + text(destination) + b"\0\0" + size(source) + text("as written") for source, destination in mounts)
+        text(source) + text(destination) + b"\0\0" + size(source) + b"\0\0\0" + text("as written") for source, destination in mounts)
 
 
 def optional(value, encode):

@@ -220,6 +220,28 @@ TEST_F(PlanTest, SiteMountsComeBeforeUserMounts) {
     EXPECT_EQ(mounts[3].destination, "/b");
 }
 
+TEST_F(PlanTest, UsersMayLeaveOutTheirOwnMountsAlone) {
+    const auto bind = [](const std::string& place) {
+        return oci::parseMountRequest(cat("type=bind,src=/a,dst=", place));
+    };
+    const auto leaveOut = [](const std::string& place) {
+        return oci::parseMountRequest(cat("type=umount,dst=", place));
+    };
+    config.siteMounts = {{"/scratch", "/scratch", false}};
+    request.mounts = {bind("/b"), bind("/c"), leaveOut("//b/"), bind("/b"), leaveOut("/c")};
+    const auto mounts = make().mounts;
+    ASSERT_EQ(mounts.size(), 2U);
+    EXPECT_EQ(mounts[1].destination, "/b");
+    request.mounts = {bind("/scratch"), leaveOut("/scratch")};
+    EXPECT_EQ(make().mounts.size(), 1U);
+    for (const auto* everybodys : {"/scratch", "/x/../scratch", "/proc", "/dev", "/dev/shm/../null"}) {
+        request.mounts = {leaveOut(everybodys)};
+        EXPECT_THAT(error(), HasSubstr("belongs to every container")) << everybodys;
+    }
+    request.mounts = {leaveOut("/scratch/below")};
+    EXPECT_THAT(make().warnings, ElementsAre(HasSubstr("nothing is mounted on /scratch/below before it")));
+}
+
 TEST_F(PlanTest, UserMountRulesBindUsersAndNotTheSite) {
     config.userMounts = {{"/etc"}, {"/opt"}};
     config.siteMounts = {{"/opt", "/opt", false}, {"/x", "/etc/x", false}};

@@ -30,7 +30,9 @@ LaunchRequest fullRequest() {
     request.env = {"X=1", "Y"};
     request.mounts = {
         {.source = "/lr=0.1,batch=32", .destination = "/b:\xFF\n", .readonly = true, .text = "as typed"},
-        {.destination = "/d", .tmpfsSize = 0x1122334455667788}};
+        {.destination = "/d", .tmpfsSize = 0x1122334455667788, .tmpfsMode = 01777},
+        {.destination = "/u", .isUnmount = true},
+        {.source = "/f", .destination = "/f", .mustBeDirectory = false}};
     request.devices = {"/dev/fuse:rw"};
     request.unsetEnv = {"GONE"};
     request.annotations = {"a=b"};

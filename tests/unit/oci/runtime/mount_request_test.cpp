@@ -78,12 +78,14 @@ TEST(MountRequest, TmpfsHasADestinationAndASize) {
         EXPECT_THROW(parseTmpfs(cat("/d:size=", wrong)), Error) << wrong;
     }
     for (const auto* wrong :
-         {"type=tmpfs,dst=/d,mode=777", "type=tmpfs,dst=d", "type=tmpfs", "type=tmpfs,src=/s,dst=/d"}) {
+         {"type=tmpfs,dst=/d,mode=9", "type=tmpfs,dst=/d,mode=2777",
+          "type=tmpfs,dst=/d,mode=", "type=tmpfs,dst=d", "type=tmpfs", "type=tmpfs,src=/s,dst=/d"}) {
         EXPECT_THROW(parseMountRequest(wrong), Error) << wrong;
     }
     EXPECT_EQ(parseTmpfs("/a=b,c\\:d:size=1k"),
               (MountRequest{.destination = "/a=b,c:d", .tmpfsSize = 1024, .text = "/a=b,c\\:d:size=1k"}));
-    for (const auto* wrong : {"", "d", "/d:", "/d:mode=777", "/d:size=1:x"}) {
+    EXPECT_EQ(parseTmpfs("/d:rw,noexec,mode=1777").tmpfsMode, 01777U);
+    for (const auto* wrong : {"", "d", "/d:mode=4755", "/d:size=1:x", "/d:ro", "/d:nr_inodes=1"}) {
         EXPECT_THROW(parseTmpfs(wrong), Error) << wrong;
     }
 }
@@ -107,6 +109,9 @@ TEST(MountRequest, EveryPathSurvivesItsText) {
              {MountRequest{.source = path, .destination = "/m", .readonly = true},
               MountRequest{.source = "/m", .destination = path},
               MountRequest{.source = path, .destination = "/m", .readonly = true, .isSquashfs = true},
+              MountRequest{.source = path, .destination = "/m", .mustBeDirectory = false},
+              MountRequest{.destination = path, .tmpfsSize = 0, .tmpfsMode = 0700},
+              MountRequest{.destination = path, .isUnmount = true},
               MountRequest{.destination = path, .tmpfsSize = 7}}) {
             mount.text = toText(mount);
             EXPECT_EQ(parseMountRequest(mount.text), mount) << mount.text;
@@ -148,6 +153,23 @@ std::string volumeError(std::string_view text) {
     return "no error";
 }
 
+TEST(Volume, SourceMayBeMemoryOrTheWishForNothing) {
+    EXPECT_EQ(volume("tmpfs:/d:size=1k+mode=0700+nodev"),
+              (MountRequest{.destination = "/d",
+                            .tmpfsSize = 1024,
+                            .tmpfsMode = 0700,
+                            .text = "tmpfs:/d:size=1k+mode=0700+nodev"}));
+    EXPECT_EQ(volume("tmpfs:/d").tmpfsSize, 0U);
+    EXPECT_EQ(volume("umount:/d"),
+              (MountRequest{.destination = "/d", .isUnmount = true, .text = "umount:/d"}));
+    EXPECT_EQ(splitVolumes("/a:/b:ro,tmpfs:/c:size=1k,mode=0700,umount:/d,./e"),
+              (std::vector<std::string>{"/a:/b:ro", "tmpfs:/c:size=1k,mode=0700", "umount:/d", "./e"}));
+    for (const auto* wrong :
+         {"tmpfs", "tmpfs:", "tmpfs:d", "umount", "umount:", "umount:d", "umount:/d:ro"}) {
+        EXPECT_THROW(volume(wrong), Error) << wrong;
+    }
+}
+
 TEST(Volume, HasASourceADestinationAndFlags) {
     EXPECT_EQ(volume("/a"), (MountRequest{.source = "/a", .destination = "/a", .text = "/a"}));
     EXPECT_EQ(volume("/a:/b").destination, "/b");
@@ -157,16 +179,22 @@ TEST(Volume, HasASourceADestinationAndFlags) {
     EXPECT_EQ(volume("./in:/in").source, "/cwd/./in");
     EXPECT_EQ(volume("../in").destination, "/in");
     EXPECT_EQ(volume(".").destination, "/cwd");
+    EXPECT_EQ(volume("/a:/b:").destination, "/b");
+    EXPECT_FALSE(volume("/a:/b:x-create=auto+unbindable").mustBeDirectory);
+    EXPECT_EQ(volume("/a:/b:ro+x-create=dir").mustBeDirectory, true);
+    EXPECT_EQ(volume("/a:/b:x-create=file").mustBeDirectory, false);
+    EXPECT_THROW(volume("/a:/b:x-create=link"), Error);
     EXPECT_EQ(volumeError("a:/b"), "-v: the source 'a' must begin with '/' or '.'; ");
     EXPECT_EQ(volumeError("/a:b"),
               "-v: Invalid mount request '/a:b': destination must be an absolute path; 'b' does not begin "
               "with '/'. Write \\: for a colon in a path");
-    EXPECT_EQ(volumeError("/a:/b:/m"),
-              "-v: the mount flag '/m' is not supported; The flags are ro, rw and sqsh. Write \\: for a "
-              "colon in a path");
+    EXPECT_EQ(
+        volumeError("/a:/b:/m"),
+        "-v: the mount flag '/m' is not supported; The flags are ro, rw and sqsh; also "
+        "x-create=dir|file|auto, and of tmpfs size=SIZE and mode=MODE. Write \\: for a colon in a path");
     EXPECT_EQ(volumeError("/a:b:/m:ro"),
               "-v: expected SOURCE:DESTINATION[:FLAGS], found '/a:b:/m:ro'; Write \\: for a colon in a path");
-    for (const auto* wrong : {"", ":", ":/b", "/a:", "/a:/b:", "/a::ro"}) {
+    for (const auto* wrong : {"", ":", ":/b", "/a:", "/a::ro"}) {
         EXPECT_NE(volumeError(wrong), "no error") << wrong;
     }
 }
