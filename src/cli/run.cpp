@@ -64,17 +64,35 @@ constexpr std::array<std::string_view, 10> keptVariables{"HOME",
                                                          "CUDA_VISIBLE_DEVICES",
                                                          "ROCR_VISIBLE_DEVICES"};
 
-bool parsePid(const Arguments& arguments) {
-    const auto value = arguments.value("pid");
-    if (arguments.has("pid") && value != "host" && value != "private") {
-        throw usageError(cat("Incorrect value provided for --pid option: '", printable(value),
-                             "'. Supported values: 'host', 'private'."),
+/// Whether the container has a namespace of its own, because of the option's other value than "host".
+bool isOwn(const Arguments& arguments, std::string_view option, std::string_view own = "private") {
+    const auto value = arguments.value(option);
+    if (arguments.has(option) && value != "host" && value != own) {
+        throw usageError(cat("Incorrect value provided for --", option, " option: '", printable(value),
+                             "'. Supported values: 'host', '", own, "'."),
                          "run");
     }
-    if (arguments.has("ssh") && value == "host") {
+    return value == own;
+}
+
+/// For a container with SSH.
+void checkSsh(const Arguments& arguments) {
+    if (arguments.value("pid") == "host") {
         throw Error(sshNeedsPrivatePid);
     }
-    return value == "private" || arguments.has("ssh");
+    if (arguments.value("network") == "none") {
+        throw Error(
+            "The option '--ssh' needs the network of the node: it cannot be used with "
+            "'--network=none'");
+    }
+}
+
+bool parsePid(const Arguments& arguments) {
+    const bool isPrivate = isOwn(arguments, "pid");
+    if (arguments.has("ssh")) {
+        checkSsh(arguments);
+    }
+    return isPrivate || arguments.has("ssh");
 }
 
 /// The checks that need no file: a typing error is reported before anything is looked up.
@@ -224,6 +242,9 @@ engine::LaunchRequest readOptions(const engine::SiteConfig& config, const Argume
     request.readonlyRoot = arguments.has("read-only");
     request.remapRoot = arguments.has("remap-root");
     request.privatePid = parsePid(arguments);
+    request.privateNetwork = isOwn(arguments, "network", "none");
+    request.privateIpc = isOwn(arguments, "ipc");
+    request.privateUts = isOwn(arguments, "uts");
     checkOptions(request);
     return request;
 }
@@ -373,8 +394,8 @@ void applySshAnnotation(const Arguments& arguments, engine::LaunchRequest& reque
         const auto [key, value] = engine::parseAnnotation(text);
         request.ssh = request.ssh || (key == "com.hooks.ssh.enabled" && value == "true");
     }
-    if (request.ssh && arguments.value("pid") == "host") {
-        throw Error(sshNeedsPrivatePid);
+    if (request.ssh) {
+        checkSsh(arguments);
     }
 }
 
@@ -452,6 +473,9 @@ std::vector<Option> runOptions() {
          .help = "Add NVIDIA GPUs, the CDI devices nvidia.com/gpu: 'all', a number or 'device=0,1'"},
         {.longName = "init",
          .help = "Run an init process inside the container that forwards signals and reaps processes"},
+        {.longName = "ipc",
+         .takesValue = true,
+         .help = "Set the IPC namespace mode, with /dev/shm: 'host' or 'private'. Default: 'host'"},
         {.longName = "json", .help = "With '--dry-run': print JSON, for programs"},
         {.longName = "keep",
          .help =
@@ -462,6 +486,10 @@ std::vector<Option> runOptions() {
          .takesValue = true,
          .help = "Enable MPI support for a specific MPI implementation"},
         {.longName = "name", .shortName = 'n', .takesValue = true, .help = "Assign a name to the container"},
+        {.longName = "network",
+         .takesValue = true,
+         .help = "Set the network of the container: 'host', or 'none' but a loopback device. Default: 'host'",
+         .aliases = {"net"}},
         {.longName = "pid",
          .takesValue = true,
          .help = "Set the PID namespace mode for the container. Supported values: 'host', 'private'. "
@@ -476,6 +504,9 @@ std::vector<Option> runOptions() {
          .help = "Be root in the container, to install packages; on the node, you stay yourself"},
         {.longName = "ssh", .help = "Enable SSH in the container. Implies '--pid=private'"},
         terminalOption(),
+        {.longName = "uts",
+         .takesValue = true,
+         .help = "Set the UTS namespace mode, with the host name: 'host' or 'private'. Default: 'host'"},
         workdirOption(),
     };
     auto mounts = mountOptions();

@@ -108,6 +108,9 @@ struct ContainerPlan {
     mode_t umask = 022;
     bool terminal = false;
     bool privatePid = false;
+    bool privateNetwork = false;
+    bool privateIpc = false;
+    bool privateUts = false;
     bool readonlyRoot = false;
     bool remapRoot = false;               ///< the caller is root inside, in a user namespace
     std::optional<std::string> initPath;  ///< bound on /dev/init if present

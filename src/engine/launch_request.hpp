@@ -54,8 +54,11 @@ struct LaunchRequest {
     bool init = false;
     bool tty = false;
     bool privatePid = false;
-    bool dryRun = false;  ///< print the plan, start nothing
-    bool json = false;    ///< print it as JSON
+    bool privateNetwork = false;  ///< only a loopback device
+    bool privateIpc = false;      ///< with /dev/shm and message queues of its own
+    bool privateUts = false;      ///< the names of host and domain
+    bool dryRun = false;          ///< print the plan, start nothing
+    bool json = false;            ///< print it as JSON
     bool readonlyRoot = false;
     bool remapRoot = false;  ///< the caller is root in the container, which has no privileges on the node
     /// The caller's soft RLIMIT_STACK in bytes, which the kernel lowers to 8 MiB when it executes a

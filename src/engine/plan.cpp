@@ -53,6 +53,13 @@ void checkMountCount(const SiteConfig& config, std::size_t count) {
     }
 }
 
+void checkNetwork(const LaunchRequest& request, const Environment& host, ContainerPlan& plan) {
+    if (request.privateNetwork && isSlurmPmixStep(host)) {
+        plan.warnings.emplace_back(
+            "The PMIx server of the job step cannot be reached without a network (--network=none)");
+    }
+}
+
 /// What the site lets users ask for.
 void checkSiteRules(const SiteConfig& config, const LaunchRequest& request) {
     if (!config.allowMount && !request.mounts.empty()) {
@@ -153,10 +160,12 @@ void planMounts(const SiteConfig& config, const LaunchRequest& request, Containe
             continue;
         }
         checkUserMountDestination(config.userMounts, mount.destination, mount.text);
-        if (mount.tmpfsSize && isSameOrBelow(normalizePath(mount.destination), "/dev/shm")) {
+        if (mount.tmpfsSize && !request.privateIpc &&
+            isSameOrBelow(normalizePath(mount.destination), "/dev/shm")) {
             throw Error(cat("Invalid mount request '", printable(mount.text),
                             "': a memory file system cannot replace /dev/shm"),
-                        "A container uses the node's /dev/shm, with its size: leave the option out");
+                        "A container uses the node's /dev/shm, with its size: leave the option out, or add "
+                        "--ipc=private");
         }
         plan.mounts.push_back({.source = mount.tmpfsSize ? "tmpfs" : mount.source,
                                .destination = mount.destination,
@@ -452,6 +461,9 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.cpus = facts.cpus;
     plan.terminal = request.tty;
     plan.privatePid = request.privatePid || request.ssh;
+    plan.privateNetwork = request.privateNetwork;
+    plan.privateIpc = request.privateIpc;
+    plan.privateUts = request.privateUts;
     plan.readonlyRoot = request.readonlyRoot;
     plan.remapRoot = request.remapRoot;
     plan.ttyGroup = facts.ttyGroup;
@@ -466,6 +478,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
         checkSiteRules(config, request);
     }
     const auto host = parseEnvironment(request.hostEnvironment);
+    checkNetwork(request, host, plan);
     planEnvironment(config, request, facts, host, plan);
     planMounts(config, request, plan);
     planPmixMounts(config, request, host, plan);

@@ -181,6 +181,9 @@ void writeContainer(ReportText& text, const PlanReport& report) {
     text.fact("umask", formatOctal(plan.umask));
     text.fact("cpus", numbers(plan.cpus));
     text.fact("processes", plan.privatePid ? "own process ids" : "those of the node");
+    text.fact("network", plan.privateNetwork ? "none" : "that of the node");
+    text.fact("ipc", plan.privateIpc ? "own shared memory" : "that of the node");
+    text.fact("host name", plan.privateUts ? "own" : "that of the node");
     text.fact("terminal", plan.terminal ? "yes" : "no");
     text.fact("privileges", report.privileged ? "set-user-ID starter" : "none: user namespace");
     text.fact("runtime", printable(report.runtime));
@@ -205,7 +208,10 @@ void writeFacts(oci::JsonWriter& out, const PlanReport& report) {
     out.endObject();
     out.member("umask", formatOctal(plan.umask));
     out.member("cpus", plan.cpus);
-    out.member("pid", plan.privatePid ? "private" : "host");
+    const auto sharing = [](bool isPrivate) { return isPrivate ? "private" : "host"; };
+    out.member("pid", sharing(plan.privatePid));
+    out.member("network", plan.privateNetwork ? "none" : "host");
+    out.member("ipc", sharing(plan.privateIpc)).member("uts", sharing(plan.privateUts));
     out.member("terminal", plan.terminal);
     out.member("privileged", report.privileged);
     out.member("runtime", report.runtime);

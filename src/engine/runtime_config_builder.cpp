@@ -126,6 +126,9 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
         }
     }
     mounts.push_back({"/dev/pts", "devpts", "devpts", devpts});
+    if (plan.privateIpc) {
+        mounts.push_back({"/dev/mqueue", "mqueue", "mqueue", restricted});
+    }
     if (dialect.privileged) {
         mounts.push_back({"/sys", "sysfs", "sysfs", with(restricted, {"ro"})});
         mounts.push_back({"/sys/fs/cgroup", "cgroup", "cgroup", with(restricted, {"relatime", "ro"})});
@@ -232,6 +235,15 @@ oci::RuntimeConfig makeRuntimeConfig(const ContainerPlan& plan, const SiteConfig
     section.namespaces.push_back({"mount", std::nullopt});
     if (plan.privatePid) {
         section.namespaces.push_back({"pid", std::nullopt});
+    }
+    if (plan.privateNetwork) {
+        section.namespaces.push_back({"network", std::nullopt});
+    }
+    if (plan.privateIpc) {
+        section.namespaces.push_back({"ipc", std::nullopt});
+    }
+    if (plan.privateUts) {
+        section.namespaces.push_back({"uts", std::nullopt});
     }
     if (!dialect.privileged) {
         addUserNamespace(plan, dialect, inputs, section);

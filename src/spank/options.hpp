@@ -38,6 +38,9 @@ inline constexpr std::array options{
     Option{
         "container-mpi", "[TYPE]",
         "[sarus] replace the MPI library of the image with the host's (of this type, if there are several)"},
+    Option{"container-unshare", "net,ipc,uts",
+           "[sarus] what the container does not share with the node: network, shared memory and queues, host "
+           "name"},
     Option{"container-remap-root", nullptr, "[sarus] not supported: containers run as the user"},
     Option{"no-container-remap-root", nullptr, "[sarus] run as the user (default)"},
     Option{"container-save", "PATH",

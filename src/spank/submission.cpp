@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "base/boolean.hpp"
@@ -282,6 +283,24 @@ void addFlags(const Values& values, Submission& submission) {
     }
 }
 
+void addNamespaces(const Values& values, StepRequest& request) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> known{
+        {{"net", "--network=none"}, {"ipc", "--ipc=private"}, {"uts", "--uts=private"}}};
+    std::set<std::string_view> wanted;
+    for (const auto& text : values.all("container-unshare")) {
+        for (const auto& name : split(text, ',')) {
+            const auto found = std::find_if(known.begin(), known.end(),
+                                            [&](const auto& option) { return option.first == name; });
+            if (found == known.end()) {
+                throw Error(cat("--container-unshare: '", printable(name), "' is not known"),
+                            "The names are net, ipc and uts");
+            }
+            wanted.insert(found->second);
+        }
+    }
+    request.runOptions.insert(request.runOptions.end(), wanted.begin(), wanted.end());
+}
+
 void addVariables(const Values& values, StepRequest& request) {
     for (const auto& text : values.all("container-env")) {
         for (const auto& name : split(text, ',')) {
@@ -334,6 +353,7 @@ std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLin
         refuseUnsupported(values);
         addMounts(values, caller, submission.request);
         addFlags(values, submission);
+        addNamespaces(values, submission.request);
         addVariables(values, submission.request);
         addSave(values, caller, submission.request);
         return submission;

@@ -268,6 +268,31 @@ def test_a_first_process_that_moved_to_its_own_namespaces_is_not_followed(start,
     assert result.stderr.splitlines()[0] == f"The first process of the container '{container.name}' has moved to namespaces of its own"
 
 
+def test_commands_enter_the_namespaces_of_the_container(start, engine):
+    look = "for kind in net ipc uts; do readlink /proc/self/ns/$kind; done; grep -c : /proc/net/dev; ls /dev/shm; " \
+        "test -w /dev/mqueue && echo queues"
+    options = ["--network=none", "--ipc=private", "--uts=private"]
+    container = start("echo of the container > /dev/shm/own; echo ready; sleep 1000", options=options)
+    inside = container.output("sh", "-c", look)
+    of_node = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "ipc", "uts")]
+    assert not set(of_node) & set(inside.splitlines()) and inside.splitlines()[3:] == ["1", "own", "queues"]
+    assert inside == container.output("sh", "-c", look), "each command enters the same"
+    assert not pathlib.Path("/dev/shm/own").exists()
+    assert container.output("sh", "-c", "ip link show lo | grep -c LOOPBACK,UP") == "1"
+    shared = start()
+    kinds = "for kind in net ipc uts; do readlink /proc/self/ns/$kind; done"
+    assert shared.output("sh", "-c", kinds).splitlines() == of_node
+
+
+def test_a_first_process_that_moved_to_another_network_is_not_followed(start, engine):
+    if engine.user.uid == 0:
+        return  # without capabilities, root may not map its id: no attack
+    container = start("exec unshare -Urn sh -c 'echo ready; sleep 1000'")
+    result = container.exec("id")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "has moved to namespaces of its own" in result.stderr.splitlines()[0]
+
+
 def test_namespaces_that_change_all_the_time_never_let_a_command_in(setuid_engine, load_image, plain_busybox):
     """The race: the first process unshares just when it is being entered."""
     image = load_image(setuid_engine, "busybox", plain_busybox)

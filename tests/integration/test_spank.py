@@ -239,6 +239,15 @@ def test_root_filesystem_can_be_readonly(call, image):
     assert call.output(f"--container-image={image}", "--container-readonly", *script) == "readonly"
 
 
+def test_namespaces_that_are_not_shared(call, image):
+    look = ["sh", "-c", "for kind in net ipc uts; do readlink /proc/self/ns/$kind; done"]
+    of_node = call.output(f"--container-image={image}", *look).splitlines()
+    alone = call.output(f"--container-image={image}", "--container-unshare=net,ipc,uts", *look).splitlines()
+    network = call.output(f"--container-image={image}", "--container-unshare=net,net", *look).splitlines()
+    assert not set(alone) & set(of_node) and network[0] != of_node[0] and network[1:] == of_node[1:]
+    assert call.output(*look, env={"PYXIS_CONTAINER_IMAGE": image, "PYXIS_CONTAINER_UNSHARE": "uts"}).splitlines()[:2] == of_node[:2]
+
+
 def test_values_of_listed_variables_come_from_the_host(call, image):
     script, env = ["sh", "-c", "echo $FROM_IMAGE"], {"FROM_IMAGE": "host, with = and\nline"}
     assert call.output(f"--container-image={image}", *script, env=env) == "image"
@@ -256,6 +265,8 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
     ("--container-image=host#Not/a name", "Invalid image reference"),
     ("--container-image=./missing.sqsh", "missing.sqsh: No such file or directory"),
     ("--container-image=./picture", "picture: it is not a squashfs file"),
+    ("--container-unshare=net,user", "--container-unshare: 'user' is not known"),
+    ("--container-unshare=", "--container-unshare: '' is not known"),
     ("--container-env=A=b", "--container-env: 'A=b' is not the name of a variable"),
 ])
 def test_other_mistakes_are_reported_before_the_job_starts(call, image, option, message):
@@ -291,8 +302,8 @@ def test_variables_of_pyxis_are_honoured_or_end_the_step(call, image):
     assert call.output(*script, env=env) == "/work\nreadonly"
     assert call.output("--container-workdir=/usr", "--container-writable", *script, env=env) == "/usr"
     assert call.output("hostname", env={**env, "PYXIS_CONTAINER_IMAGE": ""}) == os.uname().nodename
-    error = call.error("hostname", env={**env, "PYXIS_CONTAINER_UNSHARE": "net"})
-    assert "PYXIS_CONTAINER_UNSHARE is not supported" in error and os.uname().nodename not in error
+    error = call.error("hostname", env={**env, "PYXIS_CONTAINER_NEWER": "x"})
+    assert "PYXIS_CONTAINER_NEWER is not supported" in error and os.uname().nodename not in error
     script = "#!/bin/sh\nhostname\nsrun hostname\n"
     assert call.batch(script, env={"PYXIS_CONTAINER_IMAGE": image}) == f"{os.uname().nodename}\nthe tool of the image\n"
 

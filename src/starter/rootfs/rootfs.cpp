@@ -127,16 +127,25 @@ UniqueFd mountDev(int root, const std::string& type, const std::optional<std::st
     return ensureTopDirectory(root, "dev");
 }
 
-/// The node's shared memory and message queues. Not by the OCI runtime, which would hide what a user or a
-/// hook mounts there.
-void mountShared(int dev, bool privileged) {
+/// The node's shared memory and message queues, or shared memory of the container's own, whose queues the OCI
+/// runtime mounts in the namespace that it makes for them. The rest not by the runtime, which would hide what
+/// a user or a hook mounts there.
+void mountShared(int dev, const RootfsRequest& request) {
     const auto place = [dev](const char* name) {
         makeDirectory(dev, name);
         return openFileAt(dev, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     };
+    if (request.plan.privateIpc) {
+        mountFilesystem("tmpfs", descriptorPath(place("shm").get()), "tmpfs",
+                        MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                        node::withMountLabel(cat("mode=1777", sizeOptions(request.memoryShare)),
+                                             request.config.selinuxMountLabel));
+        place("mqueue");
+        return;
+    }
     constexpr BindAttributes restricted{.nodev = true, .noexec = true};
     bindMount(openFile("/dev/shm", O_PATH | O_DIRECTORY).get(), place("shm").get(), restricted);
-    if (privileged) {
+    if (request.credentials.privileged()) {
         mountFilesystem("mqueue", descriptorPath(place("mqueue").get()), "mqueue",
                         MS_NOSUID | MS_NODEV | MS_NOEXEC);
         return;
@@ -341,7 +350,7 @@ Rootfs buildRootfs(const RootfsRequest& request) {
 
     rootfs.root = openFile(cat(request.bundleDir, '/', rootfs.folder), O_PATH | O_DIRECTORY | O_NOFOLLOW);
     rootfs.dev = mountDev(rootfs.root.get(), ramFilesystem(request), request.config.selinuxMountLabel);
-    mountShared(rootfs.dev.get(), credentials.privileged());
+    mountShared(rootfs.dev.get(), request);
     ensureTopDirectory(rootfs.root.get(), "proc");
     ensureTopDirectory(rootfs.root.get(), "sys");
     writeEtcFiles(rootfs.root.get(), request.config, credentials,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <optional>
@@ -90,6 +91,7 @@ struct AnchorNamespaces {
     int user = -1;  ///< rootless only
     int mount = -1;
     int pid = -1;
+    const std::vector<UniqueFd>& others;
 };
 
 bool join(int namespaceFd, int kind) {
@@ -106,7 +108,9 @@ bool join(int namespaceFd, int kind) {
 [[noreturn]] void runAnchor(const AnchorNamespaces& namespaces, int channel, pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     auto inherited = openDescriptors();
+    const auto joinAny = [](const UniqueFd& other) { return join(other.get(), 0); };
     if (::getppid() != parent || !join(namespaces.user, CLONE_NEWUSER) ||
+        !std::all_of(namespaces.others.begin(), namespaces.others.end(), joinAny) ||
         !join(namespaces.pid, CLONE_NEWPID) || !join(namespaces.mount, CLONE_NEWNS)) {
         report(channel, errno, 0);
     }
@@ -261,6 +265,13 @@ void RunningContainer::openNamespaces(bool privileged, int processDirectory) {
     if (privatePids) {
         pidNamespace = std::move(pids);
     }
+    for (const char* kind : {"net", "ipc", "uts"}) {
+        auto other = openFileAt(processDirectory, cat("ns/", kind), O_RDONLY);
+        if (!sameNamespace(other.get(), openFile(cat("/proc/self/ns/", kind), O_RDONLY).get())) {
+            checkOwner(other.get(), privileged ? own.get() : userNamespace.get());
+            otherNamespaces.push_back(std::move(other));
+        }
+    }
 }
 
 void RunningContainer::enterStarterNamespaces(Credentials& credentials) const {
@@ -280,7 +291,10 @@ Child RunningContainer::anchor(const std::string& runtimeRoot, const std::string
     const pid_t parent = ::getpid();
     Child child(checkErrno(::fork(), "Failed to create a process in the container"));
     if (child.pid() == 0) {
-        runAnchor({.user = userNamespace.get(), .mount = mountNamespace.get(), .pid = pidNamespace.get()},
+        runAnchor({.user = userNamespace.get(),
+                   .mount = mountNamespace.get(),
+                   .pid = pidNamespace.get(),
+                   .others = otherNamespaces},
                   writer.get(), parent);
     }
     writer.reset();

@@ -77,9 +77,10 @@ private:
     std::string name;
     std::string cgroupText;
     UniqueFd mountNamespace;
-    UniqueFd pidNamespace;      ///< empty if it is the node's
-    UniqueFd starterNamespace;  ///< rootless: the user namespace of its starter
-    UniqueFd userNamespace;     ///< rootless: the container's own
+    UniqueFd pidNamespace;                  ///< empty if it is the node's
+    std::vector<UniqueFd> otherNamespaces;  ///< of network, IPC and names: those that are not the node's
+    UniqueFd starterNamespace;              ///< rootless: the user namespace of its starter
+    UniqueFd userNamespace;                 ///< rootless: the container's own
     UniqueFd programNamespace;  ///< rootless: the one inside it that leads to the first process, if any
 };
 

@@ -36,7 +36,7 @@ def optional(value, encode):
 VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5, "remove": 6, "save": 7}
 
 
-def head(verb, version=8):
+def head(verb, version=9):
     """What each request begins with, in the form of src/engine/starter_request.cpp. `verb`: a name or a number."""
     return b"SARUSREQ" + struct.pack("<II", version, VERBS.get(verb, verb))
 
@@ -66,13 +66,13 @@ def kill_request(name, signal="SIGTERM", session=""):
     return head("kill") + text(session) + text(name) + text(signal)
 
 
-def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", content="", keep=False, version=8):
+def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", content="", keep=False, version=9):
     """A launch. `mounts`: (source, or "" for a memory file system, and destination)."""
     return b"".join([
         head("launch", version), struct.pack("<i", image), text("/image"), text(reference), text(digest), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts([]), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
         texts([]), mount_list(mounts), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), text(content), bytes([keep]),
-        optional(None, text), b"\0" * 9, optional(None, text), struct.pack("<I", 3)])
+        optional(None, text), b"\0" * 12, optional(None, text), struct.pack("<I", 3)])
 
 
 def memory_file(data, seals=SEALS):

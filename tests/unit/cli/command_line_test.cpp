@@ -174,8 +174,8 @@ TEST(CommandLine, OptionsOfOtherEnginesMeanTheSame) {
 }
 
 TEST(CommandLine, WhatHasNoEquivalentIsAnsweredByOneLine) {
-    EXPECT_EQ(runFailure({"--net=none", "i"}),
-              "unrecognised option '--net'\nSee 'sarus help run'\n"
+    EXPECT_EQ(runFailure({"--dns=1.1.1.1", "i"}),
+              "unrecognised option '--dns'\nSee 'sarus help run'\n"
               "A container uses the network of the node: leave the option out");
     EXPECT_THAT(runFailure({"-p", "80:80", "i"}), testing::HasSubstr("its ports are there"));
     EXPECT_THAT(failure([] { throwUnknownCommand("stop"); }), testing::HasSubstr("sarus kill -TERM NAME"));

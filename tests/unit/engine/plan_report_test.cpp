@@ -140,7 +140,8 @@ TEST_F(PlanReportTest, JsonHasTheKeysOfTheManPage) {
     EXPECT_EQ(
         json(),
         R"({"kind":"plan","name":"n","image":"docker.io/library/a:1","args":["sh","-c","a b\u000a"],"workingDir":"/",)"
-        R"("user":{"uid":1000,"gid":100,"additionalGids":[]},"umask":"0027","cpus":[],"pid":"host","terminal":false,)"
+        R"("user":{"uid":1000,"gid":100,"additionalGids":[]},"umask":"0027","cpus":[],"pid":"host",)"
+        R"("network":"host","ipc":"host","uts":"host","terminal":false,)"
         R"("privileged":true,"runtime":"/usr/bin/crun","mounts":[{"source":"/images/a.squashfs","destination":"/",)"
         R"("readonly":false,"origin":"image"}],"devices":[],"environment":[{"name":"A","value":"1",)"
         R"("origin":"host environment"},{"name":"SARUS_CONTAINER","value":"docker.io/library/a:1","origin":"container engine"},)"

@@ -54,6 +54,14 @@ protected:
 
 const GivenOption image{"container-image", "tool"};
 
+TEST_F(Submissions, NamespacesAreNamed) {
+    EXPECT_THAT(
+        read({image, {"container-unshare", "uts,net"}, {"container-unshare", "net"}}).request.runOptions,
+        testing::AllOf(testing::Contains("--network=none"), testing::Contains("--uts=private"),
+                       testing::Not(testing::Contains("--ipc=private"))));
+    EXPECT_EQ(error({image, {"container-unshare", "net,mnt"}}), "--container-unshare: 'mnt' is not known");
+}
+
 TEST_F(Submissions, ImagesAreNamedAsInTheOtherPlugins) {
     EXPECT_EQ(imageName("debian:12"), "debian:12");
     EXPECT_EQ(imageName("nvcr.io#nvidia/pytorch:24.01"), "nvcr.io/nvidia/pytorch:24.01");
@@ -98,8 +106,8 @@ TEST_F(Submissions, MountsAreAListWithFlags) {
             .request.runOptions,
         ElementsAre("--mount=type=bind,\"source=/lr=0.1,batch=32\",destination=/m",
                     "--mount=type=bind,source=/a:b,destination=/c=d"));
-    for (const auto* wrong : {"", ",", "a:/b", "/a:b", "/a:", ":/b", "/a:/b:ro:rw", "/a:/b:x",
-                              "/a:/b,", "/a:/b,x:/c"}) {
+    for (const auto* wrong :
+         {"", ",", "a:/b", "/a:b", "/a:", ":/b", "/a:/b:ro:rw", "/a:/b:x", "/a:/b,", "/a:/b,x:/c"}) {
         EXPECT_THAT(error({image, {"container-mounts", wrong}}), HasSubstr("--container-mounts: ")) << wrong;
     }
 }
@@ -167,7 +175,7 @@ TEST_F(Submissions, VariablesOfPyxisComeBehindThoseOfSarus) {
     environment["PYXIS_CONTAINER_READONLY"] = "1";
     environment["PYXIS_CONTAINER_ENTRYPOINT"] = "true";
     environment["PYXIS_CONTAINER_REMAP_ROOT"] = "0";
-    environment["PYXIS_CONTAINER_UNSHARE"] = "";
+    environment["PYXIS_CONTAINER_NEWER"] = "";
     environment["PYXIS_CONTAINER_ENTRYPOINT_LOG"] = "no";
     EXPECT_EQ(read({}).request.image, "peer");
     EXPECT_THAT(read({}).request.runOptions, ElementsAre("--read-only"));
@@ -182,7 +190,7 @@ TEST_F(Submissions, VariablesOfPyxisComeBehindThoseOfSarus) {
 
 TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithAContainer) {
     for (const auto& [name, value, message] : std::vector<std::array<const char*, 3>>{
-             {"PYXIS_CONTAINER_UNSHARE", "net", "PYXIS_CONTAINER_UNSHARE is not supported"},
+             {"PYXIS_CONTAINER_NEWER", "net", "PYXIS_CONTAINER_NEWER is not supported"},
              {"PYXIS_CONTAINER_REMAP_ROOT", "1", "--container-remap-root is not supported"},
              {"PYXIS_CONTAINER_SAVE", "/tmp/", "PYXIS_CONTAINER_SAVE: /tmp/ is a directory"},
              {"PYXIS_CONTAINER_READONLY", "maybe",
@@ -192,7 +200,7 @@ TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithACon
         environment = {{"HOME", "/home/me"}, {name, value}};
         EXPECT_THAT(error({image}), testing::StartsWith(message)) << name;
     }
-    environment = {{"PYXIS_CONTAINER_UNSHARE", "net"}, {"PYXIS_CONTAINER_REMAP_ROOT", "1"}};
+    environment = {{"PYXIS_CONTAINER_NEWER", "net"}, {"PYXIS_CONTAINER_REMAP_ROOT", "1"}};
     EXPECT_FALSE(readOptions({}, true, caller())) << "no container";
 }
 
