@@ -64,7 +64,7 @@ Request readCommonOptions(const Arguments& arguments, const std::string& command
     if (arguments.has("workdir")) {
         request.workdir = arguments.value("workdir");
         try {
-            engine::checkWorkdir(*request.workdir);
+            engine::checkWorkdir(engine::resolveWorkdir(*request.workdir, "/"));
         } catch (Error& error) {
             throw error.addUsage(seeHelp(command));
         }

@@ -102,9 +102,12 @@ std::optional<std::string> planInit(const SiteConfig& config, const LaunchReques
 }
 
 std::string planWorkdir(const LaunchRequest& request) {
-    auto workdir = request.workdir.value_or(request.metadata.workingDir);
-    if (!request.workdir && !workdir.starts_with('/')) {
+    auto workdir = request.metadata.workingDir;
+    if (!workdir.starts_with('/')) {
         workdir.insert(0, 1, '/');  // images hold "" for the root and, rarely, a path relative to it
+    }
+    if (request.workdir) {
+        workdir = resolveWorkdir(*request.workdir, workdir);
     }
     checkWorkdir(workdir);
     return workdir;
@@ -499,7 +502,7 @@ ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, con
         throw Error(cat("No command to run in the container '", plan.name, "'"));
     }
     plan.args = request.command;
-    plan.workdir = request.workdir.value_or(base.workdir);
+    plan.workdir = request.workdir ? resolveWorkdir(*request.workdir, base.workdir) : base.workdir;
     plan.workdirChosen = request.workdir.has_value();
     checkWorkdir(plan.workdir);
     setIdentity(facts, plan);

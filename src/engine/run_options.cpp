@@ -45,6 +45,11 @@ std::pair<std::string, std::optional<std::string>> parseEnvironmentOption(std::s
     return splitPair(option, "environment variable", "environment variable requested");
 }
 
+std::string resolveWorkdir(std::string_view workdir, std::string_view base) {
+    const auto first = workdir.substr(0, workdir.find('/'));
+    return first == "." || first == ".." ? cat(base, '/', workdir) : std::string(workdir);
+}
+
 void checkWorkdir(std::string_view workdir) {
     const auto invalid = [&](std::string_view why) {
         return Error(cat("The working directory '", printable(workdir), "' is invalid, ", why));

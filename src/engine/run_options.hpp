@@ -18,6 +18,10 @@ std::pair<std::string, std::string> parseAnnotation(std::string_view option);
 /// host). Throws Error with the documented messages.
 std::pair<std::string, std::optional<std::string>> parseEnvironmentOption(std::string_view option);
 
+/// The working directory that a text of --workdir means: a path that begins with "." or ".." starts at
+/// `base`.
+std::string resolveWorkdir(std::string_view workdir, std::string_view base);
+
 /// Throws Error unless the path is absolute and outside /proc (the runtime changes into it).
 void checkWorkdir(std::string_view workdir);
 

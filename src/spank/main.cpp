@@ -73,9 +73,11 @@ private:
 };
 
 GivenOption parseOption(const std::string& word) {
-    const auto separator = word.find('=');
-    return {word.substr(0, separator),
-            separator == std::string::npos ? std::string() : word.substr(separator + 1)};
+    const bool isOuter = word.starts_with(outerMark);
+    const auto option = word.substr(isOuter ? 1 : 0);
+    const auto separator = option.find('=');
+    return {option.substr(0, separator),
+            separator == std::string::npos ? std::string() : option.substr(separator + 1), isOuter};
 }
 
 std::vector<GivenOption> peerVariables() {

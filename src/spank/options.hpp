@@ -22,7 +22,8 @@ inline constexpr std::array options{
            "with / or ./"},
     Option{"container-mounts", "SRC:DST[:FLAGS],...",
            "[sarus] directories and files of the host for the container; FLAGS: ro or rw"},
-    Option{"container-workdir", "PATH", "[sarus] working directory in the container"},
+    Option{"container-workdir", "PATH",
+           "[sarus] working directory in the container; a relative path begins at the image's"},
     Option{"container-name", "NAME[:auto|create|exec|no_exec]",
            "[sarus] join the running container NAME of the job on the node, or start it from what it has "
            "kept, or "
@@ -35,6 +36,8 @@ inline constexpr std::array options{
     Option{"container-readonly", nullptr, "[sarus] make the root filesystem of the container read-only"},
     Option{"container-entrypoint", nullptr, "[sarus] run the entrypoint of the image"},
     Option{"no-container-entrypoint", nullptr, "[sarus] do not run the entrypoint of the image (default)"},
+    Option{"container-entrypoint-log", nullptr,
+           "[sarus] accepted: the entrypoint prints to the output of the task"},
     Option{
         "container-mpi", "[TYPE]",
         "[sarus] replace the MPI library of the image with the host's (of this type, if there are several)"},
@@ -75,6 +78,9 @@ inline constexpr const char* wordVariable = "SLURM_SARUS_WORD";
 inline constexpr const char* scriptVariable = "SLURM_SARUS_SCRIPT";
 /// The number of a descriptor: a file in memory that the tasks of the step on this node share.
 inline constexpr const char* sharedVariable = "SLURM_SARUS_SHARED";
+
+/// In front of an option of the sbatch or salloc around the command that is called, for the helper.
+inline constexpr char outerMark = '+';
 
 /// argv[0] of the helper where a job is submitted: it prints the request of the options that follow. On the
 /// node, Slurm starts the helper by its path.

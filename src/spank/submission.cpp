@@ -85,6 +85,24 @@ std::optional<GivenOption> optionOfPeer(const GivenOption& variable) {
     throw Error(cat(printable(variable.name), " is not supported"), "Unset it, or set it to 0");
 }
 
+/// Throws Error for two options of a command line that cannot both be meant.
+void checkContradictions(std::vector<GivenOption> given) {
+    constexpr std::array<std::string_view, 3> lists{"container-mounts", "container-env", "container-unshare"};
+    std::erase_if(given, [](const GivenOption& option) { return option.isOuter; });
+    for (auto a = given.begin(); a != given.end(); ++a) {
+        const bool isList = std::find(lists.begin(), lists.end(), a->name) != lists.end();
+        for (auto b = a + 1; b != given.end(); ++b) {
+            if (opposite(a->name) == b->name || opposite(b->name) == a->name) {
+                throw Error(cat("--", a->name, " and --", b->name, " contradict each other"));
+            }
+            if (a->name == b->name && a->value != b->value && !isList) {
+                throw Error(cat("--", a->name, ": '", printable(a->value), "' and '", printable(b->value),
+                                "' contradict each other"));
+            }
+        }
+    }
+}
+
 /// The values of the options: of the variables first, then of the command line.
 class Values {
 public:
@@ -312,10 +330,11 @@ void addVariables(const Values& values, StepRequest& request) {
         }
     }
     if (const auto workdir = values.value("container-workdir")) {
-        if (!workdir->starts_with('/')) {
-            throw Error(cat("--container-workdir: '", printable(*workdir), "' is not an absolute path"));
+        if (workdir->empty()) {
+            throw Error("--container-workdir: the path is empty");
         }
-        request.options.push_back(cat("--workdir=", *workdir));
+        request.options.push_back(
+            cat("--workdir=", workdir->starts_with('/') || isPath(*workdir) ? "" : "./", *workdir));
     }
 }
 
@@ -339,6 +358,7 @@ std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLin
     const Values values(commandLine, useVariables, caller);
     try {
         Submission submission;
+        checkContradictions(commandLine);
         addImage(values, caller, submission);
         addName(values, submission.request);
         const auto& request = submission.request;

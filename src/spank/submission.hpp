@@ -13,6 +13,7 @@ namespace sarus::spank {
 struct GivenOption {
     std::string name;
     std::string value;
+    bool isOuter = false;  ///< of the sbatch or salloc around this command
 };
 
 /// Where srun or sbatch was called.

@@ -218,12 +218,13 @@ def test_home_is_mounted_on_request_alone(call, image, user):
     (user.home / "mark").touch()
     assert call.output(f"--container-image={image}", *script) == "no"
     assert call.output(f"--container-image={image}", "--container-mount-home", *script) == f"{user.home}/mark"
-    assert call.output(f"--container-image={image}", "--container-mount-home", "--no-container-mount-home", *script) == "no"
+    assert "--container-mount-home and --no-container-mount-home contradict each other" in \
+        call.error(f"--container-image={image}", "--container-mount-home", "--no-container-mount-home", *script)
 
 
 def test_entrypoint_is_off_by_default(call, image):
     assert call.output(f"--container-image={image}", "echo", "command") == "command"
-    assert call.output(f"--container-image={image}", "--container-entrypoint", "echo", "command") == "entry\ncommand"
+    assert call.output(f"--container-image={image}", "--container-entrypoint", "--container-entrypoint-log", "echo", "command") == "entry\ncommand"
 
 
 def test_mpi_option_asks_for_the_hook(call, image):
@@ -258,7 +259,8 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
     ("--container-remap-root", "--container-remap-root is not supported"),
     ("--container-save=.", "is a directory"),
     ("--container-save=./", "is a directory"),
-    ("--container-workdir=x", "--container-workdir: 'x' is not an absolute path"),
+    ("--container-workdir=", "--container-workdir: the path is empty"),
+    ("--container-workdir=../../proc/1", "it must not be below /proc"),
     ("--container-name=a/b", "--container-name: 'a/b' is not a valid name"),
     (f"--container-name={'n' * 115}", "A name has 1 to 114 of the characters"),
     ("--container-image=Not:A:Name", "Invalid image reference 'Not:A:Name'"),
@@ -272,7 +274,8 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
 def test_other_mistakes_are_reported_before_the_job_starts(call, image, option, message):
     folder = call.folder()
     (folder / "picture").write_text("no image")
-    assert message in call.error("--hold", f"--container-image={image}", option, "--wrap=true", program="sbatch", cwd=folder)
+    options = [option] if option.startswith("--container-image=") else [f"--container-image={image}", option]
+    assert message in call.error("--hold", *options, "--wrap=true", program="sbatch", cwd=folder)
 
 
 def test_image_file_may_be_on_the_nodes_alone(call):
@@ -283,6 +286,18 @@ def test_image_file_may_be_on_the_nodes_alone(call):
 def test_the_image_of_a_definition_is_checked_before_the_job_starts(call):
     definition = write_definition(call, 'image = "Not:A:Name"\n')
     assert "Invalid image reference" in call.error(f"--environment={definition}", "true")
+
+
+def test_relative_working_directory_begins_at_that_of_the_image(call, image):
+    for directory, expected in (("work", "/work"), ("./work/../usr", "/usr"), ("..", "/")):
+        assert call.output(f"--container-image={image}", f"--container-workdir={directory}", "pwd") == expected
+
+
+def test_options_of_a_step_win_over_those_of_its_allocation(call, image):
+    script = "srun --container-writable --container-workdir=/usr sh -c 'touch /made && pwd'; srun sh -c 'touch /made 2>/dev/null || pwd'"
+    result = call("salloc", "--quiet", f"--container-image={image}", "--container-readonly", "--container-workdir=/bin", "sh", "-c", script)
+    assert result.stdout == "/usr\n/bin\n", result.stderr
+    assert "contradict each other" in call.error("--hold", f"--container-image={image}", "--container-image=other", "--wrap=true", program="sbatch")
 
 
 def test_options_without_a_container_are_an_error(call):

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -97,6 +98,33 @@ int guarded(Body body) noexcept {
         slurm_error("sarus: unknown error");
     }
     return failure;
+}
+
+/// The options of the sbatch or salloc around this process, which Slurm gives to it in variables as if they
+/// were its own: "container_image=tool".
+std::vector<std::string>& outerOptions() {
+    static std::vector<std::string> outer;
+    return outer;
+}
+
+void findOuterOptions() {
+    constexpr std::string_view start = "SLURM_SPANK_OPTION_sarus_";
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        const auto at = text.substr(0, text.find('=')).find(start);
+        if (at != std::string_view::npos) {
+            outerOptions().emplace_back(text.substr(at + start.size()));
+        }
+    }
+}
+
+/// Whether this process has the option, NAME[=VALUE], from those. Slurm has its own words for flags there.
+bool isOuter(std::string option) {
+    const auto separator = std::min(option.find('='), option.size());
+    std::replace(option.begin(), option.begin() + static_cast<std::ptrdiff_t>(separator), '-', '_');
+    return std::any_of(outerOptions().begin(), outerOptions().end(), [&](const std::string& outer) {
+        return separator == option.size() ? outer.substr(0, outer.find('=')) == option : outer == option;
+    });
 }
 
 int storeOption(int number, const char* value, int remote) noexcept {
@@ -256,7 +284,9 @@ int submitStep(bool local) {
         return ESPANK_SUCCESS;
     }
     std::vector<std::string> words{submitName, local ? "local" : "allocator"};
-    words.insert(words.end(), given.begin(), given.end());
+    for (const auto& option : given) {
+        words.push_back((isOuter(option) ? std::string(1, outerMark) : std::string()) + option);
+    }
     const auto request = askHelper(words);
     if (!request) {
         return failure;
@@ -330,6 +360,7 @@ int slurm_spank_init(spank_t spank, int, char**) {
         if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) {
             return static_cast<int>(ESPANK_SUCCESS);
         }
+        findOuterOptions();
         for (std::size_t i = 0; i < options.size(); ++i) {
             const auto& option = options.at(i);
             spank_option registered{.name = const_cast<char*>(option.name),  // Slurm copies them

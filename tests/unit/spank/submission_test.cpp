@@ -54,6 +54,25 @@ protected:
 
 const GivenOption image{"container-image", "tool"};
 
+TEST_F(Submissions, OptionsOfOneCommandLineDoNotContradict) {
+    EXPECT_EQ(error({image, {"no-container-entrypoint", ""}, {"container-entrypoint", ""}}),
+              "--no-container-entrypoint and --container-entrypoint contradict each other");
+    EXPECT_EQ(error({image, {"container-writable", ""}, {"container-readonly", ""}}),
+              "--container-writable and --container-readonly contradict each other");
+    EXPECT_EQ(error({image, {"container-image", "other"}}),
+              "--container-image: 'tool' and 'other' contradict each other");
+    EXPECT_EQ(error({image, image, {"container-mounts", "/a"}, {"container-mounts", "/b"}}), "no error");
+    EXPECT_EQ(read({{"container-image", "tool", true}, {"container-image", "other"}}).request.image, "other");
+}
+
+TEST_F(Submissions, RelativeDirectoriesAreLeftToTheImage) {
+    for (const auto& [given, option] :
+         {std::pair{"x/y", "--workdir=./x/y"}, std::pair{"../x", "--workdir=../x"},
+          std::pair{"/x", "--workdir=/x"}, std::pair{".", "--workdir=./."}}) {
+        EXPECT_THAT(read({image, {"container-workdir", given}}).request.options, ElementsAre(option));
+    }
+}
+
 TEST_F(Submissions, NamespacesAreNamed) {
     EXPECT_THAT(
         read({image, {"container-unshare", "uts,net"}, {"container-unshare", "net"}}).request.runOptions,
@@ -87,9 +106,8 @@ TEST_F(Submissions, ImagesCannotBeOptions) {
 TEST_F(Submissions, EntrypointIsOffByDefault) {
     EXPECT_THAT(read({image}).request.runOptions, ElementsAre("--entrypoint", ""));
     EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions, IsEmpty());
-    EXPECT_THAT(
-        read({image, {"container-entrypoint", ""}, {"no-container-entrypoint", ""}}).request.runOptions,
-        ElementsAre("--entrypoint", ""));
+    EXPECT_THAT(read({image, {"no-container-entrypoint", ""}}).request.runOptions,
+                ElementsAre("--entrypoint", ""));
 }
 
 TEST_F(Submissions, MountsAreAListWithFlags) {
