@@ -98,6 +98,7 @@ struct ContainerPlan {
     std::vector<std::pair<std::string, std::string>> environment;  ///< sorted by name, names unique
     /// The origin of each, in words; only for a dry run.
     std::map<std::string, std::string> environmentOrigins;
+    std::vector<std::string> localeVariables;  ///< unset if the container lacks the locale
     std::string workdir;
     std::vector<std::string> volumes;  ///< directories of the image to be made if they are missing
     bool workdirChosen = false;  ///< by the user; the image's gives way to "/" if the user may not enter it

@@ -48,6 +48,45 @@ void applyPmix(const Environment& host, Environment& container) {
     }
 }
 
+/// "nid[001-004,7],login" -> "nid001": the first name of a list of Slurm.
+std::string firstNode(std::string_view list) {
+    std::string name;
+    for (std::size_t at = 0; at < list.size() && list[at] != ',';) {
+        if (list[at] != '[') {
+            name += list[at++];
+            continue;
+        }
+        const auto end = std::min(list.find(']', at), list.size());
+        const auto range = list.substr(at + 1, end - at - 1);
+        name += range.substr(0, range.find_first_of("-,"));
+        at = end + 1;
+    }
+    return name;
+}
+
+/// What torch.distributed asks for (init_method env://), in a step of Slurm and for images that say that they
+/// hold PyTorch. Values of the caller and of the image stay.
+void applyPytorch(const Environment& host, Environment& container) {
+    constexpr std::uint64_t firstPort = 61000;  // above those that Linux gives to connections
+    constexpr std::uint64_t ports = 4513;       // a prime number: neighbouring jobs and their steps differ
+    constexpr std::uint64_t stepsOfJob = 17;
+    const auto job = parseNumber(valueOf(host, "SLURM_JOB_ID"));
+    const auto step = parseNumber(valueOf(host, "SLURM_STEP_ID"));
+    const auto nodes = valueOf(host, "SLURM_STEP_NODELIST");
+    if (!container.contains("PYTORCH_VERSION") || !job || !step || nodes.empty()) {
+        return;
+    }
+    container.try_emplace("MASTER_ADDR", firstNode(nodes));
+    container.try_emplace("MASTER_PORT", cat(firstPort + (*job * stepsOfJob + *step) % ports));
+    constexpr std::array<std::pair<const char*, std::string_view>, 3> variables{
+        {{"WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}, {"RANK", "SLURM_PROCID"}, {"LOCAL_RANK", "SLURM_LOCALID"}}};
+    for (const auto& [name, slurms] : variables) {
+        if (const auto value = valueOf(host, slurms); !value.empty()) {
+            container.try_emplace(name, value);
+        }
+    }
+}
+
 /// An empty element of a search path means the working directory, so nothing is joined to an empty value.
 void applySite(const SiteEnvironment& site, Environment& container) {
     for (const auto& [name, value] : site.set) {
@@ -177,6 +216,8 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
     noted.changedBy("container engine");
     rewriteCudaVariables(host, container);
     noted.changedBy("container engine (renumbered GPUs)");
+    applyPytorch(host, container);
+    noted.changedBy("container engine (PyTorch)");
     if (config.enablePmixV3Support.value_or(false)) {
         applyPmix(host, container);
         noted.changedBy("site configuration (enablePMIxv3Support)");
@@ -200,6 +241,19 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
         }
     }
     return container;
+}
+
+std::vector<std::string> localesOfHost(const Environment& container, const std::vector<std::string>& own) {
+    constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+    std::vector<std::string> names;
+    for (const auto& [name, value] : container) {
+        if ((name == "LANG" || name.starts_with("LC_")) &&
+            name.find_first_not_of(letters) == std::string::npos &&
+            std::find(own.begin(), own.end(), name) == own.end()) {
+            names.push_back(name);
+        }
+    }
+    return names;
 }
 
 std::vector<std::string> ownVariables(const SiteConfig& config, const LaunchRequest& request) {

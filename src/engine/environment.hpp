@@ -33,6 +33,10 @@ void applyEnvironmentOptions(const std::vector<std::string>& options, const Envi
 Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,
                             std::map<std::string, std::string>* origins = nullptr);
 
+/// The variables of the container, in the order of their names, that choose a locale as on the host: neither
+/// an option nor one of `own` did.
+std::vector<std::string> localesOfHost(const Environment& container, const std::vector<std::string>& own);
+
 /// The names of the variables that the image, the site and the command line give the container, sorted: the
 /// others are the caller's.
 std::vector<std::string> ownVariables(const SiteConfig& config, const LaunchRequest& request);

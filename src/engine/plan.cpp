@@ -319,6 +319,7 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
                      const Environment& host, ContainerPlan& plan) {
     auto environment = makeEnvironment(config, request, request.dryRun ? &plan.environmentOrigins : nullptr);
     planPmiDescriptor(request.imageFd, facts, host, environment, plan);
+    plan.localeVariables = localesOfHost(environment, ownVariables(config, request));
     setEnvironment(environment, plan);
 }
 
@@ -517,6 +518,11 @@ ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, con
         environment = parseEnvironment(base.environment);
         applyEnvironmentOptions(request.env, host, environment);
     }
+    auto own = base.ownVariables;
+    for (const auto& option : request.env) {
+        own.push_back(parseEnvironmentOption(option).first);
+    }
+    plan.localeVariables = localesOfHost(environment, own);
     setEnvironment(environment, plan);
     return plan;
 }

@@ -67,6 +67,9 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     if (inputs.oomScore) {
         process.args.push_back(cat("--oom-score-adj=", *inputs.oomScore));
     }
+    if (!plan.localeVariables.empty()) {
+        process.args.push_back(cat("--locale=", join(plan.localeVariables, ",")));
+    }
     for (auto& word : hook_contracts::enterWords({.workdir = plan.workdir,
                       .isDefaultWorkdir = !plan.workdirChosen,
                       .command = plan.args,

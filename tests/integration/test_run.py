@@ -240,6 +240,23 @@ def test_an_empty_environment_is_as_good_as_an_ordinary_one(user_engine, registr
         assert bare.returncode == 0, (arguments, bare.stderr)
 
 
+def test_locales_that_the_image_lacks_are_not_set(user_engine, load_image, images):
+    def archive():
+        names = b"de_DE.utf8\0fr_FR\0"
+        return struct.pack("<7I", 0xDE020109, 0, 0, 0, 0, 28, len(names)) + names
+
+    image = load_image(user_engine, "locales", images.busybox(extra=lambda layer: layer.directory("usr").directory("usr/lib").directory("usr/lib/locale")
+                       .directory("usr/lib/locale/it_IT.utf8").file("usr/lib/locale/it_IT.utf8/LC_CTYPE", "").file("usr/lib/locale/locale-archive", archive())))
+    show = ["sh", "-c", "echo $LANG:$LC_ALL"]
+    for name, known in (("de_DE.UTF-8", True), ("fr_FR", True), ("it_IT.UTF-8", True), ("C.UTF-8", True), ("POSIX", True), ("en_US.UTF-8", False),
+                        ("de_DE", False), ("../../../etc", False)):
+        assert user_engine.output(image, *show, env={"LANG": name, "LC_ALL": None}) == f"{name if known else ''}:", name
+    chosen = {"LANG": "nl_NL", "LC_ALL": "nl_BE"}
+    assert user_engine.output(image, *show, options=["--env=LANG", "--env=LC_ALL=mine"], env=chosen) == "nl_NL:mine"
+    with user_engine.standing(image, "--name=locales", env={"LANG": "nl_NL"}):
+        assert user_engine.sarus("exec", "--env=LC_ALL", "locales", *show, env=chosen).stdout == ":nl_BE\n"
+
+
 INSIDE = "echo $container $SARUS_CONTAINER; cat /run/.containerenv"
 
 

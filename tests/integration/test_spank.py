@@ -240,6 +240,15 @@ def test_root_filesystem_can_be_readonly(call, image):
     assert call.output(f"--container-image={image}", "--container-readonly", *script) == "readonly"
 
 
+def test_images_of_pytorch_get_their_ranks(call, spank_engine, load_image, images):
+    image = load_image(spank_engine, "torch", images.busybox({"Env": ["PATH=/bin", "PYTORCH_VERSION=2.3"]}))
+    show = ["sh", "-c", "echo $MASTER_ADDR $((MASTER_PORT > 61000)) $WORLD_SIZE $RANK $LOCAL_RANK"]
+    lines = sorted(call.output("-n", "2", "--overcommit", f"--container-image={image}", *show).splitlines())
+    node, *rest = lines[0].split()
+    assert rest == ["1", "2", "0", "0"] and lines[1] == f"{node} 1 2 1 1" and node
+    assert call.output(f"--container-image={image}", *show, env={"MASTER_ADDR": "chosen", "RANK": "7"}) == "chosen 1 1 7 0"
+
+
 def test_namespaces_that_are_not_shared(call, image):
     look = ["sh", "-c", "for kind in net ipc uts; do readlink /proc/self/ns/$kind; done"]
     of_node = call.output(f"--container-image={image}", *look).splitlines()

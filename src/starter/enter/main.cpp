@@ -1,6 +1,6 @@
 // sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]]
-// [--oom-score-adj=NUMBER]
-//     [--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
+//     [--oom-score-adj=NUMBER] [--locale=VARIABLE[,VARIABLE...]] [--percent [--env=NAME=VALUE]...]
+//     [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
 //
 // Runs in a container in front of each command, as its user, and becomes the command. Linked statically,
 // because it runs inside any image.
@@ -20,6 +20,9 @@
 //
 // --oom-score-adj: how early the kernel ends the command when memory is full. crun sets it for a container's
 // first process only, and a failure would be an error.
+//
+// --locale: of these variables, those are unset that name a locale which glibc does not find here. Otherwise
+// programs complain about the caller's locale in each image that lacks it.
 //
 // --percent: all words behind it hold bytes as %XX, because the OCI runtime takes UTF-8 alone, and names of
 // files consist of any bytes. --env replaces a variable that the runtime has changed for this reason.
@@ -203,6 +206,77 @@ void setOomScore(const char* number) {
     ::close(fd);
 }
 
+/// "en_US.UTF-8@x" -> "en_US.utf8@x", as glibc calls the files. False if it does not fit.
+bool writeNormalized(const char* name, char* out, std::size_t size) {
+    bool isCodeset = false;
+    std::size_t length = 0;
+    for (; *name != '\0' && length + 1 < size; ++name) {
+        isCodeset = (isCodeset || *name == '.') && *name != '@';
+        const bool isSmall = (*name >= 'a' && *name <= 'z') || (*name >= '0' && *name <= '9');
+        const bool isLarge = *name >= 'A' && *name <= 'Z';
+        if (!isCodeset || *name == '.' || isSmall) {
+            out[length++] = *name;
+        } else if (isLarge) {
+            out[length++] = static_cast<char>(*name - 'A' + 'a');
+        }
+    }
+    out[length] = '\0';
+    return *name == '\0';
+}
+
+bool isLocaleDirectory(const char* name) {
+    char path[PATH_MAX];
+    const int size = ::snprintf(path, sizeof path, "/usr/lib/locale/%s/LC_CTYPE", name);
+    return size > 0 && static_cast<std::size_t>(size) < sizeof path && ::access(path, R_OK) == 0;
+}
+
+/// Of the file in which glibc collects locales, reads only the names: their offset and size are the sixth and
+/// the seventh number of its header.
+bool isInLocaleArchive(const char* name) {
+    constexpr unsigned magic = 0xde020109;
+    static char names[1U << 18U];
+    unsigned header[7] = {};
+    const int fd = ::open("/usr/lib/locale/locale-archive", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    bool isFound = false;
+    if (fd >= 0 && ::pread(fd, header, sizeof header, 0) == sizeof header && header[0] == magic) {
+        const auto wanted = header[6] < sizeof names ? header[6] : sizeof names - 1;
+        const auto count = ::pread(fd, names, wanted, header[5]);
+        for (ssize_t at = 0; at < count && !isFound; at += static_cast<ssize_t>(::strlen(names + at)) + 1) {
+            isFound = ::strcmp(names + at, name) == 0;
+        }
+    }
+    ::close(fd);
+    return isFound;
+}
+
+bool hasLocale(const char* name) {
+    constexpr const char* everywhere[] = {"", "C", "POSIX", "C.UTF-8", "C.utf8"};
+    for (const char* always : everywhere) {
+        if (::strcmp(name, always) == 0) {
+            return true;
+        }
+    }
+    char normalized[256];
+    return ::strchr(name, '/') == nullptr && writeNormalized(name, normalized, sizeof normalized) &&
+           (isLocaleDirectory(name) || isLocaleDirectory(normalized) || isInLocaleArchive(normalized));
+}
+
+/// "LANG,LC_ALL". A container that says where its locales are knows best.
+void unsetMissingLocales(const char* names) {
+    if (::getenv("LOCPATH") != nullptr || ::getenv("LOCALE_ARCHIVE") != nullptr) {
+        return;
+    }
+    while (*names != '\0') {
+        char name[64];
+        const auto length = ::strcspn(names, ",");
+        ::snprintf(name, sizeof name, "%.*s", static_cast<int>(length), names);
+        if (const char* value = ::getenv(name); value != nullptr && !hasLocale(value)) {
+            ::unsetenv(name);
+        }
+        names += length + (names[length] == ',' ? 1 : 0);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -210,6 +284,7 @@ int main(int argc, char** argv) {
     bool changesIds = false;
     Ids ids;
     int descriptor = -1;
+    const char* locales = "";
     const char* workdir = nullptr;
     bool isDefault = false;
     int next = 1;
@@ -231,6 +306,8 @@ int main(int argc, char** argv) {
             ignoreSignals(text);
         } else if (text = valueOf(argv[next], "--oom-score-adj="); text != nullptr) {
             setOomScore(text);
+        } else if (text = valueOf(argv[next], "--locale="); text != nullptr) {
+            locales = text;
         } else if (text = valueOf(argv[next], "--env="); text != nullptr) {
             ::putenv(const_cast<char*>(text));
         } else if (text = valueOf(argv[next], "--workdir="); text != nullptr) {
@@ -246,7 +323,7 @@ int main(int argc, char** argv) {
         ::dprintf(
             STDERR_FILENO,
             "usage: sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] "
-            "[--oom-score-adj=NUMBER] [--percent [--env=NAME=VALUE]...] "
+            "[--oom-score-adj=NUMBER] [--locale=VARIABLE[,VARIABLE...]] [--percent [--env=NAME=VALUE]...] "
             "[--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
         return 1;
     }
@@ -256,6 +333,7 @@ int main(int argc, char** argv) {
     if (workdir != nullptr) {
         enterDirectory(workdir, isDefault);
     }
+    unsetMissingLocales(locales);
     if (isRoot && !emulateRoot(hasSingleId())) {
         fail("Failed to emulate root");
     }

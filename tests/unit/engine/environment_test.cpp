@@ -29,6 +29,29 @@ TEST_F(EnvironmentTest, HostVariablesReachTheContainer) {
                                     Pair("SPACE NAME", "x")));
 }
 
+TEST_F(EnvironmentTest, ImagesOfPytorchFindTheirRanksInAStep) {
+    request.hostEnvironment = {
+        "SLURM_JOB_ID=100",       "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=nid[007-009,3]-x,other",
+        "SLURM_STEP_NUM_TASKS=8", "SLURM_PROCID=5",  "SLURM_LOCALID=1",
+        "WORLD_SIZE=mine"};
+    EXPECT_THAT(make(), Not(Contains(Key("MASTER_ADDR"))));
+    request.metadata.env = {"PYTORCH_VERSION=2.3", "RANK=of the image"};
+    EXPECT_THAT(make(), testing::IsSupersetOf({Pair("MASTER_ADDR", "nid007-x"), Pair("MASTER_PORT", "62702"),
+                                               Pair("WORLD_SIZE", "mine"), Pair("RANK", "of the image"),
+                                               Pair("LOCAL_RANK", "1")}));
+    config.environment.unset = {"MASTER_ADDR"};
+    EXPECT_THAT(make(), Not(Contains(Key("MASTER_ADDR"))));
+    request.hostEnvironment = {"SLURM_JOB_ID=100", "SLURM_PROCID=0", "SLURM_LOCALID=0"};  // a batch script
+    EXPECT_THAT(make(), Not(Contains(Key("MASTER_PORT"))));
+}
+
+TEST_F(EnvironmentTest, LocalesOfTheHostAreThoseThatNobodyChose) {
+    EXPECT_THAT(
+        localesOfHost({{"LANG", "x"}, {"LANGUAGE", "x"}, {"LC_ALL", "x"}, {"LC_,", "x"}, {"LC_TIME", "x"}},
+                      {"LC_TIME"}),
+        ElementsAre("LANG", "LC_ALL"));
+}
+
 TEST_F(EnvironmentTest, MalformedHostEntriesAreSkipped) {
     request.hostEnvironment = {"=x", "", "=", "NOVALUE", "A=1"};
     EXPECT_THAT(make(), ElementsAre(Pair("A", "1")));
