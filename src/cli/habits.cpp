@@ -80,7 +80,7 @@ constexpr std::array containerHabits{
     Habit{"-u --user", word, "", identity, "", isCaller},
     Habit{"--group-add", word, "keep-groups", identity},
     Habit{"-f --fakeroot", flag, "false",
-          "Containers run as you, never as root; build images elsewhere, and 'sarus load' them"},
+          "With --remap-root you are root in the container, to install packages"},
     Habit{"--privileged", flag, "false", privileges},
     Habit{"--cap-add", word, "", privileges},
     Habit{"--cap-drop", word, "*", privileges},

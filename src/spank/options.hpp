@@ -44,7 +44,8 @@ inline constexpr std::array options{
     Option{"container-unshare", "net,ipc,uts",
            "[sarus] what the container does not share with the node: network, shared memory and queues, host "
            "name"},
-    Option{"container-remap-root", nullptr, "[sarus] not supported: containers run as the user"},
+    Option{"container-remap-root", nullptr,
+           "[sarus] be root in the container, to install packages; on the node, you stay yourself"},
     Option{"no-container-remap-root", nullptr, "[sarus] run as the user (default)"},
     Option{"container-save", "PATH",
            "[sarus] write the container of the first task, when that ends, to a squashfs file"},

@@ -183,13 +183,6 @@ private:
     std::optional<Error> problem;
 };
 
-void refuseUnsupported(const Values& values) {
-    if (values.flag("container-remap-root", "no-container-remap-root").value_or(false)) {
-        throw Error("--container-remap-root is not supported: containers run with your own user",
-                    "Build images that need root on another machine");
-    }
-}
-
 /// What is wrong with the place of a file is best known before the job waits in the queue. A directory that
 /// is not here may be on the nodes.
 void addSave(const Values& values, const Caller& caller, StepRequest& request) {
@@ -296,6 +289,9 @@ void addFlags(const Values& values, Submission& submission) {
     } else if (!writable.value_or(true)) {
         options.emplace_back("--read-only");
     }
+    if (values.flag("container-remap-root", "no-container-remap-root").value_or(false)) {
+        options.emplace_back("--remap-root");
+    }
     if (const auto type = values.value("container-mpi")) {
         options.push_back(type->empty() ? std::string("--mpi") : cat("--mpi-type=", *type));
     }
@@ -370,7 +366,6 @@ std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLin
                         "Add --container-image, --container-name or --environment");
         }
         values.checkVariables();
-        refuseUnsupported(values);
         addMounts(values, caller, submission.request);
         addFlags(values, submission);
         addNamespaces(values, submission.request);

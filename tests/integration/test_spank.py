@@ -240,6 +240,12 @@ def test_root_filesystem_can_be_readonly(call, image):
     assert call.output(f"--container-image={image}", "--container-readonly", *script) == "readonly"
 
 
+def test_root_inside_of_a_step(call, image):
+    assert call.output(f"--container-image={image}", "--container-remap-root", "sh", "-c", "id -u; touch /etc/made && echo made") == "0\nmade"
+    assert call.output(f"--container-image={image}", "id", "-u", env={"PYXIS_CONTAINER_REMAP_ROOT": "1"}) == "0"
+    assert call.output(f"--container-image={image}", "--no-container-remap-root", "id", "-u", env={"PYXIS_CONTAINER_REMAP_ROOT": "1"}) != "0"
+
+
 def test_images_of_pytorch_get_their_ranks(call, spank_engine, load_image, images):
     image = load_image(spank_engine, "torch", images.busybox({"Env": ["PATH=/bin", "PYTORCH_VERSION=2.3"]}))
     show = ["sh", "-c", "echo $MASTER_ADDR $((MASTER_PORT > 61000)) $WORLD_SIZE $RANK $LOCAL_RANK"]
@@ -265,7 +271,6 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
 
 
 @pytest.mark.parametrize("option, message", [
-    ("--container-remap-root", "--container-remap-root is not supported"),
     ("--container-save=.", "is a directory"),
     ("--container-save=./", "is a directory"),
     ("--container-workdir=", "--container-workdir: the path is empty"),

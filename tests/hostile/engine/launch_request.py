@@ -47,7 +47,7 @@ def exec_request(name, command=("true",), workdir=None):
 
 
 def list_request(session="", json=False, everybodys=False):
-    return head("list") + text(session) + bytes([json, everybodys, False, False]) + struct.pack("<I", 0)
+    return head("list") + text(session) + bytes([json, everybodys, False, False]) + struct.pack("<I", 0) + text("")
 
 
 def inspect_request(name, session="", json=False):
@@ -55,7 +55,8 @@ def inspect_request(name, session="", json=False):
 
 
 def remove_request(*names, session="", job="", force=False, idle=False, only_job="", of_ended_jobs=False):
-    return head("remove") + text(session) + text(job) + texts(names) + bytes([force, idle]) + text(only_job) + bytes([of_ended_jobs])
+    return (head("remove") + text(session) + text(job) + texts(names) + bytes([force, idle]) + text(only_job) + bytes([of_ended_jobs])
+            + text("") + b"\0")
 
 
 def save_request(name, content="", image=-1, job=""):
@@ -72,7 +73,7 @@ def request(image, command=("true",), workdir=None, name=None, mounts=(), device
         head("launch", version), struct.pack("<i", image), text("/image"), text(reference), text(digest), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts([]), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
         texts([]), mount_list(mounts), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), text(content), bytes([keep]),
-        optional(None, text), b"\0" * 12, optional(None, text), struct.pack("<I", 3)])
+        optional(None, text), b"\0" * 13, optional(None, text), struct.pack("<I", 3)])
 
 
 def memory_file(data, seals=SEALS):

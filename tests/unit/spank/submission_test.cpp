@@ -209,7 +209,8 @@ TEST_F(Submissions, VariablesOfPyxisComeBehindThoseOfSarus) {
 TEST_F(Submissions, VariablesOfPyxisThatCannotBeHonouredAreErrorsOfAStepWithAContainer) {
     for (const auto& [name, value, message] : std::vector<std::array<const char*, 3>>{
              {"PYXIS_CONTAINER_NEWER", "net", "PYXIS_CONTAINER_NEWER is not supported"},
-             {"PYXIS_CONTAINER_REMAP_ROOT", "1", "--container-remap-root is not supported"},
+             {"PYXIS_CONTAINER_REMAP_ROOT", "maybe",
+              "PYXIS_CONTAINER_REMAP_ROOT: expected 1 or 0, found 'maybe'"},
              {"PYXIS_CONTAINER_SAVE", "/tmp/", "PYXIS_CONTAINER_SAVE: /tmp/ is a directory"},
              {"PYXIS_CONTAINER_READONLY", "maybe",
               "PYXIS_CONTAINER_READONLY: expected 1 or 0, found 'maybe'"},
