@@ -215,6 +215,14 @@ std::vector<CallerLimit> payloadLimits(const Entry& entry, std::optional<std::ui
     return limits;
 }
 
+void restoreLimits(const Entry& entry) {
+    for (const auto& limit : entry.limits) {
+        const rlimit before{.rlim_cur = limit.soft, .rlim_max = limit.hard};
+        checkErrno(::setrlimit(static_cast<__rlimit_resource>(limit.resource), &before),
+                   cat("Failed to restore ", limit.name));
+    }
+}
+
 void closeInherited(const std::vector<int>& inherited, const std::vector<int>& kept) {
     for (const int fd : inherited) {
         if (fd > STDERR_FILENO && std::find(kept.begin(), kept.end(), fd) == kept.end()) {

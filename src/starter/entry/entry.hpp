@@ -73,6 +73,9 @@ std::optional<CallerLimit> stackLimit(std::optional<std::uint64_t> wanted);
 /// stackLimit().
 std::vector<CallerLimit> payloadLimits(const Entry& entry, std::optional<std::uint64_t> stack);
 
+/// Gives this process the caller's limits back, for a program that takes its place. Throws Error.
+void restoreLimits(const Entry& entry);
+
 /// Closes the caller's descriptors from 3 on, except `kept`.
 void closeInherited(const std::vector<int>& inherited, const std::vector<int>& kept);
 

@@ -115,6 +115,10 @@ std::string userName(const engine::SiteConfig& config, uid_t uid) {
     return findUserName(passwd, uid).value_or(cat('#', uid));
 }
 
+node::SubordinateIds subordinateIdsOf(const engine::SiteConfig& config, const Credentials& credentials) {
+    return node::findSubordinateIds(userName(config, credentials.uid()), credentials.uid());
+}
+
 Session openSession(Entry entry, const Credentials& credentials) {
     Session session{.entry = std::move(entry), .credentials = credentials};
     session.paths = std::make_unique<PathChecker>(trustedOwners(session.entry, credentials));

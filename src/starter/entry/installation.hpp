@@ -5,6 +5,7 @@
 
 #include "base/path_checker.hpp"
 #include "engine/site_config.hpp"
+#include "node/subordinate_ids.hpp"
 #include "starter/entry/audit.hpp"
 #include "starter/entry/credentials.hpp"
 #include "starter/entry/entry.hpp"
@@ -40,6 +41,9 @@ struct Session {
 
 /// The user's name in the installation's passwd file, or "#<uid>".
 std::string userName(const engine::SiteConfig& config, uid_t uid);
+
+/// The caller's subordinate ids; none where the node cannot give them. Throws Error.
+node::SubordinateIds subordinateIdsOf(const engine::SiteConfig& config, const Credentials& credentials);
 
 /// Checks the installation and reads its configuration. Throws Error.
 Session openSession(Entry entry, const Credentials& credentials);

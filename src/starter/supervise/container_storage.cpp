@@ -18,7 +18,6 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/enter_call.hpp"
-#include "node/subordinate_ids.hpp"
 #include "oci/json/json_node.hpp"
 #include "oci/json/json_writer.hpp"
 #include "starter/entry/installation.hpp"
@@ -297,7 +296,7 @@ void ContainerStorage::removeFiles(const std::string& directory) const {
             throw;
         }
     }
-    const auto ids = node::findSubordinateIds(userName(*config, credentials.uid()), credentials.uid());
+    const auto ids = subordinateIdsOf(*config, credentials);
     Child child(checkErrno(::fork(), "Failed to create a process that removes a container"));
     if (child.pid() == 0) {
         try {

@@ -253,9 +253,8 @@ NamespaceSharing Launch::sharing() const {
 }
 
 std::optional<node::SubordinateIds> Launch::idsOfRoot() const {
-    return plan.remapRoot
-               ? std::optional(node::findSubordinateIds(userName(session.config, plan.uid), plan.uid))
-               : std::nullopt;
+    return plan.remapRoot ? std::optional(subordinateIdsOf(session.config, session.credentials))
+                          : std::nullopt;
 }
 
 /// Asks with the caller's rights, so root loads no module of a name service. A container starts without an

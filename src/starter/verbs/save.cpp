@@ -1,7 +1,6 @@
 #include "starter/verbs/save.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -18,7 +17,6 @@
 #include "base/unique_fd.hpp"
 #include "engine/run_options.hpp"
 #include "node/slurm_job.hpp"
-#include "node/subordinate_ids.hpp"
 #include "starter/namespaces/namespaces.hpp"
 #include "starter/namespaces/user_namespace.hpp"
 #include "starter/rootfs/etc_files.hpp"
@@ -69,22 +67,12 @@ void leaveToUnprivileged(const Session& session, const engine::SaveRequest& requ
 }
 
 UniqueFd listOpaque(const Session& session, int layer) {
-    UniqueFd list(checkErrno(::memfd_create("opaque", MFD_CLOEXEC), "Failed to list the opaque directories"));
     std::string text;
     for (const auto inode :
          session.credentials.privileged() ? opaqueDirectories(layer) : std::vector<std::uint64_t>()) {
         text += cat(inode, '\n');
     }
-    writeAll(list.get(), text, "the list of opaque directories");
-    return list;
-}
-
-void restoreLimits(const Session& session) {
-    for (const auto& limit : payloadLimits(session.entry, std::nullopt)) {
-        const rlimit values{limit.soft, limit.hard};
-        checkErrno(::setrlimit(static_cast<__rlimit_resource>(limit.resource), &values),
-                   cat("Failed to restore ", limit.name));
-    }
+    return makeMemoryFile("opaque", text);
 }
 
 }  // namespace
@@ -130,12 +118,10 @@ void saveContainer(Session& session, const engine::SaveRequest& request) {
             checkErrno(::fcntl(fd, F_SETFD, 0), "Failed to hand over a descriptor");
         }
     }
-    restoreLimits(session);
+    restoreLimits(session.entry);
     if (isOfImage && !session.credentials.privileged()) {
         // Root inside may have given files to other users, and closed some to himself.
-        const auto user = session.credentials.uid();
-        enterNewUserNamespace(session.credentials,
-                              node::findSubordinateIds(userName(session.config, user), user));
+        enterNewUserNamespace(session.credentials, subordinateIdsOf(session.config, session.credentials));
     }
     becomeCaller(session.credentials);
     replaceProcess(cat(session.entry.prefix, "/libexec/sarus-image-builder"), words);

@@ -1,7 +1,6 @@
 #include "starter/verbs/unprivileged.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,11 +24,7 @@ void passOn(int fd) {
 
 /// What sanitizeEntry() has changed, so that it finds the caller's again.
 void restoreEntry(const Entry& entry) {
-    for (const auto& limit : entry.limits) {
-        const rlimit before{.rlim_cur = limit.soft, .rlim_max = limit.hard};
-        checkErrno(::setrlimit(static_cast<__rlimit_resource>(limit.resource), &before),
-                   cat("Failed to restore ", limit.name));
-    }
+    restoreLimits(entry);
     ::umask(entry.umask);
     for (const int fd : entry.descriptors) {
         passOn(fd);
