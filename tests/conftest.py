@@ -387,21 +387,26 @@ def cluster(common, home_base):
 
 
 def left_behind(directories, user):
-    """What a container may not leave on the node, as a set of lines. Looks only at what these tests can have made."""
+    """What a container may not leave on the node, as a set of lines, but for cgroups. Looks only at what these tests can have made."""
     roots = [str(directory) for directory in directories]
     found = {f"mount {point}" for point in system.mounts() if point.startswith(tuple(roots))}
     found |= {f"loop device {name} of {file}" for name, file in system.loop_devices().items() if file.startswith(tuple(roots))}
-    own = system.processes_of(user)
-    found |= {f"process {pid}: {command}" for pid, _, command in system.processes() if pid in own or any(root in command for root in roots)}
+    running = system.processes()
+    own = system.processes_of(user, running)
+    found |= {f"process {pid}: {command}" for pid, _, command in running if pid in own or any(root in command for root in roots)}
     # Staging below the bundle folder happens in private namespaces: on the node, it stays empty.
     for root in roots:
         for bundle_directory in pathlib.Path(root).glob("*/var/OCIBundleDir"):
             found |= {f"file {path}" for path in bundle_directory.iterdir()}
     for directory, _, files in os.walk(f"/run/sarus/{user.uid}"):  # it goes with the last container, maybe just now
         found |= {f"file {path}" for path in (directory, *(os.path.join(directory, name) for name in files))}
-    # Those of containers that still run have processes. Other tests have containers of root's at the same time.
-    found |= {f"cgroup {path}" for path in system.cgroups() if path.name.startswith((f"sarus-{user.uid}-", f"sarus-runc-{user.uid}-")) and system.is_empty_cgroup(path)}
     return found
+
+
+def cgroups_left_behind(user):
+    """Those of containers that still run have processes. Other tests have containers of root's at the same time."""
+    names = (f"sarus-{user.uid}-", f"sarus-runc-{user.uid}-")
+    return {f"cgroup {path}" for path in system.cgroups() if path.name.startswith(names) and system.is_empty_cgroup(path)}
 
 
 @pytest.fixture(autouse=True)
@@ -418,7 +423,7 @@ def leaves_nothing_behind(request):
 
     def clean():
         nonlocal remaining
-        remaining = left_behind(directories, user) - before
+        remaining = left_behind(directories, user) - before or cgroups_left_behind(user)
         return not remaining
 
     assert system.eventually(clean), "left behind: " + "; ".join(sorted(remaining))
