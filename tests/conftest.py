@@ -8,6 +8,8 @@ followed by a check that it left no mount, loop device, process or file behind.
 Each process that runs tests has users, installations, images, registries and a cluster of its own, made when the first test asks for them.
 """
 
+import collections
+import itertools
 import os
 import pathlib
 import pwd
@@ -58,10 +60,39 @@ def leave_second_pairs_to_the_third_circle(items):
                     item.add_marker("thorough")
 
 
+def values(item):
+    """What a test is called with: a value of each parameter, those that one `parametrize` names together as one."""
+    together = [mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0] for mark in item.iter_markers("parametrize")]
+    alone = [[name] for name in item.callspec.params if not any(name in names for names in together)]  # of fixtures
+    return {(*names, *(id(item.callspec.params[name]) for name in names)) for names in (*together, *alone)}
+
+
+def leave_products_to_the_third_circle(items):
+    """Marks as thorough what a test with several parameters repeats: each value of two parameters is tried once, with others in turn, and with more
+    parameters each two of their values. Tests marked `every_pair` are about what the values do together."""
+    functions = {}
+    for item in items:
+        if hasattr(item, "callspec") and item.get_closest_marker("thorough") is None and item.get_closest_marker("every_pair") is None:
+            functions.setdefault((item.path, item.cls, item.originalname, needs_root(item)), []).append((item, values(item)))
+    for tests in functions.values():
+        same = set.intersection(*(found for _, found in tests))
+        left = [(item, set(itertools.combinations(sorted(found - same), 2)) if len(found - same) > 2 else found) for item, found in tests]
+        uses = collections.Counter()  # of each value or two values, by the tests that stay
+        wanted = set().union(*(found for _, found in left))
+        while wanted:
+            chosen = max(left, key=lambda entry: (len(entry[1] & wanted), -sum(uses[found] for found in entry[1])))
+            left.remove(chosen)
+            wanted -= chosen[1]
+            uses.update(chosen[1])
+        for item, _ in left:
+            item.add_marker("thorough")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Nobody misses what another user cannot do, so it is left out rather than skipped."""
     leave_second_pairs_to_the_third_circle(items)
+    leave_products_to_the_third_circle(items)
     if not ROOT:
         left_out = [item for item in items if needs_root(item)]
     elif ONLY_ROOT:

@@ -12,7 +12,6 @@ import time
 import pytest
 from helpers import system
 
-pytestmark = pytest.mark.every_pair
 
 NUMBERS = itertools.count()
 

@@ -13,7 +13,8 @@ import time
 import pytest
 from helpers import installation, system
 
-pytestmark = [pytest.mark.asroot, pytest.mark.every_pair]
+pytestmark = pytest.mark.asroot
+MANY = pytest.mark.parametrize("count", [32, pytest.param(128, marks=pytest.mark.thorough)])
 
 # Calls of the starter that change something which outlives them: the steps of a start.
 STEPS = ["unshare", "mount", "flock", "ioctl", "pwrite64", "ftruncate", "move_mount", "mkdirat", "clone", "execveat"]
@@ -153,6 +154,7 @@ def test_containers_end_where_processes_of_root_are_hidden(engines, load_image, 
     check_gone(engine)
 
 
+@pytest.mark.every_pair
 @pytest.mark.parametrize("victim", ["starter", "runtime", "payload"])
 def test_killed_with_processes_in_the_background(killed_engine, image, victim):
     process = killed_engine.start("run", image, "sh", "-c", "(sleep 3333 &); echo ready; exec sleep 3334")
@@ -335,27 +337,29 @@ def private_memory(process):
         return int(re.search(r"^Private_Dirty: +(\d+)", file.read(), re.M)[1]) << 10
 
 
-def test_128_starts_share_one_loop_device(setuid_engine, load_image, plain_busybox, home_base):
+@MANY
+def test_many_starts_share_one_loop_device(setuid_engine, load_image, plain_busybox, home_base, count):
     image = load_image(setuid_engine, "busybox", plain_busybox)
     assert own_loop_devices(home_base) == []
-    processes = start_many(setuid_engine, image, 128)
+    processes = start_many(setuid_engine, image, count)
     await_ready(processes)
     devices = own_loop_devices(home_base)
     memory = max(map(private_memory, processes))
-    assert end_all(processes) == {1: 128}, "read fails at the end of its input"
+    assert end_all(processes) == {1: count}, "read fails at the end of its input"
     assert len(devices) == 1
     assert memory < 1 << 20
     assert system.eventually(lambda: not own_loop_devices(home_base))
 
 
-def test_128_rootless_starts_share_one_server(rootless_engine, load_image, plain_busybox):
+@MANY
+def test_many_rootless_starts_share_one_server(rootless_engine, load_image, plain_busybox, count):
     engine = rootless_engine.variant(sandbox=("--fuse",))
     image = load_image(engine, "busybox", plain_busybox)
-    processes = start_many(engine, image, 128)
+    processes = start_many(engine, image, count)
     await_ready(processes)
     servers = [server for server in (image_server_of(children(process.pid)) for process in processes) if server is not None]
     memory = max(map(private_memory, processes))
-    assert end_all(processes) == {1: 128}, "read fails at the end of its input"
+    assert end_all(processes) == {1: count}, "read fails at the end of its input"
     assert len(servers) == 1
     assert memory < 1 << 20
     assert system.eventually(lambda: not {pid for pid, _, _ in system.processes()} & set(servers))
@@ -456,14 +460,15 @@ def test_starter_stopped_at_each_step_keeps_nobody_else_from_starting(stepped, h
         assert system.eventually(lambda: not own_loop_devices(home_base))
 
 
-def test_128_starts_while_the_first_starter_is_stopped_with_the_lock(setuid_engine, load_image, plain_busybox, home_base):
+@MANY
+def test_starts_while_the_first_starter_is_stopped_with_the_lock(setuid_engine, load_image, plain_busybox, home_base, count):
     image = load_image(setuid_engine, "busybox", plain_busybox)
     first = interrupt(setuid_engine, image, "pwrite64", 1, "SIGSTOP")
     try:
         assert system.eventually(lambda: own_loop_devices(home_base))
-        processes = start_many(setuid_engine, image, 128)
+        processes = start_many(setuid_engine, image, count)
         await_ready(processes)
-        assert end_all(processes) == {1: 128}
+        assert end_all(processes) == {1: count}
     finally:
         for child in children(first.pid).values():
             system.kill(child, signal.SIGCONT)

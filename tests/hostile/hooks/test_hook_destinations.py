@@ -201,9 +201,13 @@ def tries(build_dir):
         yield Tries(pathlib.Path(directory), build_dir)
 
 
-@pytest.mark.parametrize("when", ["crun", "runc", "early"])
-def test_no_hook_covers_what_belongs_to_the_runtime_or_the_kernel(tries, when):
-    """Where the runtime has not mounted anything yet, its own places count all the same."""
+MOMENTS = ["crun", "runc", "early"]
+
+
+@pytest.mark.parametrize("when", MOMENTS)
+@pytest.mark.parametrize("share", ["third", pytest.param("all", marks=pytest.mark.thorough)])
+def test_no_hook_covers_what_belongs_to_the_runtime_or_the_kernel(tries, when, share):
+    """Where the runtime has not mounted anything yet, its own places count all the same. A third: each case at one of the three moments."""
     mounted = when != "early"
     for kind, spellings in SPELLINGS.items():
         for destination in spellings:
@@ -212,6 +216,8 @@ def test_no_hook_covers_what_belongs_to_the_runtime_or_the_kernel(tries, when):
     for name, target in LINKS.items():
         if mounted or not target.startswith("/parent"):
             tries.add(str(tries.shared / name), "file" if name in FILES else "directory")
+    if share == "third":
+        tries.cases = tries.cases[MOMENTS.index(when)::len(MOMENTS)]
     tries.add("/opt/harmless", "directory")
     results = tries.run(when)
     covered = [(case, result) for case, result in results if result["covered"]]

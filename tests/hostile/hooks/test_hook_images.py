@@ -167,6 +167,7 @@ def test_what_is_no_file_in_the_place_of_a_file(attack, place, kind):
         assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.every_pair
 @pytest.mark.parametrize("kind", ["fifo", "zero device", "huge ELF", "link to itself", "directory"])
 def test_c_library_that_is_none(attack, kind):
     attack.replace(f"usr{MULTIARCH}/libc.so.6", NO_FILES[kind])
