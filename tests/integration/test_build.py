@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from helpers import system
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 TOOLCHAINS = {"gcc.cmake": [], "gcc-gcov.cmake": ["--coverage"], "gcc-asan.cmake": ["-fsanitize=address,undefined"]}
 
@@ -146,7 +146,6 @@ def what_is_not_in_a_clone(folder, names):
 
 
 @pytest.mark.asroot
-@pytest.mark.thorough
 def test_quickstart_as_a_newcomer(source_dir, newcomer):
     """An unprivileged user, a fresh copy of the sources, the first of the README's two commands."""
     clone = newcomer.home / "sarus"

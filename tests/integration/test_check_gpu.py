@@ -6,7 +6,7 @@ import pytest
 from helpers import system
 from helpers.hook_bundle import MULTIARCH, compile_library
 
-pytestmark = pytest.mark.asroot
+pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 DRIVER = """
 int cuInit(unsigned flags) { return (int)flags; }

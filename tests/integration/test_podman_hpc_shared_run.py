@@ -140,11 +140,11 @@ cat /proc/self/oom_score_adj; for fd in 0 3 4; do readlink /proc/self/fd/$fd; do
     ("", "", ["", "-u 33", "-u 33:44", "-u daemon", "-w /tmp", "-e A=b -e 'HOST_*'", "--env-file $PUBLIC/env -e B=cli", "--privileged", "--privileged -u 33",
               "-e HOME=/h -u 33"]),
     ("--group-add 55", "-u 33:44 -w /usr -e A=run -e HOME=/set", ["", "-u 0", "--privileged"]),
-    ("", "--privileged", ["", "-u 33"]),
-    ("--security-opt no-new-privileges --cap-add sys_admin --pid=host", "", ["", "-e PATH=/bin"]),
-    ("--read-only --ipc=private --uts=private --hostname=h", "", [""]),
+    pytest.param("", "--privileged", ["", "-u 33"], marks=pytest.mark.thorough),
+    pytest.param("--security-opt no-new-privileges --cap-add sys_admin --pid=host", "", ["", "-e PATH=/bin"], marks=pytest.mark.thorough),
+    pytest.param("--read-only --ipc=private --uts=private --hostname=h", "", [""], marks=pytest.mark.thorough),
     ("--userns=keep-id", "", ["", "-u 0", "-u 33"]),
-    (SECCOMP, "", ["", "-u 33"]),
+    pytest.param(SECCOMP, "", ["", "-u 33"], marks=pytest.mark.thorough),
     ("--group-add keep-groups -v $DIRECTORY/of-group:/of-group", "", ["", "-u 33"])])
 def test_the_world_is_that_of_podman_exec(node, run, both, calls):
     if "keep-id" in run and node.hpc.user.uid == 0:

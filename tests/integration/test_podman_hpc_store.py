@@ -323,6 +323,7 @@ def test_an_unrecorded_squash_file_is_not_trusted(fresh, many):
     fresh.check()
 
 
+@pytest.mark.thorough
 def test_no_failure_to_list_a_directory_is_its_end(fresh, many):
     def attempt(*inject):
         argv = fresh.podman_hpc.argv("migrate", many[7])
@@ -425,35 +426,34 @@ def test_a_file_system_without_locks(fresh, registry):
     assert fresh(*RUN, reference, "echo", "runs") == "runs\n"
 
 
-def test_commands_find_images_of_the_squash_store(fresh, registry):
+@pytest.mark.parametrize("image, container", [([], ["container"]), pytest.param(["image"], [], marks=pytest.mark.thorough)])
+def test_commands_find_images_of_the_squash_store(fresh, registry, image, container):
     """An image that is there alone, and a container of it that has ended."""
     content = Layer().file("own", os.urandom(9)).bytes()  # no other image has such a layer
     reference = registry.push(Image([busybox_layer(), content], {"Env": ["PATH=/bin"]}), f"found{fresh.podman_hpc.user.uid}:1")
     fresh("migrate", f"docker://{reference}")
     identity, = fresh.names().values()
     archive = fresh.podman_hpc.directory / "exported.tar"
-    for group in ([], ["image"]):
-        assert fresh(*group, "inspect", "--format", "{{.Id}}", reference) == f"{identity}\n"
-        assert identity[:12] in fresh(*group, "history", reference)
-        assert "image not known" in fresh(*group, "save", reference, status=125, stream="err")  # its layers are not there
+    assert fresh(*image, "inspect", "--format", "{{.Id}}", reference) == f"{identity}\n"
+    assert identity[:12] in fresh(*image, "history", reference)
+    assert "image not known" in fresh(*image, "save", reference, status=125, stream="err")  # its layers are not there
     fresh("image", "exists", reference)
     assert reference.split(":1")[0] in fresh("image", "ls")
-    for group in ([], ["container"]):
-        name = f"hpc-{os.getpid()}"
-        fresh(*group, "create", f"--name={name}", *RUN[2:], reference, "sh", "-c", "echo $PATH; echo x >/new")
-        assert fresh(*group, "start", "-a", name) == "/bin\n"
-        assert fresh(*group, "inspect", "--format", "{{.ImageName}} {{.State.ExitCode}}", name) == f"{reference} 0\n"
-        assert "A /new" in fresh(*group, "diff", name)
-        assert "new" in fresh(*group, "cp", f"{name}:/new", "-")
-        fresh(*group, "export", "-o", archive, name)
-        with tarfile.open(archive) as exported:
-            assert {"own", "new", "bin/sh"} <= set(exported.getnames())
-        fresh(*group, "commit", "-q", name, "localhost/committed")
-        assert fresh(*RUN, "localhost/committed", "cat", "/new") == "x\n"
-        fresh("rmi", "localhost/committed")
-        fresh(*group, "restart", "-t", "0", name)
-        fresh("wait", name)
-        fresh("rm", name)
+    name = f"hpc-{os.getpid()}"
+    fresh(*container, "create", f"--name={name}", *RUN[2:], reference, "sh", "-c", "echo $PATH; echo x >/new")
+    assert fresh(*container, "start", "-a", name) == "/bin\n"
+    assert fresh(*container, "inspect", "--format", "{{.ImageName}} {{.State.ExitCode}}", name) == f"{reference} 0\n"
+    assert "A /new" in fresh(*container, "diff", name)
+    assert "new" in fresh(*container, "cp", f"{name}:/new", "-")
+    fresh(*container, "export", "-o", archive, name)
+    with tarfile.open(archive) as exported:
+        assert {"own", "new", "bin/sh"} <= set(exported.getnames())
+    fresh(*container, "commit", "-q", name, "localhost/committed")
+    assert fresh(*RUN, "localhost/committed", "cat", "/new") == "x\n"
+    fresh("rmi", "localhost/committed")
+    fresh(*container, "restart", "-t", "0", name)
+    fresh("wait", name)
+    fresh("rm", name)
 
 
 def test_pull_migrates(fresh, registry, plain_busybox):

@@ -11,6 +11,8 @@ import subprocess
 import pytest
 from helpers.installation import SOURCE
 
+pytestmark = pytest.mark.thorough
+
 PRESETS = {preset["name"]: preset["cacheVariables"] for preset in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}
 FLAGS = {"release": "-O3", "debug": "-g", "asan-ubsan": "-fsanitize=address,undefined", "tsan": "-fsanitize=thread"}
 

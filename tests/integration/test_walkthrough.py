@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 SOURCES = ["engine/site_config.cpp", "engine/site_config_reference.cpp", "engine/old_configuration.cpp", "oci/json/json_depth.cpp",
            "oci/json/json_lines.cpp", "oci/runtime/device_request.cpp", "oci/runtime/mount_request.cpp", "base/boolean.cpp", "base/error.cpp", "base/text.cpp"]
 PROGRAM = r"""
