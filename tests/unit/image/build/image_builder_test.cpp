@@ -36,8 +36,9 @@ std::string digestOfFile(const std::string& path) {
 std::string noise(std::size_t size, unsigned int seed) {
     std::mt19937 random(seed);
     std::string data(size, '\0');
-    for (auto& byte : data) {
-        byte = static_cast<char>(random() % 64);
+    for (std::size_t at = 0; at < size; at += sizeof(std::uint32_t)) {
+        const auto bytes = static_cast<std::uint32_t>(random()) & 0x3F3F3F3FU;
+        std::memcpy(&data[at], &bytes, std::min(sizeof bytes, size - at));
     }
     return data;
 }
