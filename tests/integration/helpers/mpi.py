@@ -1,5 +1,6 @@
 """Images with a program of the test's own and one of the host's MPI libraries, made from the host's files."""
 
+import functools
 import pathlib
 import re
 import subprocess
@@ -19,8 +20,10 @@ def compile_program(kind, source, path):
     return path
 
 
-def needed_libraries(files):
-    """{path: real path} of the shared libraries that ELF files need, the dynamic linker included."""
+@functools.cache
+def needed_libraries(*files):
+    """{path: real path} of the shared libraries that ELF files need, the dynamic linker included. For the hundred components of Open MPI, ldd
+    needs seconds."""
     found = {}
     listing = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True).stdout
     for path in re.findall(r"(?:=> |^\s+)(/\S+) \(0x", listing, re.MULTILINE):
@@ -33,7 +36,8 @@ def image_with(images, kind, application, replaced=None):
     components = [file for folder in COMPONENTS[kind] for file in sorted((LIBRARIES / folder).glob("*.so*"))]
     data = [file for folder in DATA[kind] for file in sorted(pathlib.Path(folder).rglob("*")) if file.is_file()]
     files = {str(file): file.resolve() for file in [*components, *data]}
-    files.update(needed_libraries([application, *components]))
+    files.update(needed_libraries(*components))
+    files.update(needed_libraries(application))
     files.update({path: (replaced or {}).get(pathlib.Path(path).name, source) for path, source in files.items()})
 
     def add(layer):
@@ -53,7 +57,7 @@ def hook_for_mpich(prefix):
     """The MPI hook's configuration for the host's MPICH, which loads UCX with its components."""
     library = LIBRARIES / "libmpich.so.12"
     components = sorted((LIBRARIES / "ucx").glob("*.so"))
-    dependencies = [path for path in needed_libraries([library, *components]) if not re.search(r"/(ld-linux|lib(c|m|pthread|dl|rt|resolv)\.so)", path)]
+    dependencies = [path for path in needed_libraries(library, *components) if not re.search(r"/(ld-linux|lib(c|m|pthread|dl|rt|resolv)\.so)", path)]
     return {"version": "1.0.0",
             "hook": {"path": f"{prefix}/bin/mpi_hook",
                      "env": ["LDCONFIG_PATH=/sbin/ldconfig", f"MPI_LIBS={library.resolve()}", f"MPI_DEPENDENCY_LIBS={':'.join(dependencies)}",
