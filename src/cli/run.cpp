@@ -29,6 +29,7 @@
 #include "cli/starter_call.hpp"
 #include "cli/stored_images.hpp"
 #include "engine/cdi.hpp"
+#include "engine/container_settings.hpp"
 #include "engine/environment.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/mount_rules.hpp"
@@ -206,7 +207,9 @@ engine::LaunchRequest readOptions(const engine::SiteConfig& config, const Argume
     if (arguments.has("entrypoint")) {
         request.entrypoint = splitWords(arguments.value("entrypoint"));
     }
-    request.mounts = siteDefaults(config, arguments);
+    if (!arguments.has("join")) {
+        request.mounts = siteDefaults(config, arguments);
+    }
     for (auto& mount : mountRequests(arguments)) {
         request.mounts.push_back(std::move(mount));
     }
@@ -436,6 +439,58 @@ void checkForLater(Context& context, const Arguments& arguments) {
     }
 }
 
+/// Finds what identifies the image. One that is not here may be that of the container all the same.
+void identifyImage(Context& context, const Arguments& arguments, const std::string& name,
+                   engine::LaunchRequest& request) {
+    const bool isFile = image::isImageFile(name);
+    request.imageReference = isFile ? name : referenceArgument(name, "run").normalized().full();
+    try {
+        const auto file =
+            isFile ? openGivenFile(arguments, name, request)
+                   : openFromRepository(context, arguments, referenceArgument(name, "run").normalized(),
+                                        MayBroadcast::no, request);
+        request.imageContent = squashfs::contentOf(file.get(), printable(name));
+    } catch (const Error& error) {
+        logInfo("CLI", error.what());
+    }
+}
+
+/// Runs the command in the running container of the name, which must be what the options ask for.
+[[noreturn]] void join(Context& context, const Arguments& arguments) {
+    const auto definition = readDefinition(context, arguments);
+    auto wanted = readOptions(context.config(), arguments);
+    wanted.command = arguments.positionals();
+    if (wanted.command.front() == "--") {
+        wanted.command.erase(wanted.command.begin());
+    }
+    const auto image =
+        (definition ? edfImage(*definition, hostVariable) : std::nullopt).value_or(arguments.value("join"));
+    if (!image.empty()) {
+        identifyImage(context, arguments, image, wanted);
+    }
+    if (definition) {
+        applyDefinition(*definition, wanted);
+    }
+    applySshAnnotation(arguments, wanted);
+    auto settings = engine::settingsOf(wanted);
+    for (const auto& option : arguments.values("join-without")) {
+        settings[std::string(option == "read-only" ? engine::readonlyRootSetting
+                                                   : engine::remapRootSetting)] = "";
+    }
+    execStarter(context, engine::ExecRequest{.name = wanted.name.value_or(""),
+                                             .command = std::move(wanted.command),
+                                             .hostEnvironment = std::move(wanted.hostEnvironment),
+                                             .env = std::move(wanted.env),
+                                             .workdir = std::move(wanted.workdir),
+                                             .tty = wanted.tty,
+                                             .ownStep = true,
+                                             .imageReference = std::move(wanted.imageReference),
+                                             .imageContent = std::move(wanted.imageContent),
+                                             .settings = std::move(settings),
+                                             .stackLimit = wanted.stackLimit,
+                                             .logLevel = wanted.logLevel});
+}
+
 std::vector<Option> runOptions() {
     std::vector<Option> options{
         {.longName = "annotation",
@@ -476,6 +531,17 @@ std::vector<Option> runOptions() {
         {.longName = "ipc",
          .takesValue = true,
          .help = "Set the IPC namespace mode, with /dev/shm: 'host' or 'private'. Default: 'host'"},
+        {.longName = "join",
+         .takesValue = true,
+         .hidden = true,
+         .help = "Run the command in the container that runs under the name, if that was started with this "
+                 "image ('': any) and these options"},
+        {.longName = "join-without",
+         .takesValue = true,
+         .repeatable = true,
+         .hidden = true,
+         .help = "With '--join': an option without which it must have been started, 'read-only' or "
+                 "'remap-root'"},
         {.longName = "json", .help = "With '--dry-run': print JSON, for programs"},
         {.longName = "keep",
          .help =
@@ -538,6 +604,9 @@ int run(Context& context, const Arguments& arguments) {
     if (arguments.has("check-for-later")) {
         checkForLater(context, arguments);
         return 0;
+    }
+    if (arguments.has("join")) {
+        join(context, arguments);
     }
     const auto request =
         makeRunRequest(context, arguments, arguments.has("dry-run") ? MayBroadcast::no : MayBroadcast::yes);

@@ -19,7 +19,7 @@ namespace sarus::engine {
 namespace {
 
 constexpr std::string_view magic = "SARUSREQ";
-constexpr std::uint32_t protocolVersion = 9;
+constexpr std::uint32_t protocolVersion = 10;
 
 template <typename Object, typename Type>
 concept Is = std::same_as<std::remove_const_t<Object>, Type>;
@@ -231,7 +231,8 @@ auto fields(Is<LaunchRequest> auto& request) {
 
 auto fields(Is<ExecRequest> auto& request) {
     return std::tie(request.name, request.command, request.hostEnvironment, request.env, request.workdir,
-                    request.tty, request.ownStep, request.stackLimit, request.logLevel);
+                    request.tty, request.ownStep, request.imageReference, request.imageContent,
+                    request.settings, request.stackLimit, request.logLevel);
 }
 
 auto fields(Is<ListRequest> auto& request) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "engine/container_settings.hpp"
 #include "engine/launch_request.hpp"
 
 namespace sarus::engine {
@@ -21,6 +22,10 @@ struct ExecRequest {
     std::optional<std::string> workdir{};
     bool tty = false;
     bool ownStep = false;  ///< keeps the cgroups, the variables and the PMI descriptor of the caller
+    // What the caller expects of the container, which must have been started so.
+    std::string imageReference{};  ///< "" for any image
+    std::string imageContent{};    ///< as in LaunchRequest; "" if the image is not here
+    ContainerSettings settings{};
     std::optional<std::uint64_t> stackLimit{};  ///< as in LaunchRequest
     LogLevel logLevel = LogLevel::warn;
 };

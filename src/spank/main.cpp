@@ -377,13 +377,13 @@ ExitStatus runSarus(const std::vector<std::string>& words) {
     if (decision.action == Action::failed) {
         std::exit(1);
     }
+    const DefinitionFile definition(request.edf);
     if (decision.action == Action::join) {
-        execute(execArguments(request, command, terminal, container));
+        execute(joinArguments(request, command, definition.path(), terminal, container));
     }
     if (!namesImage(request)) {
         request.image = decision.image;
     }
-    const DefinitionFile definition(request.edf);
     auto run = runArguments(request, command, definition.path(), terminal, first ? container : std::string(),
                             script);
     if (saves) {

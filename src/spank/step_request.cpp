@@ -59,11 +59,11 @@ std::string serialize(const StepRequest& request) {
         }
     }
     item("save", request.save);
-    for (const auto& option : request.runOptions) {
-        item("run", option);
-    }
     for (const auto& option : request.options) {
-        item("both", option);
+        item("option", option);
+    }
+    for (const auto& flag : request.refused) {
+        item("refused", flag);
     }
     if (text.size() > maxRequestSize) {
         throw Error(cat("The options of the container are longer than ", maxRequestSize, " bytes"),
@@ -95,10 +95,10 @@ StepRequest parseRequest(std::string_view text) {
             request.nameUse = *use;
         } else if (key == "save") {
             request.save = std::move(value);
-        } else if (key == "run") {
-            request.runOptions.push_back(std::move(value));
-        } else if (key == "both") {
+        } else if (key == "option") {
             request.options.push_back(std::move(value));
+        } else if (key == "refused") {
+            request.refused.push_back(std::move(value));
         } else {
             refuse();
         }
@@ -134,7 +134,6 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
         words.push_back(cat("--name=", container));
         words.emplace_back("--keep");
     }
-    append(words, request.runOptions);
     append(words, request.options);
     if (script) {
         words.push_back(cat("--mount=", oci::toText({.source = command.word,
@@ -152,14 +151,21 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
     return words;
 }
 
-std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command, bool terminal,
+std::vector<std::string> joinArguments(const StepRequest& request, const StepCommand& command,
+                                       std::string_view edfPath, bool terminal,
                                        const std::string& container) {
-    std::vector<std::string> words{"sarus", "exec", "--own-step"};
+    std::vector<std::string> words{"sarus", "run", cat("--name=", container), "--join", request.image};
     if (terminal) {
         words.emplace_back("--tty");
     }
     append(words, request.options);
-    words.push_back(container);
+    for (const auto& flag : request.refused) {
+        words.push_back(cat("--join-without=", flag));
+    }
+    if (!request.edf.empty()) {
+        words.push_back(cat("--edf=", edfPath));
+    }
+    words.emplace_back("--");
     words.push_back(command.word);
     append(words, command.arguments);
     return words;

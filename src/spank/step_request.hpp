@@ -26,8 +26,9 @@ struct StepRequest {
     NameUse nameUse = NameUse::automatic;
     std::string
         save{};  ///< absolute path of the file for the container of the step's first task, "" for none
-    std::vector<std::string> runOptions{};  ///< of `sarus run`
-    std::vector<std::string> options{};     ///< of `sarus run` and `sarus exec`
+    std::vector<std::string> options{};  ///< of `sarus run`
+    /// Flags of `sarus run` that a container must not have been started with if the step joins it.
+    std::vector<std::string> refused{};
 
     bool operator==(const StepRequest&) const = default;
 };
@@ -73,8 +74,9 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
                                       std::string_view edfPath, bool terminal, const std::string& container,
                                       bool script);
 
-/// argv of `sarus` that runs the command in the container of that name, as a task of its own step.
-std::vector<std::string> execArguments(const StepRequest& request, const StepCommand& command, bool terminal,
-                                       const std::string& container);
+/// argv of `sarus` that runs the command in the running container of that name, as a task of its own step, if
+/// the container is what the request asks for.
+std::vector<std::string> joinArguments(const StepRequest& request, const StepCommand& command,
+                                       std::string_view edfPath, bool terminal, const std::string& container);
 
 }  // namespace sarus::spank

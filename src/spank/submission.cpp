@@ -258,7 +258,7 @@ void addName(const Values& values, StepRequest& request) {
 void addMounts(const Values& values, const Caller& caller, StepRequest& request) {
     for (const auto& text : values.all("container-mounts")) {
         for (const auto& mount : oci::splitVolumes(text)) {
-            request.runOptions.push_back(
+            request.options.push_back(
                 mountOption(oci::parseVolume(mount, "--container-mounts", caller.workingDirectory)));
         }
     }
@@ -267,13 +267,13 @@ void addMounts(const Values& values, const Caller& caller, StepRequest& request)
         if (!home.starts_with('/')) {
             throw Error("--container-mount-home: the variable HOME is not an absolute path");
         }
-        request.runOptions.push_back(mountOption(oci::mountInPlace(home)));
+        request.options.push_back(mountOption(oci::mountInPlace(home)));
     }
 }
 
 /// An environment definition has keys of its own for these, and options win over them.
 void addFlags(const Values& values, Submission& submission) {
-    auto& options = submission.request.runOptions;
+    auto& options = submission.request.options;
     const bool definition = !submission.environment.empty();
     const auto entrypoint = values.flag("container-entrypoint", "no-container-entrypoint");
     if (definition && entrypoint.value_or(false)) {
@@ -283,14 +283,16 @@ void addFlags(const Values& values, Submission& submission) {
             options.insert(options.end(), {"--entrypoint", ""});
         }
     }
+    auto& refused = submission.request.refused;
     const auto writable = values.flag("container-writable", "container-readonly");
     if (definition && writable.value_or(false)) {
         submission.changes += "writable = true\n";
-    } else if (!writable.value_or(true)) {
-        options.emplace_back("--read-only");
     }
-    if (values.flag("container-remap-root", "no-container-remap-root").value_or(false)) {
-        options.emplace_back("--remap-root");
+    if (writable) {
+        *writable ? refused.emplace_back("read-only") : options.emplace_back("--read-only");
+    }
+    if (const auto root = values.flag("container-remap-root", "no-container-remap-root")) {
+        *root ? options.emplace_back("--remap-root") : refused.emplace_back("remap-root");
     }
     if (const auto type = values.value("container-mpi")) {
         options.push_back(type->empty() ? std::string("--mpi") : cat("--mpi-type=", *type));
@@ -312,7 +314,7 @@ void addNamespaces(const Values& values, StepRequest& request) {
             wanted.insert(found->second);
         }
     }
-    request.runOptions.insert(request.runOptions.end(), wanted.begin(), wanted.end());
+    request.options.insert(request.options.end(), wanted.begin(), wanted.end());
 }
 
 void addVariables(const Values& values, StepRequest& request) {

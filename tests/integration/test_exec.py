@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import pathlib
 import re
@@ -331,3 +332,42 @@ def test_nothing_remains_of_the_record(start, engine):
     container.stop()
     state = engine.prefix.parent / "unused" if engine.rootless else pathlib.Path(f"/run/sarus/{engine.user.uid}")
     assert not list(state.glob(".exec-*"))
+
+
+JOIN = ("run", "--name", "joined", "--entrypoint", "")
+
+
+def test_a_container_is_joined_only_as_it_is(engine, load_image, images, plain_busybox):
+    """What the plugin for Slurm calls. The record of a container does not change it."""
+    image = load_image(engine, "busybox", plain_busybox)
+    other = load_image(engine, "joined-other", images.busybox(extra=lambda layer: layer.file("other", b"")))
+    with engine.standing(image, "--name", "joined", "--mount=type=bind,source=/usr,destination=/mnt/usr"):
+        same = engine.sarus(*JOIN, "--join", image, "--mount=type=bind,source=/usr,destination=/mnt/usr", "--env=A=1", "--workdir=/mnt", "--",
+                            "sh", "-c", "echo $A $PWD; ls -d usr")
+        assert (same.returncode, same.stdout) == (0, "1 /mnt\nusr\n"), same
+        for options, difference in ((["--join", other], f"image: {image}"), (["--join", "nosuch:1"], f"image: {image}"),
+                                    (["--join", "", "--read-only"], "read-only root filesystem: no"),
+                                    (["--join", "", "-v", "/tmp:/mnt/usr"], "mount on /mnt/usr: /usr instead of /tmp")):
+            result = engine.sarus(*JOIN, *options, "--", "echo", "ran")
+            assert result.returncode == 1 and result.stdout == "" and f"The container 'joined' runs already and cannot change: {difference}" in result.stderr, result
+        assert engine.sarus(*JOIN, "--join", "", "--join-without=read-only", "--", "echo", "ran").stdout == "ran\n"
+
+
+def test_a_forged_record_gains_nothing(rootless_engine, load_image, plain_busybox, tmp_path):
+    """A record without privileges is the user's own: it lets a command join, and brings nothing."""
+    engine = rootless_engine
+    runtime = tmp_path / "session"
+    runtime.mkdir(mode=0o700)
+    system.open_to_all(tmp_path)
+    engine.user.own(runtime)
+    image = load_image(engine, "busybox", plain_busybox)
+    session = {"XDG_RUNTIME_DIR": str(runtime)}
+    with engine.standing(image, "--name", "joined", env=session):
+        record, = runtime.rglob(".joined.json")
+        content = json.loads(record.read_text().splitlines()[0])
+        assert "settings" in content
+        with open(record, "r+", encoding="ascii") as file:
+            file.write(json.dumps({**content, "settings": ["mount on /mnt/x", "/usr", "root in the container", "yes"]}))
+            file.truncate()
+        result = engine.sarus(*JOIN, "--join", "", "-v", "/usr:/mnt/x", "--remap-root", "--", "sh", "-c", "id -u; ls /mnt/x 2>/dev/null | wc -l", env=session)
+        assert result.stdout == f"{engine.user.uid}\n0\n", result

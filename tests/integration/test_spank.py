@@ -506,6 +506,57 @@ srun --container-name=other:create --container-image={image} sh -c 'test -e /mar
                                           "made", "again", "the tool of the image", "anew"]
 
 
+def test_options_that_a_running_container_does_not_have_end_the_step(call, image, spank_engine, load_image, plain_busybox):
+    """Each task meets them, and one says so. The same options again are fine, and what holds for the command alone."""
+    other = load_image(spank_engine, "spank-other", plain_busybox)
+    folder = call.folder()
+    wrong = [f"--container-image={other}", "--container-mounts=/usr:/mnt/other", "--container-mounts=/tmp:/mnt/own:ro", "--container-mount-home",
+             "--container-writable", "--container-remap-root", "--container-unshare=ipc,uts", "--container-entrypoint"]
+    fine = ["--container-name=full", f"--container-image={image} --container-mounts=/tmp:/mnt/own", "--container-readonly --container-unshare=net",
+            "--no-container-entrypoint --no-container-remap-root", "--container-workdir=/work --container-env=OWN"]
+    script = f"""#!/bin/sh
+exec 2>/dev/null
+srun --overlap --quiet --container-name=full --container-image={image} --container-mounts=/tmp:/mnt/own --container-readonly --container-unshare=net \
+    sh -c 'echo ready $$; exec sleep 1000' > $1/started &
+until grep -q ready $1/started; do sleep 0.1; done
+export OWN=own
+for options in {" ".join(f"'{one}'" for one in fine)}; do srun --overlap --quiet --container-name=full $options sh -c 'echo "joined $OWN"'; done
+for options in {" ".join(f"'{one}'" for one in wrong)}; do
+    srun --overlap --quiet -n 3 --container-name=full $options echo ran 2> $1/error
+    echo "status $? lines $(grep -c 'runs already and cannot change' $1/error)"
+    sed -n 's/.*cannot change: //p' $1/error
+done
+grep 'Leave these options out' $1/error
+kill $(sed "s/ready //" $1/started); wait $! || :
+"""
+    lines = call.batch(script, arguments=[folder]).splitlines()
+    assert lines[:5] == ["joined own"] * 5, lines
+    rest = lines[5:-1]
+    assert rest[0::2] == ["status 1 lines 1"] * len(wrong), lines
+    assert rest[1::2] == [f"image: {image}:latest instead of {other}:latest", "mount on /mnt/other: none instead of /usr", "mount on /mnt/own: /tmp instead of /tmp (read-only)",
+                          f"mount on {call.user.home}: none instead of {call.user.home}", "read-only root filesystem: yes instead of no",
+                          "root in the container: no instead of yes", "IPC of its own: no instead of yes; host name of its own: no instead of yes",
+                          "entrypoint of the image: no instead of yes"]
+    assert lines[-1].strip() == "Leave these options out to join it as it is, or choose another name"
+
+
+def test_a_definition_must_be_that_of_the_running_container(call, image):
+    """Its variables hold for the command that joins."""
+    folder = call.folder()
+    (folder / "one.toml").write_text(f'image = "{image}"\nmounts = ["/tmp:/mnt/one"]\n[env]\nOF = "one"\n')
+    (folder / "two.toml").write_text('base_environment = "one"\nmounts = ["/tmp:/mnt/two"]\n[env]\nOF = "two"\n')
+    script = f"""#!/bin/sh
+exec 2>/dev/null
+export EDF_PATH={folder}
+srun --overlap --quiet --container-name=defined --environment=one sh -c 'echo ready $$; exec sleep 1000' > $1/started &
+until grep -q ready $1/started; do sleep 0.1; done
+srun --overlap --quiet --container-name=defined --environment=one sh -c 'echo $OF'
+srun --overlap --quiet --container-name=defined --environment=two sh -c 'echo $OF' 2>&1 | sed -n 's/.*cannot change: //p'
+kill $(sed "s/ready //" $1/started); wait $! || :
+"""
+    assert call.batch(script, arguments=[folder]).splitlines() == ["one", "mount on /mnt/two: none instead of /tmp"]
+
+
 def test_several_tasks_can_start_under_a_name(call, image):
     result = call.output("-n", 3, "--container-name=several", f"--container-image={image}", "hostname")
     assert result.splitlines() == ["the tool of the image"] * 3

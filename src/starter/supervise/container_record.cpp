@@ -33,6 +33,7 @@ constexpr std::size_t largestEnvironment = 192U << 10U;
 constexpr std::size_t largestCommand = 32U << 10U;
 constexpr std::size_t largestNames = 32U << 10U;
 constexpr std::size_t largestString = 32U << 10U;
+constexpr std::size_t largestSettings = 32U << 10U;
 
 std::string recordPath(const std::string& runtimeRoot, const std::string& containerName) {
     return cat(runtimeRoot, "/.", containerName, ".json");  // no container's name begins with a dot
@@ -91,6 +92,17 @@ std::vector<std::string> percentDecoded(std::vector<std::string> strings) {
     return strings;
 }
 
+/// Names and values, one after the other.
+std::optional<std::vector<std::string>> settingsToWrite(const ContainerRecord& record) {
+    std::vector<std::string> all;
+    for (const auto& [name, value] : record.settings.value_or(engine::ContainerSettings())) {
+        all.push_back(hook_contracts::percentEncoded(name));
+        all.push_back(hook_contracts::percentEncoded(value));
+    }
+    const bool fits = record.settings && fitting(all, largestSettings).size() == all.size();
+    return fits ? std::optional(std::move(all)) : std::nullopt;
+}
+
 std::string serialize(const ContainerRecord& record) {
     const auto command = fitting(percentEncoded(record.command), largestCommand);
     const auto environment = fitting(percentEncoded(record.environment), largestEnvironment);
@@ -121,6 +133,10 @@ std::string serialize(const ContainerRecord& record) {
     }
     out.member("createsUser", record.createsUser);
     out.member("remapRoot", record.remapRoot);
+    out.member("imageContent", record.imageContent);
+    if (const auto settings = settingsToWrite(record)) {
+        out.member("settings", *settings);
+    }
     out.endObject();
     return out.text();
 }
@@ -157,6 +173,14 @@ ContainerRecord parse(const std::string& text, const std::string& path) {
     record.incomplete = flag("incomplete");
     record.createsUser = flag("createsUser");
     record.remapRoot = flag("remapRoot");
+    record.imageContent = optionalString("imageContent").value_or("");
+    if (root.object().find("settings") != document.end()) {
+        const auto words = percentDecoded(strings("settings"));
+        record.settings.emplace();
+        for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+            (*record.settings)[words[i]] = words[i + 1];
+        }
+    }
     return record;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "engine/container_settings.hpp"
 
 namespace sarus::starter {
 
@@ -20,9 +21,12 @@ struct ContainerRecord {
     /// The profile that also confines every process that joins it.
     std::optional<std::string> apparmorProfile = std::nullopt;
     std::optional<std::string> selinuxLabel = std::nullopt;
-    bool incomplete = false;   ///< RecordFile has omitted large variables or arguments
-    bool createsUser = false;  ///< sarus-enter created its user (engine::createsUserInside)
-    bool remapRoot = false;    ///< the caller is root inside
+    bool incomplete = false;        ///< RecordFile has omitted large variables or arguments
+    bool createsUser = false;       ///< sarus-enter created its user (engine::createsUserInside)
+    bool remapRoot = false;         ///< the caller is root inside
+    std::string imageContent = {};  ///< of the image file (squashfs::contentOf); "" if unknown
+    /// nullopt if they are too large to be remembered.
+    std::optional<engine::ContainerSettings> settings = std::nullopt;
 };
 
 /// The record's file `.<name>.json`, beside the runtime's states. It stays locked while its container lives:
@@ -33,7 +37,7 @@ public:
     /// Removes leftovers of a dead container of this name. Throws Error "A container with the name ... exists
     /// already" if a record of this name is locked, or the runtime's state names a running process.
     ///
-    /// A record stays below 300 KiB: /run is small and shared by all users, and a user's variables may have
+    /// A record stays below 330 KiB: /run is small and shared by all users, and a user's variables may have
     /// megabytes. Omits variables and arguments that would exceed this, and keeps smaller ones after them.
     static RecordFile create(const std::string& runtimeRoot, const std::string& containerName,
                              const ContainerRecord& record);

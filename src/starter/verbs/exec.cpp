@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
+#include "engine/container_settings.hpp"
 #include "engine/run_options.hpp"
 #include "engine/runtime_config_builder.hpp"
 #include "engine/site_rule.hpp"
@@ -70,6 +71,31 @@ engine::ContainerPlan planCommand(const Session& session, const engine::ExecRequ
                     "' is too large to be remembered as a whole: the command does not get all of it"));
     }
     return plan;
+}
+
+/// Throws Error if the container is another than the caller expects.
+void checkExpected(const engine::ExecRequest& request, const ContainerRecord& record) {
+    std::vector<std::string> differences;
+    const auto& wanted = request.imageReference;
+    const bool isKnown = !request.imageContent.empty() && !record.imageContent.empty();
+    const bool isOtherImage = isKnown ? request.imageContent != record.imageContent : wanted != record.image;
+    if (!wanted.empty() && isOtherImage) {
+        differences.push_back(cat("image: ", printable(record.image),
+                                  wanted == record.image ? " as it was then" : "", " instead of ",
+                                  printable(wanted)));
+    }
+    if (!request.settings.empty() && !record.settings) {
+        logWarn("Runtime", cat("The container '", request.name,
+                               "' has too many mounts and options to be remembered: they are not compared"));
+    } else if (record.settings) {
+        const auto text = engine::describeDifferences(*record.settings, request.settings);
+        differences.insert(differences.end(), text.empty() ? 0 : 1, text);
+    }
+    if (!differences.empty()) {
+        throw Error(cat("The container '", request.name,
+                        "' runs already and cannot change: ", join(differences, "; ")),
+                    "Leave these options out to join it as it is, or choose another name");
+    }
 }
 
 /// It may have been kept from an earlier start.
@@ -183,6 +209,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     session.paths.reset();
     const auto [record, container] = findContainer(session, request, runtime.kind, directories.runtimeRoot);
     session.audit.about().text("image", record.image);
+    checkExpected(request, record);
     const auto plan = planCommand(session, request, record);
     auto terminal = plan.terminal ? std::optional<UserTerminal>(std::in_place) : std::nullopt;
     // runc itself enters the cgroups that it made for the container.

@@ -20,6 +20,7 @@
 #include "base/signal_name.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
+#include "engine/container_settings.hpp"
 #include "engine/environment.hpp"
 #include "engine/plan_report.hpp"
 #include "node/cgroups.hpp"
@@ -195,7 +196,9 @@ ContainerRecord Launch::describe() const {
                                 .apparmorProfile = session.config.apparmorProfile,
                                 .selinuxLabel = session.config.selinuxLabel,
                                 .createsUser = createsUser,
-                                .remapRoot = plan.remapRoot};
+                                .remapRoot = plan.remapRoot,
+                                .imageContent = request.imageContent,
+                                .settings = engine::settingsOf(request)};
     for (const auto& [name, value] : plan.environment) {
         description.environment.push_back(cat(name, '=', value));
     }

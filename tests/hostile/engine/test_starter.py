@@ -73,6 +73,16 @@ def test_requests_made_by_hand_are_those_of_the_commands(setuid_engine):
         refused(ask(setuid_engine, data), "with the name 'missing'")
 
 
+def test_expectations_of_a_container_made_by_hand(setuid_engine, load_image, plain_busybox):
+    """They are compared, and printed without control characters in one line."""
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    with setuid_engine.standing(image, "--name", "expected"):
+        refused(ask(setuid_engine, exec_request("expected", settings={"a\n\x1b[2J": "b\n"})), "runs already and cannot change", "a\\x0a\\x1b[2J: none instead of b\\x0a")
+        refused(ask(setuid_engine, exec_request("expected", reference="x\n", content="\x1b")), "image: ", " instead of x")
+        refused(ask(setuid_engine, exec_request("expected", settings={f"mount on /{i}": "/x" for i in range(9999)})), "runs already and cannot change")
+        assert ask(setuid_engine, exec_request("expected", ["echo", "ran"], settings={"mount on /x": "", "SSH": ""})).stdout == "ran\n"
+
+
 @pytest.mark.parametrize("verb", [8, 9, 255, 2**31, 2**32 - 1])
 def test_verbs_that_do_not_exist(setuid_engine, verb):
     refused(ask(setuid_engine, head(verb)), "unknown verb")

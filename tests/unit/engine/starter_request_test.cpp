@@ -141,7 +141,7 @@ TEST(StarterRequest, AnotherMagicOrVersionIsRefused) {
     auto bytes = serializeRequest(fullRequest());
     EXPECT_THAT(errorOf("x" + bytes), HasSubstr("does not come from sarus"));
     bytes[8] = 99;
-    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 9"));
+    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 10"));
 }
 
 TEST(StarterRequest, EachVerbIsItsOwn) {
@@ -152,6 +152,9 @@ TEST(StarterRequest, EachVerbIsItsOwn) {
                                           .workdir = "/w",
                                           .tty = true,
                                           .ownStep = true,
+                                          .imageReference = "a:1",
+                                          .imageContent = "content",
+                                          .settings = {{"mount on /a", "/b"}, {"SSH", ""}},
                                           .stackLimit = 7,
                                           .logLevel = LogLevel::info});
     EXPECT_TRUE(exec.ownStep);
@@ -161,6 +164,9 @@ TEST(StarterRequest, EachVerbIsItsOwn) {
     EXPECT_THAT(exec.env, ElementsAre("B"));
     EXPECT_EQ(exec.workdir, "/w");
     EXPECT_TRUE(exec.tty);
+    EXPECT_EQ(exec.imageReference, "a:1");
+    EXPECT_EQ(exec.imageContent, "content");
+    EXPECT_EQ(exec.settings, (ContainerSettings{{"mount on /a", "/b"}, {"SSH", ""}}));
     EXPECT_EQ(exec.stackLimit, 7U);
     EXPECT_EQ(exec.logLevel, LogLevel::info);
     const auto list = crossed(ListRequest{

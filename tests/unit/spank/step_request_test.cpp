@@ -16,8 +16,8 @@ TEST(StepRequests, ArriveAsTheyWereSent) {
                               .name = "name",
                               .nameUse = NameUse::noExec,
                               .save = "/a\nb",
-                              .runOptions = {"--mount=\nrun=x", "", "\\"},
-                              .options = {"--env=A", "\\n", "\n"}};
+                              .options = {"--mount=\nrun=x", "", "\\", "--env=A", "\\n", "\n"},
+                              .refused = {"read-only", "remap-root"}};
     EXPECT_EQ(parseRequest(serialize(request)), request);
     EXPECT_EQ(parseRequest(serialize({})), StepRequest());
 }
@@ -35,7 +35,7 @@ TEST(StepRequests, LargeOnesAreRefused) {
 
 TEST(StepCommands, RunInANewContainer) {
     const StepRequest request{
-        .image = "tool", .name = "n", .runOptions = {"--read-only"}, .options = {"--env=A"}};
+        .image = "tool", .name = "n", .options = {"--read-only", "--env=A"}, .refused = {"remap-root"}};
     EXPECT_THAT(runArguments(request, {"app", {"-x"}}, "", false, "n.job7", false),
                 ElementsAre("sarus", "run", "--name=n.job7", "--keep", "--read-only", "--env=A", "tool",
                             "app", "-x"));
@@ -57,10 +57,13 @@ TEST(StepCommands, BatchScriptsGetAPlaceInTheContainer) {
 }
 
 TEST(StepCommands, JoinTheContainerOfTheName) {
-    EXPECT_THAT(
-        execArguments({.image = "tool", .name = "n", .runOptions = {"--read-only"}, .options = {"--env=A"}},
-                      {"app", {"-x"}}, true, "n.job7"),
-        ElementsAre("sarus", "exec", "--own-step", "--tty", "--env=A", "n.job7", "app", "-x"));
+    const StepRequest request{
+        .image = "tool", .name = "n", .options = {"--read-only", "--env=A"}, .refused = {"remap-root"}};
+    EXPECT_THAT(joinArguments(request, {"app", {"-x"}}, "", true, "n.job7"),
+                ElementsAre("sarus", "run", "--name=n.job7", "--join", "tool", "--tty", "--read-only",
+                            "--env=A", "--join-without=remap-root", "--", "app", "-x"));
+    EXPECT_THAT(joinArguments({.edf = "text", .name = "n"}, {"-app", {}}, "/dev/fd/3", false, "n.job7"),
+                ElementsAre("sarus", "run", "--name=n.job7", "--join", "", "--edf=/dev/fd/3", "--", "-app"));
 }
 
 TEST(StepCommands, NamesBelongToTheirJob) {

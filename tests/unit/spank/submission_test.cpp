@@ -65,19 +65,27 @@ TEST_F(Submissions, OptionsOfOneCommandLineDoNotContradict) {
     EXPECT_EQ(read({{"container-image", "tool", true}, {"container-image", "other"}}).request.image, "other");
 }
 
+TEST_F(Submissions, FlagsThatAreSwitchedOffAreRefusedInAContainerThatRuns) {
+    EXPECT_THAT(read({image}).request.refused, IsEmpty());
+    EXPECT_THAT(read({image, {"container-writable", ""}, {"no-container-remap-root", ""}}).request.refused,
+                ElementsAre("read-only", "remap-root"));
+    EXPECT_THAT(read({{"edf", "x"}, {"container-writable", ""}}).request.refused, ElementsAre("read-only"));
+    EXPECT_THAT(read({image, {"container-readonly", ""}, {"container-remap-root", ""}}).request.refused,
+                IsEmpty());
+}
+
 TEST_F(Submissions, RelativeDirectoriesAreLeftToTheImage) {
     for (const auto& [given, option] :
          {std::pair{"x/y", "--workdir=./x/y"}, std::pair{"../x", "--workdir=../x"},
           std::pair{"/x", "--workdir=/x"}, std::pair{".", "--workdir=./."}}) {
-        EXPECT_THAT(read({image, {"container-workdir", given}}).request.options, ElementsAre(option));
+        EXPECT_THAT(read({image, {"container-workdir", given}}).request.options, testing::Contains(option));
     }
 }
 
 TEST_F(Submissions, NamespacesAreNamed) {
-    EXPECT_THAT(
-        read({image, {"container-unshare", "uts,net"}, {"container-unshare", "net"}}).request.runOptions,
-        testing::AllOf(testing::Contains("--network=none"), testing::Contains("--uts=private"),
-                       testing::Not(testing::Contains("--ipc=private"))));
+    EXPECT_THAT(read({image, {"container-unshare", "uts,net"}, {"container-unshare", "net"}}).request.options,
+                testing::AllOf(testing::Contains("--network=none"), testing::Contains("--uts=private"),
+                               testing::Not(testing::Contains("--ipc=private"))));
     EXPECT_EQ(error({image, {"container-unshare", "net,mnt"}}), "--container-unshare: 'mnt' is not known");
 }
 
@@ -104,9 +112,9 @@ TEST_F(Submissions, ImagesCannotBeOptions) {
 }
 
 TEST_F(Submissions, EntrypointIsOffByDefault) {
-    EXPECT_THAT(read({image}).request.runOptions, ElementsAre("--entrypoint", ""));
-    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions, IsEmpty());
-    EXPECT_THAT(read({image, {"no-container-entrypoint", ""}}).request.runOptions,
+    EXPECT_THAT(read({image}).request.options, ElementsAre("--entrypoint", ""));
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.options, IsEmpty());
+    EXPECT_THAT(read({image, {"no-container-entrypoint", ""}}).request.options,
                 ElementsAre("--entrypoint", ""));
 }
 
@@ -115,13 +123,13 @@ TEST_F(Submissions, MountsAreAListWithFlags) {
                       {"container-entrypoint", ""},
                       {"container-mounts", "/a:/b:ro+rprivate,./c:/d"},
                       {"container-mounts", "/e"}})
-                    .request.runOptions,
+                    .request.options,
                 ElementsAre("--mount=type=bind,source=/a,destination=/b,readonly",
                             "--mount=type=bind,source=/where/./c,destination=/d",
                             "--mount=type=bind,source=/e,destination=/e"));
     EXPECT_THAT(
         read({image, {"container-entrypoint", ""}, {"container-mounts", "/lr=0.1,batch=32:/m,/a\\:b:/c=d"}})
-            .request.runOptions,
+            .request.options,
         ElementsAre("--mount=type=bind,\"source=/lr=0.1,batch=32\",destination=/m",
                     "--mount=type=bind,source=/a:b,destination=/c=d"));
     for (const auto* wrong :
@@ -131,7 +139,7 @@ TEST_F(Submissions, MountsAreAListWithFlags) {
 }
 
 TEST_F(Submissions, HomeIsTheDirectoryOfTheVariable) {
-    EXPECT_THAT(read({image, {"container-entrypoint", ""}, {"container-mount-home", ""}}).request.runOptions,
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}, {"container-mount-home", ""}}).request.options,
                 ElementsAre("--mount=type=bind,source=/home/me,destination=/home/me"));
     environment.clear();
     EXPECT_THAT(error({image, {"container-mount-home", ""}}), HasSubstr("HOME"));
@@ -145,9 +153,9 @@ TEST_F(Submissions, OptionsWinOverTheKeysOfADefinition) {
     EXPECT_EQ(submission.environment, "site");
     EXPECT_EQ(submission.changes, "image = \"host/a\\\"b\\\\$$c\"\nentrypoint = true\nwritable = true\n");
     EXPECT_EQ(submission.request.image, "");
-    EXPECT_THAT(submission.request.runOptions, IsEmpty());
+    EXPECT_THAT(submission.request.options, IsEmpty());
     EXPECT_THAT(
-        read({{"edf", "x"}, {"container-readonly", ""}, {"no-container-entrypoint", ""}}).request.runOptions,
+        read({{"edf", "x"}, {"container-readonly", ""}, {"no-container-entrypoint", ""}}).request.options,
         ElementsAre("--entrypoint", "", "--read-only"));
     EXPECT_THAT(error({{"edf", "x"}, {"environment", "y"}}), HasSubstr("name different files"));
 }
@@ -157,7 +165,8 @@ TEST_F(Submissions, OptionsOfTheCommandLineReplaceThoseOfTheVariables) {
     environment["SARUS_CONTAINER_WORKDIR"] = "/variable";
     EXPECT_EQ(read({}).request.image, "variable");
     EXPECT_EQ(read({image}).request.image, "tool");
-    EXPECT_THAT(read({{"container-workdir", "/option"}}).request.options, ElementsAre("--workdir=/option"));
+    EXPECT_THAT(read({{"container-workdir", "/option"}}).request.options,
+                testing::Contains("--workdir=/option"));
     EXPECT_FALSE(readOptions({}, false, caller())) << "sbatch and salloc";
 }
 
@@ -165,17 +174,16 @@ TEST_F(Submissions, VariablesOfFlagsAreBooleans) {
     environment["SARUS_CONTAINER_READONLY"] = "1";
     environment["SARUS_CONTAINER_MOUNT_HOME"] = "0";
     environment["SARUS_CONTAINER_MPI"] = "yes";
-    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions,
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.options,
                 ElementsAre("--read-only", "--mpi"));
     environment["SARUS_CONTAINER_READONLY"] = "off";
     environment["SARUS_CONTAINER_MPI"] = "mpich3";
-    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions,
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.options,
                 ElementsAre("--mpi-type=mpich3"));
     environment["SARUS_CONTAINER_MPI"] = "no";
-    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.runOptions, IsEmpty());
-    EXPECT_THAT(
-        read({image, {"container-entrypoint", ""}, {"container-mpi", "libfabric"}}).request.runOptions,
-        ElementsAre("--mpi-type=libfabric"));
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}}).request.options, IsEmpty());
+    EXPECT_THAT(read({image, {"container-entrypoint", ""}, {"container-mpi", "libfabric"}}).request.options,
+                ElementsAre("--mpi-type=libfabric"));
     environment["SARUS_CONTAINER_READONLY"] = "maybe";
     EXPECT_THAT(error({image}),
                 testing::StartsWith("SARUS_CONTAINER_READONLY: expected 1 or 0, found 'maybe'"));
@@ -196,9 +204,9 @@ TEST_F(Submissions, VariablesOfPyxisComeBehindThoseOfSarus) {
     environment["PYXIS_CONTAINER_NEWER"] = "";
     environment["PYXIS_CONTAINER_ENTRYPOINT_LOG"] = "no";
     EXPECT_EQ(read({}).request.image, "peer");
-    EXPECT_THAT(read({}).request.runOptions, ElementsAre("--read-only"));
-    EXPECT_THAT(read({{"container-writable", ""}}).request.runOptions, IsEmpty());
-    EXPECT_THAT(read({{"no-container-entrypoint", ""}}).request.runOptions,
+    EXPECT_THAT(read({}).request.options, ElementsAre("--read-only"));
+    EXPECT_THAT(read({{"container-writable", ""}}).request.options, IsEmpty());
+    EXPECT_THAT(read({{"no-container-entrypoint", ""}}).request.options,
                 ElementsAre("--entrypoint", "", "--read-only"));
     EXPECT_FALSE(readOptions({}, false, caller())) << "sbatch and salloc";
     environment["SARUS_CONTAINER_IMAGE"] = "own";

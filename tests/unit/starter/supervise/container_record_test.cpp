@@ -53,6 +53,21 @@ TEST(ContainerRecord, KnowsWhatConfinesTheContainer) {
     EXPECT_EQ(readRecord(directory.path(), "free")->selinuxLabel, std::nullopt);
 }
 
+TEST(ContainerRecord, KnowsWhatTheContainerWasStartedWith) {
+    const test::TemporaryDirectory directory;
+    auto made = sample;
+    made.imageContent = "content";
+    made.settings = {{"mount on /a\xff", "/b\n"}, {"SSH", ""}};
+    const auto file = RecordFile::create(directory.path(), "n", made);
+    EXPECT_EQ(readRecord(directory.path(), "n")->imageContent, "content");
+    EXPECT_EQ(readRecord(directory.path(), "n")->settings, made.settings);
+    (*made.settings)["large"] = std::string(1U << 20U, 'x');
+    const auto large = RecordFile::create(directory.path(), "large", made);
+    EXPECT_EQ(readRecord(directory.path(), "large")->settings, std::nullopt);
+    const auto unknown = RecordFile::create(directory.path(), "unknown", sample);
+    EXPECT_EQ(readRecord(directory.path(), "unknown")->settings, std::nullopt);
+}
+
 TEST(ContainerRecord, IsSmallHoweverMuchTheUserHas) {
     const test::TemporaryDirectory directory;
     auto huge = sample;
@@ -60,10 +75,11 @@ TEST(ContainerRecord, IsSmallHoweverMuchTheUserHas) {
     huge.environment.insert(huge.environment.begin(), cat("FITS=", std::string(100U << 10U, 'x')));
     huge.environment.insert(huge.environment.end(), 1U << 20U, "MANY=1");
     huge.command.insert(huge.command.begin() + 1, std::string(1U << 20U, 'x'));
+    huge.settings.emplace()["mount on /a"] = std::string(20U << 10U, 'x');
     const auto file = RecordFile::create(directory.path(), "n", huge);
     struct stat status {};
     ASSERT_EQ(::stat(cat(directory.path(), "/.n.json").c_str(), &status), 0);
-    EXPECT_LT(status.st_size, 300 << 10);
+    EXPECT_LT(status.st_size, 330 << 10);
     const auto record = readRecord(directory.path(), "n");
     EXPECT_TRUE(record->incomplete);
     EXPECT_THAT(record->command, ElementsAre("sh", "-c", "x"));
