@@ -40,6 +40,7 @@ std::vector<Check> allChecks(const std::string& prefix, const std::vector<std::s
     add({"seccomp", with(checkSeccomp)});
     add({"OCI runtime", with(checkRuntime)});
     add({"init", with(checkInit)});
+    add({"remap-root", with(checkRemapRoot)});
     add({"hooks", with(checkHooks), std::chrono::seconds(30)});
     add({"repository", with(checkRepository)});
     add({"central repository", with(checkCentralRepository)});

@@ -64,12 +64,11 @@ int tryUserNamespace() {
 }
 
 Findings checkUserNamespaces(const NodeNeeds& needs) {
-    const int refused = tryUserNamespace();
-    if (refused == 0) {
+    const auto reason = whyNoUserNamespace();
+    if (!reason) {
         return {ok("allowed")};
     }
-    const auto reason = node::userNamespaceError("The kernel refuses a user namespace", refused);
-    return {{"", needs.hasPrivileges ? Grade::note : Grade::error, reason.what(), node::userNamespaceCure()}};
+    return {{"", needs.hasPrivileges ? Grade::note : Grade::error, reason->what(), reason->hint()}};
 }
 
 Findings checkFuse(const NodeNeeds& needs) {
@@ -216,6 +215,14 @@ std::vector<Check> nodeChecks(Program program, const std::function<NodeNeeds()>&
         }
     }
     return checks;
+}
+
+std::optional<Error> whyNoUserNamespace() {
+    const int refused = tryUserNamespace();
+    return refused == 0
+               ? std::nullopt
+               : std::optional(node::userNamespaceError("The kernel refuses a user namespace", refused)
+                                   .setHint(node::userNamespaceCure()));
 }
 
 std::vector<std::string> filesIn(const std::string& directory,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
 #include "doctor/examination.hpp"
 
 namespace sarus::doctor {
@@ -24,6 +25,9 @@ struct NodeNeeds {
 
 /// The checks of the node that concern the program. `needs` is called in their processes.
 std::vector<Check> nodeChecks(Program program, const std::function<NodeNeeds()>& needs);
+
+/// Why the kernel refuses a user namespace, with what mends it; nullopt if it does not.
+std::optional<Error> whyNoUserNamespace();
 
 /// The files in a directory with one of the endings; none if there is no such directory. Throws Error.
 std::vector<std::string> filesIn(const std::string& directory,

@@ -59,6 +59,21 @@ def test_a_sound_installation(user_engine):
     assert {"user namespaces", "kernel settings", "OCI runtime", "hooks", "CDI devices", "seccomp", "quota", "central repository", "Slurm"} <= found.keys()
 
 
+WITHOUT_SUBORDINATE_IDS = ("unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /etc/subuid && exec "$@"', "sh")
+
+
+@pytest.mark.asroot
+def test_root_inside(user_engine, make_any_prefix):
+    """Which ids --remap-root has, and what gives an account more of them."""
+    assert check(examine(user_engine), "remap-root") == ("ok", "65536 user ids, 65536 group ids")
+    finding, = examine(user_engine.variant(wrapper=WITHOUT_SUBORDINATE_IDS))["remap-root"]
+    assert finding["status"] == "note" and f"{user_engine.user.name} has no ids in /etc/subuid: --remap-root works with one id" in finding["message"]
+    assert re.fullmatch(rf"usermod --add-subuids \d+-\d+ --add-subgids \d+-\d+ {user_engine.user.name} # as root", finding["cure"])
+    forbidden = user_engine.variant(prefix=make_any_prefix("doctor-rootless"))
+    set_configuration(forbidden.prefix, allowRootless=False)
+    assert "allowRootless" in check(examine(forbidden), "remap-root")[1]
+
+
 def test_text_and_help(any_engine):
     lines = any_engine.sarus("doctor").stdout.splitlines()
     assert f"ok       configuration      {any_engine.prefix}/etc/sarus.json is valid" in lines

@@ -49,6 +49,8 @@ Findings checkPrograms(const Patient& patient);
 Findings checkSeccomp(const Patient& patient);
 Findings checkRuntime(const Patient& patient);
 Findings checkInit(const Patient& patient);
+/// Whether `sarus run --remap-root` works for this account, and with which ids.
+Findings checkRemapRoot(const Patient& patient);
 Findings checkHooks(const Patient& patient);
 Findings checkRepository(const Patient& patient);
 Findings checkCentralRepository(const Patient& patient);

@@ -14,6 +14,7 @@
 #include "cli/doctor/hook_check.hpp"
 #include "doctor/node_checks.hpp"
 #include "doctor/runtime_version.hpp"
+#include "doctor/subordinate_ids.hpp"
 #include "image/transfer/file_policy.hpp"
 #include "image/transfer/login.hpp"
 
@@ -168,6 +169,22 @@ Findings checkInit(const Patient& patient) {
         throw Error(cat(printable(*program), " cannot be executed"), patient.set("initPath"));
     }
     return {};
+}
+
+Findings checkRemapRoot(const Patient& patient) {
+    if (!patient.config.allowRootless) {
+        return {doctor::note("this site does not let users be root in containers (allowRootless is false)")};
+    }
+    if (const auto reason = doctor::whyNoUserNamespace()) {
+        return {doctor::note(cat("users cannot be root in containers: ", reason->what()), reason->hint())};
+    }
+    const char* user = std::getenv("USER");
+    return doctor::checkSubordinateIds(
+        ::geteuid(), user == nullptr ? std::nullopt : std::optional<std::string>(user),
+        {.grade = Grade::note,
+         .withoutIds = "--remap-root works with one id: all files that root makes for other users are yours",
+         .withFewIds = "--remap-root fails for files of users with larger ids",
+         .furtherCure = ""});
 }
 
 Findings checkHooks(const Patient& patient) {

@@ -8,6 +8,7 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "doctor/subordinate_ids.hpp"
 #include "podman_hpc/cli/commands.hpp"
 #include "podman_hpc/cli/help_pages.hpp"
 #include "podman_hpc/cli/option_table.hpp"
@@ -15,7 +16,7 @@
 #include "podman_hpc/cli/squash.hpp"
 #include "podman_hpc/config/own_hooks.hpp"
 #include "podman_hpc/config/podman_files.hpp"
-#include "podman_hpc/doctor/subordinate_ids.hpp"
+#include "podman_hpc/doctor/doctor.hpp"
 #include "podman_hpc/modules/module.hpp"
 #include "podman_hpc/store/damage.hpp"
 
@@ -120,9 +121,11 @@ std::string optionWithIds(const std::vector<std::string>& arguments) {
 /// What Podman and the runtime say about missing subordinate ids does not tell what to do.
 void requireIdsFor(const std::vector<std::string>& arguments, const Surroundings& from) {
     const auto option = from.uid == 0 ? "" : optionWithIds(arguments);
-    const auto ids = option.empty() ? std::nullopt : findSubordinateIds(from);
+    const auto ids =
+        option.empty() ? std::nullopt : doctor::countSubordinateIds(from.uid, from.variable("USER"));
     if (ids && ids->none()) {
-        throw Error(cat(option, " needs subordinate ids, and ", ids->missing()), ids->cure());
+        throw Error(cat(option, " needs subordinate ids, and ", ids->missing()),
+                    cat(ids->cure(), migrateAfterNewIds));
     }
 }
 

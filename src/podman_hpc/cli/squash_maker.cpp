@@ -12,9 +12,9 @@
 #include "base/log.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "doctor/subordinate_ids.hpp"
 #include "image/store/conversions.hpp"
 #include "podman_hpc/cli/podman.hpp"
-#include "podman_hpc/doctor/subordinate_ids.hpp"
 
 namespace sarus::podman_hpc {
 
@@ -63,7 +63,8 @@ ExitStatus run(const std::vector<std::string>& arguments, int input) {
 
 /// Whether the containers of this user have one id alone.
 bool hasOneId(const Surroundings& from) {
-    const auto ids = from.uid == 0 ? std::nullopt : findSubordinateIds(from);
+    const auto ids =
+        from.uid == 0 ? std::nullopt : doctor::countSubordinateIds(from.uid, from.variable("USER"));
     return ids && ids->none();
 }
 

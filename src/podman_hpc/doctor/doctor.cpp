@@ -8,6 +8,7 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "doctor/runtime_version.hpp"
+#include "doctor/subordinate_ids.hpp"
 #include "node/cgroups.hpp"
 #include "podman_hpc/config/own_hooks.hpp"
 #include "podman_hpc/modules/module.hpp"
@@ -63,6 +64,18 @@ Findings checkMountProgram(const Patient& patient) {
             cat("apt-get install fuse-overlayfs # as root; or ", set(Key::mountProgram, patient.settings)));
     }
     return {doctor::ok(program)};
+}
+
+Findings checkSubordinateIds(const Patient& patient) {
+    if (patient.from.uid == 0) {
+        return {doctor::ok("root needs none")};
+    }
+    return doctor::checkSubordinateIds(
+        patient.from.uid, patient.from.variable("USER"),
+        {.grade = Finding::Grade::warning,
+         .withoutIds = "containers have one id only; --user, --userns=keep-id and installing packages fail",
+         .withFewIds = "images with larger ids fail",
+         .furtherCure = std::string(migrateAfterNewIds)});
 }
 
 Findings checkHook(const Patient& patient) {

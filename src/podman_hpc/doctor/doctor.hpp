@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "doctor/node_checks.hpp"
@@ -25,8 +26,10 @@ struct Patient {
 /// Carries out all checks, with the rights of the caller. Changes nothing.
 Findings examine(const Patient& patient);
 
+/// What Podman needs when an account gets subordinate ids.
+inline constexpr std::string_view migrateAfterNewIds = "; then run podman-hpc system migrate";
+
 // The checks by topic.
-Findings checkSubordinateIds(const Patient& patient);
 Finding checkOwnDirectory(Key key, const Patient& patient);
 Finding checkSquashDirectory(const Patient& patient);
 Finding checkRuntimeDirectory(const Patient& patient);

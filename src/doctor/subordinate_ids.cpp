@@ -1,16 +1,14 @@
-#include "podman_hpc/doctor/subordinate_ids.hpp"
+#include "doctor/subordinate_ids.hpp"
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/passwd_file.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "node/subordinate_ids.hpp"
-#include "podman_hpc/doctor/doctor.hpp"
 
-namespace sarus::podman_hpc {
+namespace sarus::doctor {
 
 namespace {
 
@@ -48,45 +46,40 @@ std::string SubordinateIds::missing() const {
 
 std::string SubordinateIds::cure() const {
     const auto range = cat(firstFree, '-', firstFree + idsOfOneUser - 1);
-    return cat("usermod --add-subuids ", range, " --add-subgids ", range, ' ', shellWord(user),
-               " # as root; then run podman-hpc system migrate");
+    return cat("usermod --add-subuids ", range, " --add-subgids ", range, ' ', shellWord(user), " # as root");
 }
 
-std::optional<SubordinateIds> findSubordinateIds(const Surroundings& from) {
+std::optional<SubordinateIds> countSubordinateIds(uid_t uid, const std::optional<std::string>& name) {
     if (node::hasSubordinateIdService()) {
         return std::nullopt;
     }
-    const auto user = findUserName(readFile("/etc/passwd"), from.uid)
-                          .value_or(from.variable("USER").value_or(cat(from.uid)));
-    return SubordinateIds{user, count("/etc/subuid", user, from.uid), count("/etc/subgid", user, from.uid),
+    const auto user = findUserName(readFile("/etc/passwd"), uid).value_or(name.value_or(cat(uid)));
+    return SubordinateIds{user, count("/etc/subuid", user, uid), count("/etc/subgid", user, uid),
                           std::max(firstFree("/etc/subuid"), firstFree("/etc/subgid"))};
 }
 
-Findings checkSubordinateIds(const Patient& patient) {
-    if (patient.from.uid == 0) {
-        return {doctor::ok("root needs none")};
+std::vector<Finding> checkSubordinateIds(uid_t uid, const std::optional<std::string>& name,
+                                         const SubordinateIdUse& use) {
+    const auto ids = countSubordinateIds(uid, name);
+    const auto found = [&](const std::string& message, const std::string& cure) {
+        return std::vector{Finding{"", use.grade, message, cure}};
+    };
+    if (ids && ids->none()) {
+        return found(cat(ids->missing(), ": ", use.withoutIds), cat(ids->cure(), use.furtherCure));
     }
-    const auto ids = findSubordinateIds(patient.from);
-    if (!ids) {
-        return {doctor::note("a service of /etc/nsswitch.conf gives them: getsubids(1) shows them")};
-    }
-    const auto count = std::min(ids->uids, ids->gids);
-    if (count == 0) {
-        return {doctor::warning(
-            cat(ids->missing(),
-                ": containers have one id only; --user, --userns=keep-id and installing packages fail"),
-            ids->cure())};
-    }
-    if (count < idsOfOneUser - 1) {
-        return {doctor::warning(cat(printable(ids->user), " has ", count, ": images with larger ids fail"),
-                                ids->cure())};
+    const auto least = ids ? std::min(ids->uids, ids->gids) : idsOfOneUser;
+    if (least < idsOfOneUser - 1) {
+        return found(cat(printable(ids->user), " has ", least, ": ", use.withFewIds),
+                     cat(ids->cure(), use.furtherCure));
     }
     for (const auto* program : {"newuidmap", "newgidmap"}) {
         if (!findProgram(program)) {
-            throw Error(cat(program, " is not in PATH"), "apt-get install uidmap # as root");
+            return found(cat(program, " is not in PATH: ", use.withoutIds),
+                         "apt-get install uidmap # as root");
         }
     }
-    return {doctor::ok(cat(ids->uids, " user ids, ", ids->gids, " group ids"))};
+    return {ids ? ok(cat(ids->uids, " user ids, ", ids->gids, " group ids"))
+                : note("a service of /etc/nsswitch.conf gives them: getsubids(1) shows them")};
 }
 
-}  // namespace sarus::podman_hpc
+}  // namespace sarus::doctor
