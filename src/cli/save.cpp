@@ -235,7 +235,7 @@ Subcommand saveCommand() {
                          .completion = Completion::files}},
             .minPositionals = 1,
             .maxPositionals = 2,
-            .completions = {Completion::images, Completion::files},
+            .completions = {Completion::images, Completion::containers, Completion::files},
             .aliases = {"image save"},
             .run = run};
 }

@@ -35,6 +35,8 @@ CASES = [
     ("sarus exec so", {"solver"}),
     ("sarus kill vie", {"viewer"}),
     ("sarus inspect so", {"solver"}),
+    ("sarus save al", {"alpine:3.20"}),
+    ("sarus save so", {"solver"}),
     ("sarus run --edf py", {"pytorch"}),
     ("sarus run --edf=py", {"--edf=pytorch"}),
     ("sarus shell --edf=", {"--edf=pytorch"}),
