@@ -61,7 +61,7 @@ struct RemoveRequest {
     std::string job{};  ///< number of the caller's job of Slurm; "" outside of jobs
     std::vector<std::string> names{};
     bool force = false;        ///< ends those that run
-    bool allIdle = false;      ///< in the place of names: all that do not run
+    bool allIdle = false;      ///< in the place of names: all that do not run, or with `force` all
     std::string onlyJob{};     ///< of those: the containers of this job; "": of all
     bool ofEndedJobs = false;  ///< in the place of names: those of jobs that are over
     std::string removed{};     ///< names, a line each, that the starter has removed already

@@ -93,6 +93,23 @@ def test_rm_ends_a_running_container_only_by_force(engine, busybox, name):
     assert name not in rows(engine)
 
 
+def test_rm_of_all_ends_those_that_run_only_by_force(make_variant, load_image, plain_busybox, name, tmp_path):
+    """In a storage of its own: other tests have containers, too."""
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    system.open_to_all(tmp_path)
+    engine = make_variant(containerStorage={"directory": str(storage)})
+    if engine.rootless:
+        engine.user.own(storage)
+    image = load_image(engine, "busybox", plain_busybox)
+    fine(engine.sarus("run", "--name", f"{name}-idle", "--keep", image, "true"))
+    with engine.standing(image, "--name", name, "--keep") as process, engine.standing(image, "--name", f"{name}-other"):
+        assert fine(engine.sarus("rm", "--all")) == f"{name}-idle\n"
+        assert fine(engine.sarus("rm", "--all", "--force")) == f"{name}\n"
+        assert process.wait(timeout=300) == 128 + 9
+        assert f"{name}-other" in fine(engine.sarus("ps", "--quiet"))  # nothing of it is kept
+
+
 def test_rm_names_what_is_not_there(engine, keep, name):
     fine(keep("true"))
     result = engine.sarus("rm", "nosuch", name, "../escape")

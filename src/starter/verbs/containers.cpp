@@ -490,20 +490,29 @@ bool isUnprivileged(const Session& session, const std::optional<ContainerStorage
     return !(storage && storage->find(name, job)) && wasKeptUnprivileged(session, name, job);
 }
 
-/// Ends it first if it runs and the request says so. Throws Error.
+/// Ends it first if it runs and the request says so. False if it runs. Throws Error.
+bool endAndRemove(const Session& session, const engine::RemoveRequest& request,
+                  const ContainerStorage& storage, const ContainerStorage::Entry& entry) {
+    constexpr int whileItEnds = 10'000;
+    if (request.force && entry.isRunning) {
+        killContainer(session, {.sessionDirectory = request.sessionDirectory,
+                                .name = entry.container.name,
+                                .signal = "SIGKILL"});
+    }
+    const int patience = request.force     ? whileItEnds
+                         : request.allIdle ? 0
+                                           : ContainerStorage::whileOthersList;
+    return storage.remove(entry, patience);
+}
+
 void removeContainer(const Session& session, const engine::RemoveRequest& request,
                      const std::optional<ContainerStorage>& storage, const std::string& name) {
-    constexpr int whileItEnds = 10'000;
     const auto entry = storage ? storage->find(name, jobOf(request)) : std::nullopt;
     if (!entry) {
         throw Error(cat("No container with the name '", name, "' was kept"),
                     "'sarus ps --all' lists them; 'sarus rmi' removes images");
     }
-    if (request.force && entry->isRunning) {
-        killContainer(session,
-                      {.sessionDirectory = request.sessionDirectory, .name = name, .signal = "SIGKILL"});
-    }
-    if (!storage->remove(*entry, request.force ? whileItEnds : ContainerStorage::whileOthersList)) {
+    if (!endAndRemove(session, request, *storage, *entry)) {
         throw Error(cat("The container '", name, "' is running"), "End it with 'sarus kill', or use --force");
     }
 }
@@ -519,8 +528,13 @@ Removal removeContainers(const Session& session, const engine::RemoveRequest& re
     if (storage && request.allIdle) {
         for (const auto& entry : storage->list()) {
             const bool isMeant = request.onlyJob.empty() || entry.container.job.id == request.onlyJob;
-            if (isMeant && storage->remove(entry, 0)) {
-                result.names += cat(entry.container.name, '\n');
+            try {
+                if (isMeant && endAndRemove(session, request, *storage, entry)) {
+                    result.names += cat(entry.container.name, '\n');
+                }
+            } catch (const Error& error) {
+                printError(error);
+                result.complete = false;
             }
         }
     }
