@@ -1,6 +1,6 @@
 # Everything below the prefix besides the programs. sarus.json itself is written by configure_installation.sh.
 
-# The components are those of the packages: sarus, hooks and podman-hpc.
+# The components are those of the packages: sarus, hooks, slurm and podman-hpc.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME sarus)
 install(PROGRAMS configure_installation.sh DESTINATION .)
 install(PROGRAMS scripts/update-passwd-cache DESTINATION libexec)
@@ -53,8 +53,11 @@ list(REMOVE_ITEM pages ${completedPages})
 set(hookPages ${pages})
 list(FILTER hookPages INCLUDE REGEX "_hook\\.1$")
 list(REMOVE_ITEM pages ${hookPages})
+set(slurmPage "${CMAKE_SOURCE_DIR}/docs/man/sarus-slurm.1")
+list(REMOVE_ITEM pages "${slurmPage}")
 install(FILES ${pages} DESTINATION share/man/man1)
 install(FILES ${hookPages} DESTINATION share/man/man1 COMPONENT hooks)
+install(FILES "${slurmPage}" DESTINATION share/man/man1 COMPONENT slurm)
 install(FILES docs/man/edf.5 DESTINATION share/man/man5)
 
 # The tables of the program give the shell completions, the JSON schema of sarus.json and parts of two manual pages.

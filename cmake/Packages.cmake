@@ -1,7 +1,11 @@
-# cpack: the Debian packages sarus, sarus-hooks and podman-hpc. packaging/debian/finish.cmake gives them Debian's layout.
+# cpack: the Debian packages sarus, sarus-hooks, sarus-slurm and podman-hpc. packaging/debian/finish.cmake gives them Debian's layout.
+# packaging/rpm/stage.cmake takes the components and the names of the packages from here.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL sarus hooks)
+if(ENABLE_SPANK)
+    list(APPEND CPACK_COMPONENTS_ALL slurm)
+endif()
 if(ENABLE_PODMAN_HPC)
     list(APPEND CPACK_COMPONENTS_ALL podman-hpc)
 endif()
@@ -41,19 +45,25 @@ sarus_package(sarus sarus "skopeo, crun | runc" "sarus-hooks, tini, fuse3"
 Sarus runs containers of many users on shared machines and in jobs: with the
 user's identity, one image mount per node, MPI and GPUs of the host."
     postinst postrm)
-if(ENABLE_SPANK)  # Slurm loads the plugin of its own release only: an upgrade of Slurm asks for the package built for it
-    math(EXPR next "${slurmMonth} + 1")
-    string(REGEX REPLACE "^(.)$" "0\\1" next "${next}")
-    foreach(package IN ITEMS slurm-wlm-basic-plugins slurm-smd)  # Debian's and Slurm's own packages
-        list(APPEND broken "${package} (<< ${SLURM_RELEASE}~)" "${package} (>= ${slurmYear}.${next}~)")
-    endforeach()
-    list(JOIN broken ", " CPACK_DEBIAN_SARUS_PACKAGE_BREAKS)
-endif()
 sarus_package(hooks sarus-hooks "sarus (= ${PROJECT_VERSION})" ""
     "OCI hooks of Sarus for MPI, GPUs and SSH
 Hooks add libraries, devices, files and services of the host to containers.
 They work with Sarus, podman-hpc and other engines."
     postinst prerm)
+if(ENABLE_SPANK)
+    sarus_package(slurm sarus-slurm "sarus (= ${PROJECT_VERSION})" ""
+        "plugin of Sarus for Slurm
+It adds options for containers to srun, sbatch and salloc."
+        postinst)
+endif()
+if(ENABLE_SPANK AND SLURM_RELEASE)  # Slurm loads the plugin of its own release only: an upgrade of Slurm asks for the package built for it
+    math(EXPR next "${slurmMonth} + 1")
+    string(REGEX REPLACE "^(.)$" "0\\1" next "${next}")
+    foreach(package IN ITEMS slurm-wlm-basic-plugins slurm-smd)  # Debian's and Slurm's own packages
+        list(APPEND broken "${package} (<< ${SLURM_RELEASE}~)" "${package} (>= ${slurmYear}.${next}~)")
+    endforeach()
+    list(JOIN broken ", " CPACK_DEBIAN_SLURM_PACKAGE_BREAKS)
+endif()
 sarus_package(podman-hpc podman-hpc "podman, crun | runc, fuse-overlayfs, uidmap" "skopeo"
     "Podman with the stores, hooks and modules of an HPC site
 Stores images as squashfs files that many nodes share, and gives containers

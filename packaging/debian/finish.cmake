@@ -1,29 +1,8 @@
-# Gives the components that CPack has staged below /usr the layout of Debian packages: Sarus is in /usr/lib/sarus with its settings in /etc/sarus.
-# Writes the lists of conffiles. CPack runs this script before it makes the packages.
+# Makes the components that CPack has staged below /usr Debian packages: layout, documents and lists of conffiles. CPack runs this script before it
+# makes the packages.
 
 set(packaging "${CPACK_SARUS_SOURCE_DIR}/packaging/debian")
-
-# move(FROM TO): below the root of the component.
-function(move from to)
-    if(EXISTS "${root}/${from}")
-        get_filename_component(parent "${root}/${to}" DIRECTORY)
-        file(MAKE_DIRECTORY "${parent}")
-        file(RENAME "${root}/${from}" "${root}/${to}")
-    endif()
-endfunction()
-
-function(move_into_own_directory)
-    foreach(name IN ITEMS bin libexec lib/slurm dropbear configure_installation.sh)
-        if(name STREQUAL "lib/slurm")
-            move(usr/lib/slurm usr/slurm.tmp)
-        else()
-            move(usr/${name} usr/lib/sarus/${name})
-        endif()
-    endforeach()
-    move(usr/slurm.tmp usr/lib/sarus/lib/slurm)
-    move(usr/etc etc/sarus)
-    move(usr/var var/lib/sarus)
-endfunction()
+include("${CPACK_SARUS_SOURCE_DIR}/packaging/lib/layout.cmake")
 
 function(compress_pages)
     file(GLOB pages "${root}/usr/share/man/*/*.[0-9]")
@@ -43,19 +22,9 @@ function(add_documents package)
     configure_file("${packaging}/changelog.in" "${directory}/changelog" @ONLY)
     execute_process(COMMAND gzip -9n "${directory}/changelog" COMMAND_ERROR_IS_FATAL ANY)
     configure_file("${packaging}/copyright" "${directory}/copyright" COPYONLY)
-    file(REMOVE "${directory}/LICENSE")  # Debian's place for it is the file copyright
     if(EXISTS "${packaging}/${package}.lintian-overrides")
         configure_file("${packaging}/${package}.lintian-overrides" "${root}/usr/share/lintian/overrides/${package}" COPYONLY)
     endif()
-endfunction()
-
-# Packages have their final place, so the hook of modules can be registered with it.
-function(register_hook)
-    set(directory "${root}/usr/share/containers/oci/hooks.d")
-    execute_process(COMMAND "${root}/usr/bin/podman-hpc" configure-hooks --hooksd "${directory}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-    file(READ "${directory}/02-hook_tool.json" text)
-    string(REPLACE "${root}" "" text "${text}")
-    file(WRITE "${directory}/02-hook_tool.json" "${text}")
 endfunction()
 
 # An update of the package keeps the site's changes.
@@ -72,19 +41,10 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
     set(root "${CPACK_TEMPORARY_DIRECTORY}/${component}")
     string(TOUPPER "${component}" id)
     set(package "${CPACK_DEBIAN_${id}_PACKAGE_NAME}")
-    if(component STREQUAL "podman-hpc")
-        register_hook()
-    else()
-        move_into_own_directory()
+    sarus_lay_out("${root}" "${component}")
+    if(EXISTS "${root}/usr/share/zsh/site-functions")
+        file(RENAME "${root}/usr/share/zsh/site-functions" "${root}/usr/share/zsh/vendor-completions")
     endif()
-    if(component STREQUAL "sarus")
-        file(REMOVE "${root}/etc/sarus/templates/modulefile.in")  # everybody has /usr/bin in PATH
-        file(MAKE_DIRECTORY "${root}/usr/bin")
-        file(CREATE_LINK ../lib/sarus/bin/sarus "${root}/usr/bin/sarus" SYMBOLIC)
-        file(CREATE_LINK /etc/sarus "${root}/usr/lib/sarus/etc" SYMBOLIC)
-        file(CREATE_LINK /var/lib/sarus "${root}/usr/lib/sarus/var" SYMBOLIC)
-    endif()
-    move(usr/share/zsh/site-functions usr/share/zsh/vendor-completions)
     compress_pages()
     add_documents(${package})
     list_conffiles(${component})

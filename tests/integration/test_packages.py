@@ -3,19 +3,18 @@
 The machine is this one, which has the packages that they depend on, below an overlay that takes all changes.
 """
 
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
-from helpers import system
+from helpers.machine import Machine
 
 pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
 STARTER = "/usr/lib/sarus/libexec/sarus-starter"
-NAMES = ("sarus", "sarus-hooks", "podman-hpc")
+NAMES = ("sarus", "sarus-hooks", "sarus-slurm", "podman-hpc")
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +61,8 @@ def test_each_component_is_a_package(packages):
 
 
 def test_packages_can_be_installed_together(packages):
-    common = [set(path for path, (mode, _, _) in contents(package).items() if not mode.startswith("d")) for package in packages.values()]
-    assert not (common[0] & common[1] or common[0] & common[2] or common[1] & common[2])
+    files = [path for package in packages.values() for path, (mode, _, _) in contents(package).items() if not mode.startswith("d")]
+    assert len(files) == len(set(files))
 
 
 def test_dependencies_are_named(packages):
@@ -74,10 +73,9 @@ def test_dependencies_are_named(packages):
 
 
 def test_package_asks_for_the_slurm_that_its_plugin_was_built_for(packages):
-    if "/usr/lib/sarus/lib/slurm/spank_sarus.so" not in contents(packages["sarus"]):
-        pytest.skip("the plugin was not built: Slurm's headers are missing (Debian package libslurm-dev)")
+    assert {"/usr/lib/sarus/lib/slurm/spank_sarus.so", "/usr/lib/sarus/libexec/sarus-spank", "/usr/share/man/man1/sarus-slurm.1.gz"} <= set(contents(packages["sarus-slurm"]))
     version = subprocess.run(["dpkg-query", "--show", "--showformat=${Version}", "libslurm-dev"], check=True, capture_output=True, text=True).stdout
-    broken = re.findall(r"slurm-wlm-basic-plugins \((\S+) (\S+)\)", field(packages["sarus"], "Breaks"))
+    broken = re.findall(r"slurm-wlm-basic-plugins \((\S+) (\S+)\)", field(packages["sarus-slurm"], "Breaks"))
     operators = {"<<": "lt", ">=": "ge"}
     assert len(broken) == 2 and not any(subprocess.run(["dpkg", "--compare-versions", version, operators[word], limit]).returncode == 0 for word, limit in broken)
     assert any(subprocess.run(["dpkg", "--compare-versions", "24.11.5-4", operators[word], limit]).returncode == 0 for word, limit in broken)
@@ -90,32 +88,7 @@ def test_everything_in_etc_is_a_conffile(packages):
     assert len(control(packages["podman-hpc"], "conffiles").split()) == 16
 
 
-class Machine:
-    """This machine's files below an overlay, in a mount namespace that a process keeps."""
-
-    def __init__(self, directory):
-        self.root, self.changes = directory / "root", directory / "upper"
-        setup = (f"mount -t tmpfs tmpfs {directory} && cd {directory} && mkdir upper work root && "
-                 f"mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work overlay root && "
-                 "mount --rbind /proc root/proc && mount --rbind /dev root/dev && mount --rbind /sys root/sys && mount -t tmpfs tmpfs root/run && "
-                 "echo ready && exec cat")
-        self.keeper = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-ec", setup],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.keeper.stdout.readline() == "ready\n"
-
-        self.enter = ["nsenter", f"--mount=/proc/{self.keeper.pid}/ns/mnt"]
-
-    def run(self, command, check=True):
-        """The output of a shell command of root's on the machine."""
-        result = subprocess.run([*self.enter, "chroot", self.root, "sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                text=True, env={"PATH": system.PATH, "HOME": "/root"}, timeout=120)
-        assert not check or result.returncode == 0, result.stdout
-        return result.stdout
-
-    def put(self, file):
-        subprocess.run([*self.enter, "tee", f"{self.root}/root/{file.name}"], input=file.read_bytes(), check=True, stdout=subprocess.DEVNULL)
-        return f"/root/{file.name}"
-
+class DebianMachine(Machine):
     def install(self, *packages):
         return self.dpkg("--force-confold", "--install", *(self.put(package) for package in packages))
 
@@ -123,20 +96,10 @@ class Machine:
         """Without the index of manual pages, which takes longer than all else."""
         return self.run(f"dpkg --no-triggers --force-unsafe-io {' '.join(arguments)}")
 
-    def added(self):
-        """What is here and not on the real machine. The package manager's own records change for good."""
-        listing = subprocess.run([*self.enter, "find", self.changes, "-mindepth", "1", "-printf", "/%P\n"], check=True, capture_output=True, text=True)
-        own = ("/var/lib/dpkg/", "/var/log/", "/var/cache/", "/root/", "/home/")
-        return {path for path in listing.stdout.splitlines() if not path.startswith(own) and not os.path.lexists(path)}
-
-    def stop(self):
-        self.keeper.stdin.close()
-        self.keeper.wait()
-
 
 @pytest.fixture
 def machine(tmp_path):
-    made = Machine(tmp_path)
+    made = DebianMachine(tmp_path)
     yield made
     made.stop()
 
@@ -145,6 +108,7 @@ def test_installed_packages_work_keep_changes_and_leave_nothing(machine, package
     machine.install(packages["sarus"], packages["sarus-hooks"], packages["podman-hpc"])
     assert machine.run(f"stat -c '%U %a' {STARTER}") == "root 4755\n"
     assert machine.run("dpkg --verify sarus sarus-hooks podman-hpc") == ""
+    assert machine.run("ls /etc/sarus/plugstack.conf", check=False).startswith("ls: cannot access")
     assert "TAG" in machine.run(f"setpriv --reuid {user.uid} --regid {user.gid} --clear-groups sarus images")
 
     machine.run("cp /etc/sarus/templates/hooks.d/05-mpi-hook.json.in /etc/sarus/hooks.d/ && /usr/lib/sarus/configure_installation.sh")
@@ -162,6 +126,12 @@ def test_installed_packages_work_keep_changes_and_leave_nothing(machine, package
     assert {"/etc/sarus/sarus.json", "/usr/lib/sarus/etc", "/var/lib/sarus/OCIBundleDir"} <= machine.added()
     machine.dpkg("--purge", "sarus-hooks", "sarus", "podman-hpc")
     assert machine.added() == set()
+
+
+def test_the_plugin_for_slurm_finds_its_programs(machine, packages):
+    machine.install(packages["sarus"], packages["sarus-slurm"])
+    assert "\noptional /usr/lib/sarus/lib/slurm/spank_sarus.so\n" in machine.run("cat /etc/sarus/plugstack.conf")
+    assert machine.run(f"stat -c '%U %a' {STARTER} && dpkg --verify sarus sarus-slurm") == "root 4755\n"
 
 
 def test_a_site_can_refuse_the_privileged_way(machine, packages):
