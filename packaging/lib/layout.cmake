@@ -34,6 +34,13 @@ function(sarus_lay_out root component)
     else()
         move_into_own_directory()
     endif()
+    if(component STREQUAL "hooks")  # the documentation types their names
+        file(GLOB programs RELATIVE "${root}/usr/lib/sarus/bin" "${root}/usr/lib/sarus/bin/*_hook")
+        file(MAKE_DIRECTORY "${root}/usr/bin")
+        foreach(program IN LISTS programs)
+            file(CREATE_LINK ../lib/sarus/bin/${program} "${root}/usr/bin/${program}" SYMBOLIC)
+        endforeach()
+    endif()
     if(component STREQUAL "sarus")
         file(REMOVE "${root}/etc/sarus/templates/modulefile.in")  # everybody has /usr/bin in PATH
         file(REMOVE "${root}/usr/share/doc/sarus/LICENSE")  # each kind of package has its own place for it

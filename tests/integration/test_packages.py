@@ -57,6 +57,7 @@ def test_each_component_is_a_package(packages):
     assert STARTER in files["sarus"] and "/var/lib/sarus/OCIBundleDir" in files["sarus"]
     assert "/usr/share/zsh/vendor-completions/_sarus" in files["sarus"] and "/usr/share/man/man1/sarus-run.1.gz" in files["sarus"]
     assert "/usr/lib/sarus/bin/mpi_hook" in files["sarus-hooks"] and "/usr/share/man/man1/mpi_hook.1.gz" in files["sarus-hooks"]
+    assert files["sarus-hooks"]["/usr/bin/mpi_hook"][2] == "../lib/sarus/bin/mpi_hook"
     assert files["podman-hpc"]["/usr/bin/hook_tool"][2] == "podman_hpc_hook"
 
 

@@ -54,7 +54,7 @@ def test_each_component_is_a_package(packages):
         assert [path for path, (mode, _, flags) in files[name].items() if path.startswith("/etc/") and mode.startswith("-") and flags != "cn"] == []
         assert [path for path, (_, _, flags) in files[name].items() if flags == "l"] != []
     assert {"/usr/bin/sarus", "/usr/lib/sarus/etc", STARTER, "/var/lib/sarus/OCIBundleDir", "/usr/share/man/man1/sarus-run.1"} <= set(files["sarus"])
-    assert {"/usr/lib/sarus/bin/mpi_hook", "/usr/share/man/man1/mpi_hook.1"} <= set(files["sarus-hooks"])
+    assert {"/usr/lib/sarus/bin/mpi_hook", "/usr/bin/mpi_hook", "/usr/share/man/man1/mpi_hook.1"} <= set(files["sarus-hooks"])
     assert {"/usr/lib/sarus/lib/slurm/spank_sarus.so", "/usr/lib/sarus/libexec/sarus-spank"} <= set(files["sarus-slurm"])
     assert {"/usr/bin/podman-hpc", "/usr/bin/hook_tool", "/usr/share/containers/oci/hooks.d/02-hook_tool.json"} <= set(files["podman-hpc"])
     assert "/usr/bin" not in files["podman-hpc"] and "/usr/share/man/man1" not in files["sarus"]
