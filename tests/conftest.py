@@ -417,14 +417,11 @@ def cluster(common, home_base):
     made.stop()
 
 
-def left_behind(directories, user):
-    """What a container may not leave on the node, as a set of lines, but for cgroups. Looks only at what these tests can have made."""
+def things(directories, user):
+    """What a container may not leave on the node, as a set of lines, but for processes and cgroups. Looks only at what these tests can have made."""
     roots = [str(directory) for directory in directories]
     found = {f"mount {point}" for point in system.mounts() if point.startswith(tuple(roots))}
     found |= {f"loop device {name} of {file}" for name, file in system.loop_devices().items() if file.startswith(tuple(roots))}
-    running = system.processes()
-    own = system.processes_of(user, running)
-    found |= {f"process {pid}: {command}" for pid, _, command in running if pid in own or any(root in command for root in roots)}
     # Staging below the bundle folder happens in private namespaces: on the node, it stays empty.
     for root in roots:
         for bundle_directory in pathlib.Path(root).glob("*/var/OCIBundleDir"):
@@ -432,6 +429,12 @@ def left_behind(directories, user):
     for directory, _, files in os.walk(f"/run/sarus/{user.uid}"):  # it goes with the last container, maybe just now
         found |= {f"file {path}" for path in (directory, *(os.path.join(directory, name) for name in files))}
     return found
+
+
+def processes_left_behind(directories, user, before):
+    new = system.processes(ignored=before)
+    own = system.processes_of(user, new)
+    return {f"process {pid}: {command}" for pid, _, command in new if pid in own or any(str(directory) in command for directory in directories)}
 
 
 def cgroups_left_behind(user):
@@ -448,13 +451,13 @@ def leaves_nothing_behind(request):
         return
     directories = [request.getfixturevalue("opt"), request.getfixturevalue("home_base")]
     user = request.getfixturevalue("user")
-    before = left_behind(directories, user)
+    before, pids = things(directories, user), system.pids()
     yield
     remaining = set()
 
     def clean():
         nonlocal remaining
-        remaining = left_behind(directories, user) - before or cgroups_left_behind(user)
+        remaining = processes_left_behind(directories, user, pids) or things(directories, user) - before or cgroups_left_behind(user)
         return not remaining
 
     assert system.eventually(clean), "left behind: " + "; ".join(sorted(remaining))

@@ -121,11 +121,11 @@ def _read(path):
         os.close(file)
 
 
-def processes():
-    """(pid, uid, command line) of every living process; zombies are left out."""
+def processes(ignored=frozenset()):
+    """(pid, uid, command line) of every living process but `ignored`; zombies are left out."""
     found = []
     for entry in os.listdir("/proc"):
-        if not entry.isdigit():
+        if not entry.isdigit() or int(entry) in ignored:
             continue
         try:
             status, command = _read(f"/proc/{entry}/status"), _read(f"/proc/{entry}/cmdline")
@@ -135,6 +135,11 @@ def processes():
         if state not in b"ZX":
             found.append((int(entry), int(uid), command.replace(b"\0", b" ").decode(errors="replace").strip()))
     return found
+
+
+def pids():
+    """The numbers of all processes."""
+    return {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
 
 
 def stat(pid):
@@ -165,8 +170,8 @@ def descendants(of=None):
 
 def processes_of(user, among=None):
     """The numbers of a user's processes; those alone that the tests have started where they run as this user."""
-    own = {pid for pid, uid, _ in among or processes() if uid == user.uid}
-    return own if os.getuid() == 0 else own & descendants()
+    own = {pid for pid, uid, _ in (processes() if among is None else among) if uid == user.uid}
+    return own & descendants() if own and os.getuid() != 0 else own
 
 
 def namespaces(pids):
@@ -250,14 +255,17 @@ def loop_devices():
     return found
 
 
-def eventually(condition, timeout=120.0, interval=0.02):
-    """The first true value of condition(), or the last value when the time is over."""
+def eventually(condition, timeout=120.0, interval=None):
+    """The first true value of condition(), or the last value when the time is over. Asks less and less often unless there is an `interval`: many
+    conditions look at all processes."""
+    pause = interval or 0.02
     deadline = time.monotonic() + timeout
     while True:
         value = condition()
         if value or time.monotonic() > deadline:
             return value
-        time.sleep(interval)
+        time.sleep(pause)
+        pause = interval or min(1.1 * pause, 0.1)
 
 
 def open_to_all(directory):
