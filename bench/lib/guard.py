@@ -37,6 +37,12 @@ def limit(seconds=120):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def sandbox(build_dir):
+    """The program that makes a node look different (tests/tools/sandbox.cpp)."""
+    subprocess.run(["cmake", "--build", str(build_dir), "--target", "sandbox"], check=True, stdout=subprocess.DEVNULL)
+    return pathlib.Path(build_dir) / "tests" / "sandbox"
+
+
 def first_line(process):
     """What a process prints first, without the end of the line. Raises TimeoutError if it prints nothing for long."""
     with limit():

@@ -13,7 +13,7 @@ from .system import PATH, User
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("SARUS_BUILD_DIR") or SOURCE / "build-test")
-SANDBOX = SOURCE / "tests/integration/sandbox"
+SANDBOX = BUILD / "tests/sandbox"
 
 
 def set_configuration(prefix, **changes):
@@ -74,7 +74,7 @@ class Engine:
     user: User
     mode: str  # "setuid", "rootless" or "root"
     runtime: str  # "crun" or "runc"
-    sandbox: tuple = ()  # options of the script `sandbox`; none: the node as it is
+    sandbox: tuple = ()  # options of the program `sandbox`; none: the node as it is
     wrapper: tuple = ()  # a command which starts all this as root, for instance one that takes system calls away
 
     @property

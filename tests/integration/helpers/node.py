@@ -4,8 +4,7 @@ import pathlib
 import subprocess
 
 from . import system
-
-SANDBOX = pathlib.Path(__file__).parents[1] / "sandbox"
+from .installation import SANDBOX
 
 SETUP = """
 mount --rbind "$0" "$0"
