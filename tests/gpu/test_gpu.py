@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 import pytest
-from helpers import hook_bundle, installation, mpi
+from helpers import compiler, installation, mpi
 
 pytestmark = pytest.mark.asroot
 
@@ -75,7 +75,7 @@ def gpus():
 @pytest.fixture(scope="module")
 def image(images, workspace):
     """Busybox with a program that asks the driver, and the parts of the C library that the driver loads."""
-    program = hook_bundle.compile_program(workspace / "ask-driver", PROGRAM)
+    program = compiler.compile_program(workspace / "ask-driver", PROGRAM)
     files = mpi.needed_libraries(program)
     for name in ("libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6"):
         path = mpi.LIBRARIES / name

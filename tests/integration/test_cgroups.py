@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 from helpers import installation, system
+from helpers.compiler import compile_c
 
 pytestmark = pytest.mark.asroot
 
@@ -117,8 +118,7 @@ int main(int count, char** words) {
 @pytest.mark.parametrize("name", ["crun", "oci-runtime"])
 def test_a_runtime_that_refuses_the_layout_is_named_with_the_cure(engines, image, make_setuid_prefix, make_rootless_prefix, opt, mode, name):
     runtime = opt / f"refusing-{mode}" / name
-    runtime.parent.mkdir(exist_ok=True)
-    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(runtime)], input=REFUSING, check=True, text=True)
+    compile_c(runtime, REFUSING, ["-static"])
     make = make_setuid_prefix if mode == "setuid" else make_rootless_prefix
     engine = engines(mode, "crun")
     engine = engine.variant(prefix=make(f"refused-{mode}-{name}", runcPath=str(runtime)), sandbox=("--shared-root", "--fuse"))

@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 from helpers import system
-from helpers.hook_bundle import MULTIARCH, compile_library
+from helpers.compiler import compile_library
+from helpers.hook_bundle import MULTIARCH
 
 pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 

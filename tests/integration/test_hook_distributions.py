@@ -16,7 +16,8 @@ import tempfile
 import pytest
 from helpers import hook_bundle, installation, system
 from helpers.debian import Releases
-from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, Bundle, compile_library
+from helpers.compiler import compile_library
+from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, Bundle
 from helpers.images import PATH_VARIABLE, Image
 
 pytestmark = [pytest.mark.asroot, pytest.mark.thorough]

@@ -2,11 +2,11 @@
 
 import platform
 import re
-import subprocess
 
 import pytest
 from helpers import hook_bundle
-from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, Bundle, compile_library, compile_program
+from helpers.compiler import compile_c, compile_library, compile_program
+from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, Bundle
 
 pytestmark = pytest.mark.asroot
 
@@ -107,14 +107,14 @@ def test_documented_variables_may_be_present(bundle, hook):
 def test_container_without_c_library_is_left_alone(bundle, hook):
     (bundle.root / f"usr{MULTIARCH}/libc.so.6").unlink()
     (bundle.root / f"usr{LINKER}").unlink()
-    subprocess.run(["gcc", "-static", "-o", str(bundle.root / "usr/bin/start"), "-x", "c", "-"], input=PROGRAM, text=True, check=True)
+    compile_c(bundle.root / "usr/bin/start", PROGRAM, ["-static"])
     assert bundle.run(["/bin/start"], [("createContainer", hook, settings())]).stdout == "started\n"
 
 
 def test_musl_is_named_as_musl(bundle, hook):
     (bundle.root / f"usr{MULTIARCH}/libc.so.6").unlink()
     (bundle.root / f"usr{LINKER}").rename(bundle.root / f"usr/lib/ld-musl-{platform.machine()}.so.1")
-    subprocess.run(["gcc", "-static", "-o", str(bundle.root / "usr/bin/start"), "-x", "c", "-"], input=PROGRAM, text=True, check=True)
+    compile_c(bundle.root / "usr/bin/start", PROGRAM, ["-static"])
     result = bundle.run(["/bin/start"], [("createContainer", hook, settings())], annotations={"com.hooks.logging.level": "1"})
     assert result.stdout == "started\n"
     if bundle.runtime == "crun":  # runc keeps back what successful hooks say

@@ -2,10 +2,10 @@
 
 import pathlib
 import shutil
-import subprocess
 
 import pytest
 from helpers import hook_bundle, slurm, system
+from helpers.compiler import compile_c
 from helpers.hook_bundle import MULTIARCH, Bundle
 
 pytestmark = pytest.mark.asroot
@@ -191,10 +191,7 @@ def install_libfabric(root):
 
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("provider")
-    path = directory / "libinjected-fi.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(path), "-x", "c", "-"], input=PROVIDER, text=True, check=True)
-    return path
+    return compile_c(tmp_path_factory.mktemp("provider") / "libinjected-fi.so", PROVIDER, ["-shared", "-fPIC"])
 
 
 @pytest.mark.parametrize("environment, directory", [([], f"{MULTIARCH}/libfabric"), (["FI_PROVIDER_PATH=/opt/fi"], "/opt/fi")])

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 from helpers import hook_bundle
-from helpers.hook_bundle import Bundle, compile_library, compile_program
+from helpers.compiler import compile_library, compile_program
+from helpers.hook_bundle import Bundle
 
 pytestmark = pytest.mark.asroot
 

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 from helpers import hook_bundle, images
-from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, compile_library, compile_program
+from helpers.compiler import compile_library, compile_program
+from helpers.hook_bundle import LIBC, LINKER, MULTIARCH
 from test_hook_podman import podman  # noqa: F401 (a fixture)
 from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 from helpers import images, installation, slurm
-from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, compile_library, compile_program
+from helpers.compiler import compile_library, compile_program
+from helpers.hook_bundle import LIBC, LINKER, MULTIARCH
 
 LINE = re.compile(r"\[(\d+\.\d{9})\] \[(\S+)-(\d+)\] \[hook\] \[INFO\] Timestamp hook: (.*)")
 PROGRAM = '#include <stdio.h>\nconst char* which_mpi(void);\nint main(void) { puts(which_mpi()); return 0; }\n'

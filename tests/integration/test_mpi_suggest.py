@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from helpers import hook_bundle, mpi
-from helpers.hook_bundle import compile_library
+from helpers.compiler import compile_library
 from test_hooks import hooks, hooks_engine  # noqa: F401 (fixtures)
 from test_mpi import RANKS, SOURCE, expected_lines, launch
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 import pytest
-from helpers import hook_bundle
+from helpers import compiler, hook_bundle
 from helpers.podman_hpc import RUN, podman_hpc  # noqa: F401: the fixture
 
 pytestmark = pytest.mark.asroot
@@ -205,7 +205,7 @@ def test_the_reason_of_a_failure_reaches_the_user(site, runtime):
 def test_libraries_are_found_without_ldconfig_of_the_image(site, images):
     """Our own code writes the linker cache, and only where a rule concerns libraries."""
     root = hook_bundle.make_root(site.host / "root")
-    hook_bundle.compile_program(root / "bin/sh", '#include <stdio.h>\nint main(void) { FILE* f = fopen("/etc/ld.so.cache", "r"); puts(f ? "cache" : "none"); return 0; }\n')
+    compiler.compile_program(root / "bin/sh", '#include <stdio.h>\nint main(void) { FILE* f = fopen("/etc/ld.so.cache", "r"); puts(f ? "cache" : "none"); return 0; }\n')
     (root / "sbin").mkdir()
     (root / "sbin/ldconfig").write_text("not a program\n")
     (root / "sbin/ldconfig").chmod(0o755)

@@ -1,9 +1,9 @@
 """Apply, then read back: a container which the OCI runtime has not confined as planned is ended."""
 
-import subprocess
 
 import pytest
 from helpers import system
+from helpers.compiler import compile_c
 from helpers.installation import set_configuration
 
 
@@ -64,8 +64,7 @@ def engine_with(engines, make_setuid_prefix, opt):
 
     def make(name, **settings):
         runtime = opt / "read-back" / "var" / f"crun-{name}"
-        subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(runtime), f'-DNAME="{name}"', f"-DUSER={engine.user.uid}",
-                        f"-DGROUP={engine.user.gid}"], input=RUNTIME, check=True, text=True)
+        compile_c(runtime, RUNTIME, ["-static", f'-DNAME="{name}"', f"-DUSER={engine.user.uid}", f"-DGROUP={engine.user.gid}"])
         set_configuration(prefix, runcPath=str(runtime), **settings)
         return engine
 

@@ -2,19 +2,17 @@
 
 import json
 import pathlib
-import subprocess
 
 import pytest
 from helpers import installation
+from helpers.compiler import compile_program
 
 SOURCE = pathlib.Path(__file__).parent / "programs" / "system_calls.c"
 
 
 @pytest.fixture(scope="module")
 def program(workspace):
-    path = workspace / "system_calls"
-    subprocess.run(["gcc", "-O1", "-static", "-o", str(path), str(SOURCE)], check=True)
-    return path
+    return compile_program(workspace / "system_calls", SOURCE.read_text(), ["-static"])
 
 
 @pytest.fixture(scope="module", params=["setuid-crun", "setuid-runc", "rootless-crun", "rootless-runc"])

@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 from helpers import installation, system
+from helpers.compiler import compile_program
 
 SOURCE = pathlib.Path(__file__).parent / "programs" / "neighbour.c"
 DENIED = "Operation not permitted"
@@ -25,8 +26,7 @@ def rootless_engine(request, engines):
 
 @pytest.fixture(scope="module")
 def neighbour(workspace, images):
-    path = workspace / "neighbour"
-    subprocess.run(["gcc", "-O1", "-static", "-o", str(path), str(SOURCE)], check=True)
+    path = compile_program(workspace / "neighbour", SOURCE.read_text(), ["-static"])
     return images.busybox(extra=lambda layer: layer.file("neighbour", path.read_bytes(), mode=0o755))
 
 

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 import pytest
-from helpers.hook_bundle import compile_library
+from helpers.compiler import compile_library
 from test_hook_amdgpu import TWO_GPUS
 from test_hook_images import HOOKS, SECONDS, Attack, template  # noqa: F401
 

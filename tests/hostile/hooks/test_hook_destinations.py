@@ -16,7 +16,8 @@ import tempfile
 
 import pytest
 from helpers import hook_bundle
-from helpers.hook_bundle import LIBC, LINKER, Bundle, compile_library
+from helpers.compiler import compile_library
+from helpers.hook_bundle import LIBC, LINKER, Bundle
 
 pytestmark = pytest.mark.asroot
 DRIVER = pathlib.Path(__file__).with_name("try_destinations.py")

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 from helpers import hook_bundle
-from helpers.hook_bundle import LIBC, LINKER, MULTIARCH, compile_library
+from helpers.compiler import compile_library
+from helpers.hook_bundle import LIBC, LINKER, MULTIARCH
 
 pytestmark = pytest.mark.asroot
 

@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 from helpers import hook_bundle
-from helpers.hook_bundle import LIBC, LINKER, compile_library
+from helpers.compiler import compile_library
+from helpers.hook_bundle import LIBC, LINKER
 from helpers.installation import SANDBOX
 
 pytestmark = pytest.mark.asroot

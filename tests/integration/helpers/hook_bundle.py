@@ -10,6 +10,8 @@ import platform
 import shutil
 import subprocess
 
+from .compiler import compile_program
+
 LINKERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
 LINKER = pathlib.Path(LINKERS[platform.machine()])
 LIBC = pathlib.Path(subprocess.run(["gcc", "-print-file-name=libc.so.6"], check=True, capture_output=True, text=True).stdout.strip()).resolve()
@@ -33,28 +35,6 @@ int main(int count, char** paths) {
     return 0;
 }
 """
-
-
-def compile_library(path, source, soname=None, versions=None, links=(), flags=("-nostdlib",)):
-    """Compiles a shared library; `versions` is the text of a linker version script, `links` are libraries which it needs."""
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(path), "-x", "c", "-", "-x", "none", *flags, *map(str, links)]
-    if soname:
-        command.append(f"-Wl,-soname,{soname}")
-    if versions:
-        script = path.with_name(path.name + ".map")
-        script.write_text(versions)
-        command.append(f"-Wl,--version-script={script}")
-    subprocess.run(command, input=source, text=True, check=True)
-    return path
-
-
-def compile_program(path, source, links=()):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    command = ["gcc", "-O1", "-o", str(path), "-x", "c", "-", "-x", "none", "-Wl,--allow-shlib-undefined", *map(str, links)]
-    subprocess.run(command, input=source, text=True, check=True)
-    return path
 
 
 def install_probe(root):
