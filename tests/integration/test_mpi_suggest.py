@@ -212,7 +212,7 @@ def test_suggested_file_mends_a_job_whose_image_has_another_ucx(hooks, load_imag
     """With MPI_LIBS alone, the host's MPICH runs on the UCX of the image, which lacks what it needs."""
     engine = hooks.engine
     other = compile_library(workspace / "other-ucx/libucp.so.0", NOTHING.format("ucp"), "libucp.so.0")
-    image = load_image(engine, "suggest-mpich", mpi.image_with(images, "mpich", application, {"libucp.so.0": other}))
+    image = load_image(engine, "suggest-mpich", mpi.image_with(images, "mpich", application, ("libucp.so.0", other)))
     library = mpi.LIBRARIES / "libmpich.so.12"
     program = engine.prefix / "bin" / "mpi_hook"
     hooks.add("10-mpi", program, ["createContainer"], when={"annotations": {"^com.hooks.mpi.enabled$": "^true$"}}, env=[f"MPI_LIBS={library}"])

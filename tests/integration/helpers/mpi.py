@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 
+from .hook_bundle import LINKER
 from .system import program
 
 DIRECTORY = pathlib.Path(subprocess.run(["gcc", "-print-file-name=libc.so.6"], check=True, capture_output=True, text=True).stdout.strip()).resolve().parent
@@ -22,23 +23,25 @@ def compile_program(kind, source, path):
 
 @functools.cache
 def needed_libraries(*files):
-    """{path: real path} of the shared libraries that ELF files need, the dynamic linker included. For the hundred components of Open MPI, ldd
-    needs seconds."""
+    """{path: real path} of the shared libraries that ELF files need, the dynamic linker included. ldd(1) starts half a dozen processes for each
+    of the hundred components of Open MPI; the linker by itself is one."""
     found = {}
-    listing = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True).stdout
+    listing = subprocess.run(["sh", "-c", 'linker=$1; shift; for file; do "$linker" --list "$file"; done', "sh", str(LINKER), *map(str, files)],
+                             capture_output=True, text=True).stdout
     for path in re.findall(r"(?:=> |^\s+)(/\S+) \(0x", listing, re.MULTILINE):
         found[path] = pathlib.Path(path).resolve()
     return found
 
 
-def image_with(images, kind, application, replaced=None):
-    """An image with `application` as /app and everything that it loads. `replaced`: {name of a library: file in its place}."""
+@functools.cache
+def image_with(images, kind, application, *replaced):
+    """An image with `application` as /app and everything that it loads. `replaced`: (name of a library, file in its place)."""
     components = [file for folder in COMPONENTS[kind] for file in sorted((LIBRARIES / folder).glob("*.so*"))]
     data = [file for folder in DATA[kind] for file in sorted(pathlib.Path(folder).rglob("*")) if file.is_file()]
     files = {str(file): file.resolve() for file in [*components, *data]}
     files.update(needed_libraries(*components))
     files.update(needed_libraries(application))
-    files.update({path: (replaced or {}).get(pathlib.Path(path).name, source) for path, source in files.items()})
+    files.update({path: dict(replaced).get(pathlib.Path(path).name, source) for path, source in files.items()})
 
     def add(layer):
         made = {"/lib", "/usr", "/usr/lib"}
