@@ -164,6 +164,27 @@ def test_links_between_documents_lead_to_files(source_dir):
     assert len(links) > 20 and [f"{document}: {target}" for document, target in links if not (document.parent / target).exists()] == []
 
 
+def headings(document):
+    """The anchors that a Git hoster gives to the headings of a document; scripts/lib/mkdocs_hook.py gives the same to those of the site."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_between_documents_lead_to_headings(source_dir):
+    documents = [*source_dir.glob("*.md"), *source_dir.glob("docs/**/*.md"), *source_dir.glob("tests/**/*.md")]
+    links = [(document, target, anchor) for document in documents for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text())]
+    assert len(links) > 20 and [f"{document}: {target}#{anchor}" for document, target, anchor in links
+                                if anchor not in headings(document.parent / target if target else document)] == []
+
+
+def test_every_document_is_in_the_navigation_of_the_site(source_dir):
+    """scripts/build-docs reports this too, where mkdocs is installed."""
+    named = re.findall(r": (\S+\.md)$", (source_dir / "mkdocs.yml").read_text(), re.MULTILINE)
+    documents = [str(path.relative_to(source_dir)) for pattern in ("*.md", "docs/**/*.md", "tests/**/*.md") for path in source_dir.glob(pattern)]
+    assert sorted(named) == sorted(documents)
+
+
 def test_documents_named_in_sources_exist(source_dir):
     files = [file for folder in ("bench", "cmake", "etc", "scripts", "src", "tests") for file in (source_dir / folder).rglob("*")
              if file.is_file() and "corpus" not in file.parts]

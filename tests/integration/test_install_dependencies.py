@@ -53,6 +53,13 @@ def test_packages_of_other_systems_have_their_names(run, name):
     assert run.installed() == []
 
 
+@pytest.mark.parametrize("name", MANAGERS)
+def test_packages_for_the_site_are_only_for_those_who_ask(run, name):
+    assert "mandoc" in run("--list", "--docs", "--for", name).stdout.split()
+    options = ("--test", "--develop") if "debian" in name else ("--test",)
+    assert "mkdocs" not in run("--list", *options, "--for", name).stdout
+
+
 def test_unknown_system_is_named(run):
     result = run("--list", "--for", "plan9")
     assert result.returncode == 1 and "--for debian, debian11, rhel or suse, not 'plan9'" in result.stderr
