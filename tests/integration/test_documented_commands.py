@@ -45,6 +45,7 @@ NOT_RUN = {
     **dict.fromkeys(('[ "$SLURM_JOB_UID" -ge', 'of_jobs=$(pgrep', '[ "$(echo "$of_jobs"', 'runuser -u "$SLURM_JOB_USER" -- /opt/sarus', "find /sys/fs/cgroup", "exit 0"),
                     "test_cluster_jobs.py runs this Epilog"),
     "apparmor_parser": "needs AppArmor",
+    **dict.fromkeys(("sudo SUSEConnect", "sudo zypper"), "needs SLES"),
     "journalctl": "needs systemd",
     "srun -N2 -n64 podman-hpc": "test_podman_hpc_cluster.py",
     "mpirun -n 64 podman-hpc": "test_podman_hpc_cluster.py",
