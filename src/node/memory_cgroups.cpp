@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/mount_table.hpp"
+#include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "node/cgroups.hpp"
 
