@@ -8,6 +8,7 @@ import select
 import shutil
 import subprocess
 import time
+import xml.etree.ElementTree
 
 import pytest
 from helpers import system
@@ -183,6 +184,22 @@ def test_every_document_is_in_the_navigation_of_the_site(source_dir):
     named = re.findall(r": (\S+\.md)$", (source_dir / "mkdocs.yml").read_text(), re.MULTILINE)
     documents = [str(path.relative_to(source_dir)) for pattern in ("*.md", "docs/**/*.md", "tests/**/*.md") for path in source_dir.glob(pattern)]
     assert sorted(named) == sorted(documents)
+
+
+def test_plots_show_what_the_tables_say(source_dir, tmp_path):
+    """bench/plot draws them anew."""
+    subprocess.run([source_dir / "bench/plot", tmp_path], check=True)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == sorted(path.name for path in (source_dir / "docs/measurements").glob("*.svg")) != []
+    assert [name for name in names if (tmp_path / name).read_text() != (source_dir / "docs/measurements" / name).read_text()] == []
+
+
+def test_plots_can_be_read_without_seeing_them(source_dir):
+    for plot in (source_dir / "docs/measurements").glob("*.svg"):
+        root = xml.etree.ElementTree.parse(plot).getroot()
+        words = root.find("{*}desc").text
+        shown = [text.text for text in root.findall(".//{*}text") if text.get("class") in ("label", "value")]
+        assert root.get("role") == "img" and len(shown) > 6 and [text for text in shown if text not in words.replace("`", "")] == []
 
 
 def test_documents_named_in_sources_exist(source_dir):
