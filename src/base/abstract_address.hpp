@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <string_view>
@@ -24,5 +25,12 @@ private:
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
     socklen_t bytes = 0;
 };
+
+/// Whether the process at the other end belonged to this process's user when it connected or listened.
+inline bool isOwnPeer(int socket) noexcept {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
 
 }  // namespace sarus

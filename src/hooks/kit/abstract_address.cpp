@@ -29,12 +29,6 @@ UniqueFd listenAt(const AbstractAddress& address) {
     return socket;
 }
 
-bool isOwnPeer(int socket) noexcept {
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
-}
-
 Contact contactAt(const AbstractAddress& address) {
     // Without SOCK_NONBLOCK, whoever lets his queue fill up could keep this process as long as he likes.
     auto socket = makeSocket(SOCK_NONBLOCK);

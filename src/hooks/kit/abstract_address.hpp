@@ -8,9 +8,6 @@ namespace sarus::hooks {
 /// Listens at the address for sequenced packets; empty if another process has taken it. Throws Error.
 UniqueFd listenAt(const AbstractAddress& address);
 
-/// Whether the process at the other end belonged to this process's user when it connected or listened.
-bool isOwnPeer(int socket) noexcept;
-
 /// A connection to whoever listens at an address.
 struct Contact {
     enum class With {

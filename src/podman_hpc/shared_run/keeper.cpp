@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -13,9 +12,11 @@
 #include <csignal>
 #include <optional>
 
+#include "base/background.hpp"
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/members.hpp"
 #include "base/pipe.hpp"
 #include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
@@ -29,15 +30,6 @@ namespace {
 
 constexpr int lifelineNumber = 3;                   // in the container, and so in this process
 constexpr auto patience = std::chrono::seconds(5);  // for what Podman's own processes do at the end
-
-struct Client {
-    UniqueFd socket;
-    std::string localId{};
-    bool accepted = false;
-    bool done = false;      ///< its command has ended by itself
-    bool finished = false;  ///< has closed its side
-    bool gone = false;
-};
 
 std::string readFromStart(int fd) {
     std::string text(16U << 10U, '\0');
@@ -60,8 +52,9 @@ public:
     Keeper(KeeperPlan thePlan, const MeetingPlace& thePlace, MeetingPlace::Seat theSeat, Pipe theLifeline)
         : plan(std::move(thePlan)),
           place(thePlace),
-          seat(std::move(theSeat)),
-          lifeline(std::move(theLifeline)) {
+          seat(std::move(theSeat.name)),
+          lifeline(std::move(theLifeline)),
+          tasks(std::move(theSeat.listener), plan.tasks) {
         sigset_t child;
         ::sigemptyset(&child);
         ::sigaddset(&child, SIGCHLD);
@@ -75,14 +68,14 @@ public:
         while (phase != Phase::gone) {
             step();
         }
-        place.remove(seat.name);
+        place.remove(seat);
     }
 
 private:
     /// `failed`: the container is gone, and late tasks hear the reason.
     enum class Phase { starting, running, ending, killing, removing, failed, gone };
 
-    std::string file(std::string_view suffix) const { return cat(place.path(), '/', seat.name, suffix); }
+    std::string file(std::string_view suffix) const { return cat(place.path(), '/', seat, suffix); }
 
     void startContainer() {
         auto arguments = plan.runCommand;
@@ -123,35 +116,22 @@ private:
     }
 
     void step() {
-        std::vector<pollfd> waiting{{children.get(), POLLIN, 0}, {seat.listener.get(), POLLIN, 0}};
-        for (const auto& client : clients) {
-            // Who has finished is waited for no more, unless to be gone altogether.
-            waiting.push_back({client.socket.get(), static_cast<short>(client.finished ? 0 : POLLIN), 0});
-        }
+        std::vector<pollfd> waiting{{children.get(), POLLIN, 0}};
+        tasks.addTo(waiting);
         if (::poll(waiting.data(), waiting.size(), timeout()) < 0 && errno != EINTR) {
             throwErrno("Failed to wait for tasks");
         }
-        const auto known = clients.size();
         reapChildren();
-        for (std::size_t i = 0; i < known; ++i) {
-            const auto events = static_cast<unsigned>(waiting[i + 2].revents);
-            if (!clients[i].finished && (events & POLLIN) != 0) {
-                hear(clients[i]);
-            } else if (events != 0) {
-                clients[i].finished = clients[i].gone = true;
-            }
-        }
-        if (waiting[1].revents != 0) {
-            admit();
-        }
-        releaseFinished();
+        tasks.handle(&waiting[1], [this](Member& task, const std::string& text) { greet(task, text); });
+        // The last task waits for the end of the container, no other one does.
+        tasks.release(tasks.active() == 0 && !failure);
         decide();
     }
 
     int timeout() const {
         auto next = deadline;
         if (phase == Phase::running) {
-            const bool mayEnd = active() == 0;
+            const bool mayEnd = tasks.active() == 0;
             if (!mayEnd) {
                 return -1;
             }
@@ -234,108 +214,59 @@ private:
                 return;
             }
         }
-        for (auto& client : clients) {
-            letIn(client);
-        }
+        tasks.forEachActive([this](const Member& task) { letIn(task); });
     }
 
-    void letIn(const Client& client) {
-        if (!client.accepted || client.finished) {
-            return;
-        }
+    void letIn(const Member& task) {
         if (entry) {
-            sendMessage(client.socket.get(), cat("enter ", containerId(), ' ', entry->kinds()),
+            sendMessage(task.socket.get(), cat("enter ", containerId(), ' ', entry->kinds()),
                         entry->descriptors());
         } else {
-            sendMessage(client.socket.get(), cat("exec ", containerId()));
+            sendMessage(task.socket.get(), cat("exec ", containerId()));
         }
     }
 
     void fail(int status, const std::string& reason) {
         failure = {status, reason};
         bool isFirst = true;  // one task tells the reason; the first one started this process
-        for (const auto& client : clients) {
-            if (client.accepted && !client.finished) {
-                tellFailure(client, isFirst);
-                isFirst = false;
-            }
-        }
+        tasks.forEachActive([&](const Member& task) {
+            tellFailure(task, isFirst);
+            isFirst = false;
+        });
         endContainer();
     }
 
-    void tellFailure(const Client& client, bool withReason) const {
-        sendMessage(client.socket.get(),
+    void tellFailure(const Member& task, bool withReason) const {
+        sendMessage(task.socket.get(),
                     cat("failed ", failure->first, ' ', withReason ? failure->second : ""));
     }
 
-    void admit() {
-        Client client{UniqueFd(::accept4(seat.listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
-        if (client.socket) {
-            clients.push_back(std::move(client));
-        }
-    }
-
-    void hear(Client& client) {
-        const auto message = receiveMessage(client.socket.get());
-        if (!message) {
-            client.finished = true;
-            orderly = client.done;
+    void greet(Member& task, const std::string& text) {
+        const auto words = split(text, ' ');
+        if (words.size() != 3 || words[0] != "hello" || !takesTasksOf(words[2]) ||
+            !tasks.admit(task, words[1])) {
+            sendMessage(task.socket.get(), "other");
+            Members::refuse(task);
             return;
         }
-        const auto words = split(message->text, ' ');
-        if (client.accepted) {
-            client.done = message->text == "done";
-            return;
-        }
-        if (words.size() != 3 || words[0] != "hello" || !mayJoin(words[1], words[2])) {
-            sendMessage(client.socket.get(), "other");
-            client.finished = true;
-            return;
-        }
-        client.accepted = true;
-        client.localId = words[1];
-        arrived.push_back(client.localId);
-        orderly = false;
-        sendMessage(client.socket.get(), "accept");
+        sendMessage(task.socket.get(), "accept");
         if (phase == Phase::running) {
-            letIn(client);
+            letIn(task);
         } else if (failure) {
-            tellFailure(client, arrived.size() == 1);
+            tellFailure(task, tasks.arrived() == 1);
         }
     }
 
-    bool mayJoin(const std::string& localId, const std::string& fingerprint) const {
+    bool takesTasksOf(const std::string& fingerprint) const {
         const bool takesTasks = phase == Phase::starting || phase == Phase::running || failure.has_value();
-        return takesTasks && fingerprint == plan.fingerprint && arrived.size() < plan.tasks &&
-               std::find(arrived.begin(), arrived.end(), localId) == arrived.end();
-    }
-
-    std::size_t active() const {
-        return static_cast<std::size_t>(std::count_if(clients.begin(), clients.end(), [](const auto& client) {
-            return client.accepted && !client.finished;
-        }));
-    }
-
-    /// The last task waits for the end of the container, no other one does.
-    void releaseFinished() {
-        const bool othersWait = active() > 0 || failure;
-        auto keep = clients.end();
-        for (auto i = clients.begin(); i != clients.end(); ++i) {
-            keep = !othersWait && i->finished && i->accepted && !i->gone ? i : keep;
-        }
-        std::vector<Client> remaining;
-        for (auto i = clients.begin(); i != clients.end(); ++i) {
-            if (!i->finished || i == keep) {
-                remaining.push_back(std::move(*i));
-            }
-        }
-        clients = std::move(remaining);
+        return takesTasks && fingerprint == plan.fingerprint;
     }
 
     void decide() {
         const auto now = Clock::now();
-        const bool noTask = active() == 0 && (!arrived.empty() || now >= arrivalDeadline);
-        const bool complete = arrived.size() >= plan.tasks;
+        const bool noTask = tasks.active() == 0 && (tasks.arrived() > 0 || now >= arrivalDeadline);
+        const bool complete = tasks.areComplete();
+        const bool orderly = tasks.lastWasDone();
         switch (phase) {
             case Phase::starting:
                 if (noTask && (complete || !orderly)) {
@@ -375,9 +306,9 @@ private:
     }
 
     void tellMissing() const {
-        if (arrived.size() < plan.tasks) {
-            for (const auto& client : clients) {
-                sendMessage(client.socket.get(), cat("missing ", plan.tasks - arrived.size()));
+        if (!tasks.areComplete()) {
+            for (const auto& task : tasks.open()) {
+                sendMessage(task.socket.get(), cat("missing ", plan.tasks - tasks.arrived()));
             }
         }
     }
@@ -422,12 +353,13 @@ private:
         runPodman({"rm", "-f", "-t", "0", "--ignore", containerId()});
     }
 
-    void containerGone() { phase = failure && arrived.size() < plan.tasks ? Phase::failed : Phase::gone; }
+    void containerGone() { phase = failure && !tasks.areComplete() ? Phase::failed : Phase::gone; }
 
     const KeeperPlan plan;
     const MeetingPlace& place;
-    MeetingPlace::Seat seat;
+    std::string seat;  ///< its name
     Pipe lifeline;
+    Members tasks;
     UniqueFd children;
     UniqueFd output;
     UniqueFd errors;
@@ -438,9 +370,6 @@ private:
     pid_t conmon = -1;
     std::vector<pid_t> endedBefore{};  ///< before their meaning was known
     bool removed = false;
-    bool orderly = false;  ///< the last task that ended was not killed
-    std::vector<Client> clients{};
-    std::vector<std::string> arrived{};  ///< local ids
     std::optional<ContainerEntry> entry{};
     std::optional<std::pair<int, std::string>> failure{};
 };
@@ -451,55 +380,25 @@ UniqueFd moveUp(UniqueFd fd) {
                                "Failed to duplicate a descriptor"));
 }
 
-/// A process of its own session that keeps nothing of the task open: neither its streams nor its lock.
-void detach(MeetingPlace::Seat& seat) {
-    ::setsid();
-    ::prctl(PR_SET_NAME, "shared-run-keep");
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // conmon becomes a child
-    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP}) {
-        ::signal(signal, SIG_IGN);  // Slurm sends signals to all processes of a step
-    }
-    const auto null = openFile("/dev/null", O_RDWR);
-    for (int stream = 0; stream < 3; ++stream) {
-        ::dup2(null.get(), stream);
-    }
+int keep(const KeeperPlan& plan, const std::string& path, MeetingPlace::Seat seat) {
     seat.listener = moveUp(std::move(seat.listener));
-}
-
-[[noreturn]] void keep(const KeeperPlan& plan, const std::string& path, MeetingPlace::Seat seat) {
-    int status = 0;
-    try {
-        detach(seat);
-        closeRange(lifelineNumber, seat.listener.get() - 1);
-        closeRange(seat.listener.get() + 1);
-        auto lifeline = makePipe();  // first: it gets the lowest number
-        lifeline.writer = moveUp(std::move(lifeline.writer));
-        if (lifeline.reader.get() != lifelineNumber) {
-            checkErrno(::dup2(lifeline.reader.get(), lifelineNumber), "Failed to duplicate a descriptor");
-            lifeline.reader.reset(lifelineNumber);
-        }
-        const MeetingPlace place(path, ::geteuid());
-        Keeper(plan, place, std::move(seat), std::move(lifeline)).run();
-    } catch (const std::exception&) {
-        status = 1;  // the tasks see the end of their connections
+    closeRange(lifelineNumber, seat.listener.get() - 1);
+    closeRange(seat.listener.get() + 1);
+    auto lifeline = makePipe();  // first: it gets the lowest number
+    lifeline.writer = moveUp(std::move(lifeline.writer));
+    if (lifeline.reader.get() != lifelineNumber) {
+        checkErrno(::dup2(lifeline.reader.get(), lifelineNumber), "Failed to duplicate a descriptor");
+        lifeline.reader.reset(lifelineNumber);
     }
-    ::_exit(status);
+    const MeetingPlace place(path, ::geteuid());
+    Keeper(plan, place, std::move(seat), std::move(lifeline)).run();
+    return 0;
 }
 
 }  // namespace
 
 void startKeeper(const KeeperPlan& plan, const MeetingPlace& place, MeetingPlace::Seat seat) {
-    const pid_t first = checkErrno(::fork(), "Failed to create a process");
-    if (first == 0) {
-        const pid_t second = ::fork();  // so that it is no child of the task
-        if (second == 0) {
-            keep(plan, place.path(), std::move(seat));
-        }
-        ::_exit(second < 0 ? 1 : 0);
-    }
-    if (!Child(first).wait().ok()) {
-        throw Error("Failed to create a process");
-    }
+    startInBackground("shared-run-keep", [&] { return keep(plan, place.path(), std::move(seat)); });
 }
 
 }  // namespace sarus::podman_hpc
