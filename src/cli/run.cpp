@@ -229,6 +229,7 @@ engine::LaunchRequest readOptions(const engine::SiteConfig& config, const Argume
     };
     request.name = optional("name");
     request.keep = arguments.has("keep");
+    request.hold = arguments.has("hold");
     if (request.keep && !request.name) {
         throw usageError("The option '--keep' needs a name for the container: --name=NAME", "run");
     }
@@ -471,6 +472,11 @@ void identifyImage(Context& context, const Arguments& arguments, const std::stri
     if (definition) {
         applyDefinition(*definition, wanted);
     }
+    const auto keeper = parseNumber(arguments.value("keeper"));
+    if (keeper) {  // the container runs no entrypoint: each command of the step has it in front
+        const auto& entrypoint = wanted.entrypoint ? *wanted.entrypoint : wanted.metadata.entrypoint;
+        wanted.command.insert(wanted.command.begin(), entrypoint.begin(), entrypoint.end());
+    }
     applySshAnnotation(arguments, wanted);
     auto settings = engine::settingsOf(wanted);
     for (const auto& option : arguments.values("join-without")) {
@@ -484,6 +490,7 @@ void identifyImage(Context& context, const Arguments& arguments, const std::stri
                                              .workdir = std::move(wanted.workdir),
                                              .tty = wanted.tty,
                                              .ownStep = true,
+                                             .keeper = keeper ? static_cast<int>(*keeper) : -1,
                                              .imageReference = std::move(wanted.imageReference),
                                              .imageContent = std::move(wanted.imageContent),
                                              .settings = std::move(settings),
@@ -526,6 +533,11 @@ std::vector<Option> runOptions() {
         {.longName = "gpus",
          .takesValue = true,
          .help = "Add NVIDIA GPUs, the CDI devices nvidia.com/gpu: 'all', a number or 'device=0,1'"},
+        {.longName = "hold",
+         .hidden = true,
+         .help =
+             "Do not run the command: hold the container open for '--join' until the standard input ends. "
+             "Write a byte to the standard output when it is"},
         {.longName = "init",
          .help = "Run an init process inside the container that forwards signals and reaps processes"},
         {.longName = "ipc",
@@ -547,6 +559,10 @@ std::vector<Option> runOptions() {
          .help =
              "Keep what the container writes to its root filesystem, on this node, for the next container "
              "with the same '--name'"},
+        {.longName = "keeper",
+         .takesValue = true,
+         .hidden = true,
+         .help = "With '--join': the descriptor of a socket to the process that holds the container open"},
         {.longName = "mpi", .shortName = 'm', .help = "Enable MPI support. Implies '--glibc'"},
         {.longName = "mpi-type",
          .takesValue = true,

@@ -114,6 +114,7 @@ struct ContainerPlan {
     bool privateUts = false;
     bool readonlyRoot = false;
     bool remapRoot = false;               ///< the caller is root inside, in a user namespace
+    bool hold = false;                    ///< as in LaunchRequest
     std::optional<std::string> initPath;  ///< bound on /dev/init if present
     std::optional<gid_t> ttyGroup;
     std::vector<PlannedMount> mounts;  ///< in the order in which they are performed

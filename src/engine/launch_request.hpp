@@ -47,6 +47,7 @@ struct LaunchRequest {
     /// Names the content of the image file (squashfs::contentOf); only with a name.
     std::string imageContent;
     bool keep = false;  ///< what the container writes outlives it
+    bool hold = false;  ///< the command does not run: the container is open as long as its standard input
     std::optional<std::string> mpiType;
     bool mpi = false;
     bool glibc = false;

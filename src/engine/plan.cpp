@@ -24,7 +24,9 @@ namespace sarus::engine {
 
 namespace {
 
-constexpr std::size_t initArguments = 2;  ///< before the user's command
+// Before the user's command:
+constexpr std::size_t initArguments = 2;
+constexpr std::size_t holdArguments = 2;
 
 std::string planName(const LaunchRequest& request, const HostFacts& facts) {
     auto name = request.name.value_or(cat("sarus-container-", facts.randomName));
@@ -79,6 +81,9 @@ std::vector<std::string> planArguments(const LaunchRequest& request) {
     std::vector<std::string> args;
     if (request.init) {
         args = {hook_contracts::initProgram, "--"};
+    }
+    if (request.hold) {
+        args.insert(args.end(), {hook_contracts::enterProgram, hook_contracts::holdOption});
     }
     args.insert(args.end(), entrypoint.begin(), entrypoint.end());
     args.insert(args.end(), command.begin(), command.end());
@@ -444,7 +449,7 @@ bool wantsReasons(const LaunchRequest& request) {
 /// The command is the user's, even with an init. The image, `/dev`, the files in /etc, devices and the
 /// content of squashfs files do not count as bind mounts for the condition.
 oci::HookSubject hookSubject(const ContainerPlan& plan) {
-    const auto& command = plan.args.at(plan.initPath ? initArguments : 0);
+    const auto& command = plan.args.at((plan.initPath ? initArguments : 0) + (plan.hold ? holdArguments : 0));
     const bool hasBindMounts =
         std::any_of(plan.mounts.begin(), plan.mounts.end(),
                     [](const PlannedMount& mount) { return !mount.tmpfsSize && !mount.isSquashfs; });
@@ -458,6 +463,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     checkKept(request);
     plan.args = planArguments(request);
     plan.initPath = planInit(config, request);
+    plan.hold = request.hold;
     plan.workdir = planWorkdir(request);
     plan.volumes = planVolumes(request);
     plan.workdirChosen = request.workdir.has_value();

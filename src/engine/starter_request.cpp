@@ -19,7 +19,7 @@ namespace sarus::engine {
 namespace {
 
 constexpr std::string_view magic = "SARUSREQ";
-constexpr std::uint32_t protocolVersion = 10;
+constexpr std::uint32_t protocolVersion = 11;
 
 template <typename Object, typename Type>
 concept Is = std::same_as<std::remove_const_t<Object>, Type>;
@@ -223,16 +223,16 @@ auto fields(Is<LaunchRequest> auto& request) {
                     request.entrypoint, request.hostEnvironment, request.env, request.unsetEnv,
                     request.mounts, request.devices, request.annotations, request.workloadDirectories,
                     request.optionOrigins, request.workdir, request.name, request.imageContent, request.keep,
-                    request.mpiType, request.mpi, request.glibc, request.ssh, request.init, request.tty,
-                    request.privatePid, request.privateNetwork, request.privateIpc, request.privateUts,
-                    request.dryRun, request.json, request.readonlyRoot, request.remapRoot, request.stackLimit,
-                    request.logLevel);
+                    request.hold, request.mpiType, request.mpi, request.glibc, request.ssh, request.init,
+                    request.tty, request.privatePid, request.privateNetwork, request.privateIpc,
+                    request.privateUts, request.dryRun, request.json, request.readonlyRoot, request.remapRoot,
+                    request.stackLimit, request.logLevel);
 }
 
 auto fields(Is<ExecRequest> auto& request) {
     return std::tie(request.name, request.command, request.hostEnvironment, request.env, request.workdir,
-                    request.tty, request.ownStep, request.imageReference, request.imageContent,
-                    request.settings, request.stackLimit, request.logLevel);
+                    request.tty, request.ownStep, request.keeper, request.imageReference,
+                    request.imageContent, request.settings, request.stackLimit, request.logLevel);
 }
 
 auto fields(Is<ListRequest> auto& request) {

@@ -22,6 +22,10 @@ struct ExecRequest {
     std::optional<std::string> workdir{};
     bool tty = false;
     bool ownStep = false;  ///< keeps the cgroups, the variables and the PMI descriptor of the caller
+    /// The number of an inherited Unix socket to the process that holds the container open; -1: none. When
+    /// the command has ended, the starter closes its side and waits for the end of the other one. A byte that
+    /// comes is the status in place of 0.
+    int keeper = -1;
     // What the caller expects of the container, which must have been started so.
     std::string imageReference{};  ///< "" for any image
     std::string imageContent{};    ///< as in LaunchRequest; "" if the image is not here

@@ -138,6 +138,10 @@ ContainerCommand findContainerCommand(const oci::BundleConfig& config) {
     if (auto& words = result.arguments; words.size() > 2 && words[0] == initProgram && words[1] == "--") {
         words.erase(words.begin(), words.begin() + 2);
     }
+    if (auto& words = result.arguments;
+        words.size() > 2 && words[0] == enterProgram && words[1] == holdOption) {
+        words.erase(words.begin(), words.begin() + 2);
+    }
     return result;
 }
 

@@ -21,6 +21,10 @@ namespace sarus::hook_contracts {
 /// names of files may be no UTF-8, of which JSON consists.
 inline constexpr const char* enterProgram = "/dev/.sarus-enter";
 
+/// With this as its first word, it does not become a command, but waits until its standard input ends. The
+/// words that follow are those of the commands for which it holds the container open.
+inline constexpr const char* holdOption = "--hold";
+
 /// The text with %XX for each '%' and each byte that is not ASCII (RFC 3986, 2.1), and back.
 std::string percentEncoded(std::string_view bytes);
 std::string percentDecoded(std::string_view text);

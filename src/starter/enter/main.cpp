@@ -28,6 +28,11 @@
 // files consist of any bytes. --env replaces a variable that the runtime has changed for this reason.
 //
 // --default-workdir: / instead, if the user may not enter it.
+//
+// sarus-enter --hold [WORD...]
+//
+// Runs no command, but holds a container open: writes a byte to its standard output when it runs, and ends
+// when its standard input does.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -277,9 +282,26 @@ void unsetMissingLocales(const char* names) {
     }
 }
 
+/// Workload managers signal all processes of a job step, also this one: the commands in the container
+/// decide when it ends.
+int hold() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    ::signal(SIGCHLD, SIG_IGN);  // the kernel reaps
+    [[maybe_unused]] const auto told = ::write(STDOUT_FILENO, "+", 1);
+    char byte = 0;
+    while (::read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 1 && ::strcmp(argv[1], "--hold") == 0) {
+        return hold();
+    }
     bool isRoot = false;
     bool changesIds = false;
     Ids ids;

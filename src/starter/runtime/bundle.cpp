@@ -297,7 +297,7 @@ Error missingCommand(const std::vector<std::string>& args) {
 }  // namespace
 
 std::string checkCommand(const engine::ContainerPlan& plan, int rootfs, const Credentials& credentials) {
-    if (mayBeProvidedByHooks(plan)) {
+    if (plan.hold || mayBeProvidedByHooks(plan)) {
         return {};
     }
     const auto& command = plan.args.front();

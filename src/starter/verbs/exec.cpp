@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <optional>
 #include <string>
@@ -43,6 +46,39 @@
 namespace sarus::starter {
 
 namespace {
+
+/// The socket to the process that holds the container open for a command.
+class Keeper {
+public:
+    /// Throws Error if the request names another descriptor.
+    Keeper(const Session& session, int number) : fd(number) {
+        int domain = 0;
+        socklen_t size = sizeof domain;
+        const auto& open = session.entry.descriptors;
+        if (number != -1 &&
+            (number <= STDERR_FILENO || std::find(open.begin(), open.end(), number) == open.end() ||
+             ::getsockopt(number, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)) {
+            throw Error("Invalid request: the keeper is no Unix socket");
+        }
+    }
+    int descriptor() const noexcept { return fd; }
+
+    /// With the rights of the user, who may let the socket wait for ever. Returns the status of the command.
+    int leave(int status) const {
+        if (fd < 0) {
+            return status;
+        }
+        ::shutdown(fd, SHUT_WR);
+        unsigned char other = 0;
+        ssize_t count = 0;
+        while ((count = ::read(fd, &other, 1)) < 0 && errno == EINTR) {
+        }
+        return count == 1 && status == 0 ? other : status;
+    }
+
+private:
+    int fd;
+};
 
 /// A command has only the standard streams, and in a job step of its own the descriptor of the process
 /// manager.
@@ -196,8 +232,11 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
          wasKeptUnprivileged(session, request.name, markJob(environment)))) {
         continueWithoutPrivileges(session, request);
     }
+    const Keeper keeper(session, request.keeper);
     const auto kept = descriptorsOf(session, request);
-    closeInherited(std::exchange(session.entry.descriptors, kept), kept);
+    auto open = kept;
+    open.push_back(keeper.descriptor());
+    closeInherited(std::exchange(session.entry.descriptors, kept), open);
     const auto jobStep = watchJobStep(request.hostEnvironment);
     auto& credentials = session.credentials;
     auto directories = prepareStateDirectories(credentials, session.config, request.hostEnvironment);
@@ -246,19 +285,20 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     }
     PidFile pidFile(invocation);
     const PlannedState planned{.privileged = credentials.privileged(), .seccomp = false};
-    return supervise(session, {.invocation = invocation,
-                               .watched = {.container = &container.firstProcess(),
-                                           .program = &pidFile,
-                                           .planned = &planned,
-                                           .terminal = terminal ? &*terminal : nullptr,
-                                           .jobStep = jobStep.get()},
-                               .reaped =
-                                   [&](pid_t pid, const ExitStatus&) {
-                                       if (pid == anchor.pid()) {
-                                           anchor.release();
-                                       }
-                                   },
-                               .ended = [&](const RuntimeEnd&) { anchor = Child(); }});
+    const int status = supervise(session, {.invocation = invocation,
+                                           .watched = {.container = &container.firstProcess(),
+                                                       .program = &pidFile,
+                                                       .planned = &planned,
+                                                       .terminal = terminal ? &*terminal : nullptr,
+                                                       .jobStep = jobStep.get()},
+                                           .reaped =
+                                               [&](pid_t pid, const ExitStatus&) {
+                                                   if (pid == anchor.pid()) {
+                                                       anchor.release();
+                                                   }
+                                               },
+                                           .ended = [&](const RuntimeEnd&) { anchor = Child(); }});
+    return keeper.leave(status);
 }
 
 }  // namespace sarus::starter

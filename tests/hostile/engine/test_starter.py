@@ -9,6 +9,7 @@ import socket as sockets
 import stat
 import struct
 import subprocess
+import threading
 
 import pytest
 from launch_request import (SEALS, ask, exec_request, head, inspect_request, kill_request, list_request, memory_file, request,
@@ -81,6 +82,37 @@ def test_expectations_of_a_container_made_by_hand(setuid_engine, load_image, pla
         refused(ask(setuid_engine, exec_request("expected", reference="x\n", content="\x1b")), "image: ", " instead of x")
         refused(ask(setuid_engine, exec_request("expected", settings={f"mount on /{i}": "/x" for i in range(9999)})), "runs already and cannot change")
         assert ask(setuid_engine, exec_request("expected", ["echo", "ran"], settings={"mount on /x": "", "SSH": ""})).stdout == "ran\n"
+
+
+def test_a_keeper_is_a_unix_socket_of_the_caller(setuid_engine, tmp_path):
+    with sockets.socket() as internet, open(tmp_path / "file", "w") as file:
+        for keeper in (0, 2, 999, -2, internet.fileno(), file.fileno()):
+            channel = memory_file(exec_request("missing", keeper=keeper))
+            refused(start(setuid_engine, [channel], {channel, internet.fileno(), file.fileno()}), "Invalid request: the keeper is no Unix socket")
+            os.close(channel)
+
+
+def test_a_command_has_not_the_connection_to_its_keeper(setuid_engine, load_image, plain_busybox):
+    """The starter has it, tells the end of the command, and takes a status in place of 0 alone."""
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    with setuid_engine.standing(image, "--name", "held"):
+        for script, status in (("ls /proc/self/fd | wc -l", 5), ("exit 3", 3)):
+            ours, theirs = sockets.socketpair(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
+            heard = []
+
+            def keep(ours=ours, heard=heard):
+                heard.append(ours.recv(10))
+                ours.send(b"\5")
+                ours.close()
+
+            keeper = threading.Thread(target=keep)
+            keeper.start()
+            channel = memory_file(exec_request("held", ["sh", "-c", script], keeper=theirs.fileno()))
+            result = start(setuid_engine, [channel], {channel, theirs.fileno()})
+            os.close(channel)
+            theirs.close()
+            keeper.join()
+            assert (result.returncode, heard) == (status, [b""]) and result.stdout in ("", "4\n"), result
 
 
 @pytest.mark.parametrize("verb", [8, 9, 255, 2**31, 2**32 - 1])

@@ -123,6 +123,12 @@ TEST_F(PlanTest, InitRunsTheCommand) {
     EXPECT_THAT(result.environment, Contains(Pair("TINI_SUBREAPER", "1")));
 }
 
+TEST_F(PlanTest, AContainerThatIsHeldOpenRunsNoCommand) {
+    request.hold = true;
+    request.metadata.entrypoint = {"/e"};
+    EXPECT_THAT(make().args, ElementsAre("/dev/.sarus-enter", "--hold", "/e", "true"));
+}
+
 TEST_F(PlanTest, InitNeedsInitPathOnlyIfItIsUsed) {
     EXPECT_EQ(error(), "no error");
     request.init = true;
@@ -578,6 +584,8 @@ TEST_F(PlanTest, HooksWhoseConditionsHoldFireInFileOrderOnceForEachStage) {
     EXPECT_THAT(names(), Contains("02-b:createRuntime"));
     request.init = true;  // the command is still the user's
     config.initPath = "/usr/bin/tini";
+    EXPECT_THAT(names(), Contains("03-c:createRuntime"));
+    request.hold = true;  // and then that of one of the commands
     EXPECT_THAT(names(), Contains("03-c:createRuntime"));
 }
 

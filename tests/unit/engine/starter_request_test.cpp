@@ -105,13 +105,13 @@ TEST(StarterRequest, AbsentOptionsStayAbsent) {
 TEST(StarterRequest, EachFlagIsItsOwn) {
     for (auto flag : {&LaunchRequest::mpi, &LaunchRequest::glibc, &LaunchRequest::ssh, &LaunchRequest::init,
                       &LaunchRequest::tty, &LaunchRequest::privatePid, &LaunchRequest::readonlyRoot,
-                      &LaunchRequest::keep}) {
+                      &LaunchRequest::keep, &LaunchRequest::hold}) {
         LaunchRequest request;
         request.*flag = true;
         const auto copy = crossed(request);
         EXPECT_TRUE(copy.*flag);
         EXPECT_EQ(copy.mpi + copy.glibc + copy.ssh + copy.init + copy.tty + copy.privatePid +
-                      copy.readonlyRoot + copy.keep,
+                      copy.readonlyRoot + copy.keep + copy.hold,
                   1);
     }
 }
@@ -141,7 +141,7 @@ TEST(StarterRequest, AnotherMagicOrVersionIsRefused) {
     auto bytes = serializeRequest(fullRequest());
     EXPECT_THAT(errorOf("x" + bytes), HasSubstr("does not come from sarus"));
     bytes[8] = 99;
-    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 10"));
+    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 11"));
 }
 
 TEST(StarterRequest, EachVerbIsItsOwn) {
@@ -152,12 +152,14 @@ TEST(StarterRequest, EachVerbIsItsOwn) {
                                           .workdir = "/w",
                                           .tty = true,
                                           .ownStep = true,
+                                          .keeper = 9,
                                           .imageReference = "a:1",
                                           .imageContent = "content",
                                           .settings = {{"mount on /a", "/b"}, {"SSH", ""}},
                                           .stackLimit = 7,
                                           .logLevel = LogLevel::info});
     EXPECT_TRUE(exec.ownStep);
+    EXPECT_EQ(exec.keeper, 9);
     EXPECT_EQ(exec.name, "job");
     EXPECT_THAT(exec.command, ElementsAre("echo", ""));
     EXPECT_THAT(exec.hostEnvironment, ElementsAre("A=1"));

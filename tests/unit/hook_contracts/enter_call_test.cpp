@@ -73,6 +73,9 @@ TEST(ContainerCommand, IsBehindTheEnginesOwnWords) {
     EXPECT_EQ(command.workingDirectory, "/");
     command = findContainerCommand(config(R"(["/dev/init", "--", "sh"])"));
     EXPECT_THAT(command.arguments, ElementsAre("sh"));
+    command =
+        findContainerCommand(config(R"(["/dev/.sarus-enter", "--", "/dev/.sarus-enter", "--hold", "app"])"));
+    EXPECT_THAT(command.arguments, ElementsAre("app"));
     EXPECT_THAT(findContainerCommand(config("[]")).arguments, IsEmpty());
     EXPECT_THAT(findContainerCommand(config(R"(["/dev/.sarus-enter", "x"])")).arguments,
                 ElementsAre("/dev/.sarus-enter", "x"));
