@@ -19,7 +19,7 @@ set(SARUS_MAY_USE_starter starter/linked engine served_image container_root hook
 set(SARUS_MAY_USE_starter_linked base)
 set(SARUS_MAY_USE_starter_enter "")
 set(SARUS_MAY_USE_cli doctor engine image hook_contracts squashfs node oci base)
-set(SARUS_MAY_USE_spank oci base)
+set(SARUS_MAY_USE_spank engine hook_contracts oci base)
 set(SARUS_MAY_USE_podman_hpc doctor image squashfs hook_contracts node oci base)
 set(SARUS_MAY_USE_podman_hpc_hook_tool podman_hpc hooks/kit hooks/kit/linker_cache container_root hook_contracts oci base)
 set(SARUS_MAY_USE_podman_hpc_mount_program served_image squashfs node base)

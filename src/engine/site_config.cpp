@@ -314,6 +314,12 @@ constexpr std::array siteKeys{
         "and the kernel must mount it."),
     key<Object<containerStorageKeys>, &SiteConfig::containerStorage>(
         "containerStorage", own, "What containers keep beyond their end (`sarus run --keep`)."),
+    key<Boolean, &SiteConfig::containerPerTask>(
+        "containerPerTask", own,
+        "Whether each task of a step with `srun --container-name` has a container of its own. The name is "
+        "then "
+        "that of the first task on a node. Without the key, all tasks of the step on a node run in one "
+        "container."),
     key<Object<containerLimitKeys>, &SiteConfig::containerLimits>(
         "containerLimits", own, "Limits that the starter enforces if it holds privileges."),
     key<Boolean, &SiteConfig::allowMount>(

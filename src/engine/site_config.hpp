@@ -150,6 +150,7 @@ struct SiteConfig {
     /// Key `broadcast.patienceMs`: how long a container waits for a copy that does not grow.
     std::uint64_t broadcastPatienceMs = 30'000;
     ContainerStorageSettings containerStorage;
+    bool containerPerTask = false;
     bool allowRootless =
         true;  ///< key `allowRootless`: whether containers may start without the set-user-ID starter
     AuditFacility auditLog = AuditFacility::authpriv;

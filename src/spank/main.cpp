@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,10 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "engine/site_config.hpp"
 #include "oci/json/json_node.hpp"
 #include "spank/options.hpp"
+#include "spank/step_container.hpp"
 #include "spank/step_request.hpp"
 #include "spank/submission.hpp"
 
@@ -41,13 +44,17 @@ std::optional<std::string> variable(const std::string& name) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-/// bin/sarus of the installation that this program belongs to.
-std::string sarusPath() {
+/// Of the installation that this program belongs to.
+std::string prefix() {
     auto path = ownProgramPath();
     for (int level = 0; level < 2; ++level) {
         path.resize(std::min(path.rfind('/'), path.size()));
     }
-    return path + "/bin/sarus";
+    return path;
+}
+
+std::string sarusPath() {
+    return prefix() + "/bin/sarus";
 }
 
 [[noreturn]] void execute(const std::vector<std::string>& words) {
@@ -192,13 +199,15 @@ bool obtainImage(const StepRequest& request) {
 enum class Action : char {
     run = 'r',     ///< each starts a container
     join = 'j',    ///< the container with the name of the request runs
+    share = 's',   ///< a keeper starts one container for all of them
     failed = 'f',  ///< nothing: the user has the message
 };
 
 /// What the tasks of a step on a node do.
 struct Decision {
     Action action = Action::failed;
-    std::string image{};  ///< of the container that was kept, if the request names none
+    std::string image{};    ///< of the container that was kept, if the request names none
+    std::string address{};  ///< of the keeper
 };
 
 /// The image of a container that was kept; nullopt if there is none.
@@ -276,26 +285,30 @@ public:
     std::optional<Decision> get() const {
         checkErrno(::lseek(file.get(), 0, SEEK_SET), problem);
         const auto text = readAll(file.get(), maxRequestSize, "the decision of the first task");
-        return text.empty() ? std::nullopt
-                            : std::optional(Decision{static_cast<Action>(text.front()), text.substr(1)});
+        return text.empty() ? std::nullopt : std::optional(parse(text));
     }
     void set(const Decision& decision) const {
-        const auto text = cat(static_cast<char>(decision.action), decision.image);
+        const auto text = cat(static_cast<char>(decision.action), decision.address, '\n', decision.image);
         checkErrno(::pwrite(file.get(), text.data(), text.size(), 0), problem);
     }
 
 private:
+    static Decision parse(const std::string& text) {
+        const auto end = std::min(text.find('\n'), text.size() - 1);
+        return {static_cast<Action>(text.front()), text.substr(end + 1), text.substr(1, end - 1)};
+    }
+
     static constexpr const char* problem = "Failed to share a decision with the other tasks of the step";
     UniqueFd file;  // closing it ends the lock
 };
 
-Decision agree(const StepRequest& request, const std::string& container, bool script, int descriptor) {
+Decision agree(int descriptor, const std::function<Decision()>& decideForAll) {
     const SharedDecision shared(descriptor);
     if (const auto decision = shared.get()) {
         return *decision;
     }
     try {
-        auto decision = decide(request, container, script);
+        auto decision = decideForAll();
         shared.set(decision);
         return decision;
     } catch (const Error&) {
@@ -306,7 +319,8 @@ Decision agree(const StepRequest& request, const std::string& container, bool sc
 
 /// What the container and the steps that start in it must not inherit.
 void forgetVariables() {
-    std::vector<std::string> own{requestVariable, wordVariable, scriptVariable, sharedVariable};
+    std::vector<std::string> own{requestVariable, wordVariable, scriptVariable, sharedVariable,
+                                 tasksVariable};
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text(*entry);
         // Slurm gives the options of sbatch to each srun in the script.
@@ -328,6 +342,22 @@ ExitStatus runSarus(const std::vector<std::string>& words) {
     return child.wait();
 }
 
+bool save(const StepRequest& request, const std::string& container) {
+    const AllCpus allCpus;
+    const auto null = openFile("/dev/null", O_WRONLY);
+    const bool isSaved = start({.path = sarusPath(),
+                                .args = {"sarus", "save", "--container", "--force", container, request.save},
+                                .stdoutFd = null.get()})
+                             .wait()
+                             .ok();
+    if (!isSaved) {
+        printError(Error(
+            "The container was not saved (--container-save)",
+            cat("Until the job ends, it is kept on this node: sarus save --container ", container, " FILE")));
+    }
+    return isSaved;
+}
+
 /// Runs the command in the container, saves that, and removes it if nobody has named it. Slurm sends signals
 /// to all processes of the task: those that end the command leave the time to save it.
 [[noreturn]] void runAndSave(const StepRequest& request, const std::vector<std::string>& words,
@@ -338,23 +368,41 @@ ExitStatus runSarus(const std::vector<std::string>& words) {
         }
     }
     const auto status = runSarus(words);
-    const bool isSaved = [&] {
-        const AllCpus allCpus;
-        return start({.path = sarusPath(),
-                      .args = {"sarus", "save", "--container", "--force", container, request.save},
-                      .stdoutFd = openFile("/dev/null", O_WRONLY).release()})
-            .wait()
-            .ok();
-    }();
+    const bool isSaved = save(request, container);
     if (request.name.empty() && isSaved) {
         runAndCapture({.path = sarusPath(), .args = {"sarus", "rm", container}});
     }
-    if (!isSaved) {
-        printError(Error(
-            "The container was not saved (--container-save)",
-            cat("Until the job ends, it is kept on this node: sarus save --container ", container, " FILE")));
-    }
     std::exit(status.ok() && !isSaved ? 1 : status.shellStatus());
+}
+
+/// Starts one container for all tasks of the step on this node.
+Decision startShared(const StepRequest& request, const StepCommand& command, const std::string& container,
+                     Decision decision, unsigned tasks) {
+    auto own = request;
+    own.image = namesImage(request) ? request.image : decision.image;
+    const AllCpus allCpus;
+    decision.action = Action::share;
+    decision.address = startKeeper(
+        {.sarus = sarusPath(),
+         .words = [&](const std::string& edfPath) { return holdArguments(own, command, edfPath, container); },
+         .edf = request.edf,
+         .tasks = tasks,
+         .ended =
+             [&](bool ofFirstTask) {
+                 return request.save.empty() || !ofFirstTask || save(request, container);
+             }});
+    return decision;
+}
+
+/// Without the right to join containers, there is no other way.
+bool isContainerOfOneTask() {
+    const auto file = cat(prefix(), "/etc/sarus.json");
+    try {
+        const auto config = engine::parseSiteConfig(readFile(file), file);
+        return config.containerPerTask || !config.allowExec;
+    } catch (const Error&) {
+        return false;  // `sarus` tells what is wrong
+    }
 }
 
 /// Slurm starts this in place of the user's command, with its arguments.
@@ -363,29 +411,43 @@ ExitStatus runSarus(const std::vector<std::string>& words) {
     const StepCommand command{variable(wordVariable).value_or(""), {words.begin() + 1, words.end()}};
     const bool script = variable(scriptVariable).has_value();
     const auto shared = parseNumber(variable(sharedVariable).value_or(""));
-    // Only the first task of a step on a node can have the name.
-    const bool first = variable("SLURM_LOCALID").value_or("0") == "0";
+    const auto tasks = parseNumber(variable(tasksVariable).value_or("")).value_or(1);
+    const auto localId = variable("SLURM_LOCALID").value_or("0");
     const auto job = variable("SLURM_JOB_ID").value_or("");
-    const bool saves = !request.save.empty() && variable("SLURM_PROCID").value_or("0") == "0";
+    const bool isFirstOfStep = variable("SLURM_PROCID").value_or("0") == "0";
+    const bool saves = !request.save.empty() && isFirstOfStep;
     const auto container = saves && request.name.empty()
                                ? nameUntilSaved(job, variable("SLURM_STEP_ID").value_or("0"))
                                : containerName(request.name, job);
     const bool terminal = ::isatty(STDIN_FILENO) == 1;
     forgetVariables();
-    const auto decision = shared ? agree(request, container, script, static_cast<int>(*shared))
-                                 : decide(request, container, script);
+    const auto decideForAll = [&] {
+        auto decision = decide(request, container, script);
+        const bool isShared =
+            decision.action == Action::run && !request.name.empty() && tasks > 1 && !isContainerOfOneTask();
+        return isShared ? startShared(request, command, container, std::move(decision),
+                                      static_cast<unsigned>(tasks))
+                        : decision;
+    };
+    const auto decision =
+        shared ? agree(static_cast<int>(*shared), decideForAll) : decide(request, container, script);
     if (decision.action == Action::failed) {
         std::exit(1);
+    }
+    if (!namesImage(request)) {
+        request.image = decision.image;
     }
     const DefinitionFile definition(request.edf);
     if (decision.action == Action::join) {
         execute(joinArguments(request, command, definition.path(), terminal, container));
     }
-    if (!namesImage(request)) {
-        request.image = decision.image;
+    if (decision.action == Action::share) {
+        const auto keeper = joinKeeper(decision.address, localId, isFirstOfStep);
+        execute(joinArguments(request, command, definition.path(), terminal, container, keeper.get()));
     }
-    auto run = runArguments(request, command, definition.path(), terminal, first ? container : std::string(),
-                            script);
+    // Only the first task of a step on a node can have the name.
+    auto run = runArguments(request, command, definition.path(), terminal,
+                            localId == "0" ? container : std::string(), script);
     if (saves) {
         runAndSave(request, run, container);
     }

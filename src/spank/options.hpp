@@ -79,6 +79,8 @@ inline constexpr const char* wordVariable = "SLURM_SARUS_WORD";
 inline constexpr const char* scriptVariable = "SLURM_SARUS_SCRIPT";
 /// The number of a descriptor: a file in memory that the tasks of the step on this node share.
 inline constexpr const char* sharedVariable = "SLURM_SARUS_SHARED";
+/// How many tasks the step has on this node.
+inline constexpr const char* tasksVariable = "SLURM_SARUS_TASKS";
 
 /// In front of an option of the sbatch or salloc around the command that is called, for the helper.
 inline constexpr char outerMark = '+';

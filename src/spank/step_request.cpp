@@ -151,10 +151,20 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
     return words;
 }
 
+std::vector<std::string> holdArguments(const StepRequest& request, const StepCommand& command,
+                                       std::string_view edfPath, const std::string& container) {
+    auto words = runArguments(request, command, edfPath, false, container, false);
+    words.insert(words.begin() + 2, "--hold");
+    return words;
+}
+
 std::vector<std::string> joinArguments(const StepRequest& request, const StepCommand& command,
-                                       std::string_view edfPath, bool terminal,
-                                       const std::string& container) {
+                                       std::string_view edfPath, bool terminal, const std::string& container,
+                                       int keeper) {
     std::vector<std::string> words{"sarus", "run", cat("--name=", container), "--join", request.image};
+    if (keeper >= 0) {
+        words.push_back(cat("--keeper=", keeper));
+    }
     if (terminal) {
         words.emplace_back("--tty");
     }

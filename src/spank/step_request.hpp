@@ -74,9 +74,15 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
                                       std::string_view edfPath, bool terminal, const std::string& container,
                                       bool script);
 
+/// argv of `sarus` that holds the container open, for commands which join it. `command`: of one of them.
+std::vector<std::string> holdArguments(const StepRequest& request, const StepCommand& command,
+                                       std::string_view edfPath, const std::string& container);
+
 /// argv of `sarus` that runs the command in the running container of that name, as a task of its own step, if
-/// the container is what the request asks for.
+/// the container is what the request asks for. `keeper`: the descriptor of the connection to the process that
+/// holds it open for this step; -1: none.
 std::vector<std::string> joinArguments(const StepRequest& request, const StepCommand& command,
-                                       std::string_view edfPath, bool terminal, const std::string& container);
+                                       std::string_view edfPath, bool terminal, const std::string& container,
+                                       int keeper = -1);
 
 }  // namespace sarus::spank

@@ -187,6 +187,184 @@ kill $!
     assert lines[:2] == [f"{rank} 2 own step_1 step_1" for rank in (0, 1)] and sum("of 2: sum 3" in line for line in lines[2:]) == 2, lines
 
 
+# All tasks of a node in one container
+
+EACH_WAITS_FOR_ALL = 'echo "$SLURM_PROCID" > /task$SLURM_LOCALID; until test $(ls / | grep -c task) = {}; do sleep 0.05; done; cat /task*'
+
+
+def shared(image, *options):
+    return ["--quiet", "--nodelist=node1", "--overcommit", "--container-name=env", f"--container-image={image}", *options, "sh", "-c"]
+
+
+def lines_of(stream, number):
+    return [stream.readline().rstrip("\n") for _ in range(number)]
+
+
+def test_tasks_of_a_node_share_the_container_of_a_name(srun, image, user):
+    """Each node has its own. What a task writes is kept, not only what the first one does."""
+    script = user.home / "tasks.sh"
+    script.write_text(f"""#!/bin/sh
+srun --quiet --overcommit --ntasks=6 --container-name=env --container-image={image} sh -c '{EACH_WAITS_FOR_ALL.format(3)}' | sort
+srun --quiet --ntasks=2 --container-name=env sh -c 'cat /task* | tr "\\n" " "; echo' | sort
+""")
+    script.chmod(0o755)
+    lines = srun("--quiet", "--nodelist=node1,node2", "--ntasks=2", script, program="salloc", cwd=user.home).splitlines()
+    assert lines == [str(rank) for rank in range(6) for _ in range(3)] + ["0 1 2 ", "3 4 5 "]
+
+
+def test_each_task_has_its_own_variables_and_status_in_a_shared_container(site, srun, image, user):
+    """As in a container of its own: the entrypoint of the image, and what the command cannot do."""
+    lines = srun(*shared(image, "-n2"), 'echo "$SLURM_PROCID $SLURM_LOCALID $(readlink /proc/self/ns/mnt)"').splitlines()
+    assert sorted(line.split()[:2] for line in lines) == [["0", "0"], ["1", "1"]] and len({line.split()[2] for line in lines}) == 1
+    missing = site.run("login", "srun", *shared(image, "-n2")[:-2], "nowhere-to-be-found", user=user)
+    assert missing.returncode == 1 and 'exec: "nowhere-to-be-found": executable file not found in $PATH' in missing.stderr, missing
+    refused = site.run("login", "srun", *shared(image, "-n3", "--container-mounts=/nowhere-at-all:/mnt")[:-2], "true", user=user)
+    assert refused.returncode == 1 and refused.stderr.count("/nowhere-at-all") == 1, refused
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_slurm_learns_at_once_that_a_task_has_ended(site, srun, image, user, spank_engine, status):
+    """Also the one that started the container, which the others keep."""
+    go = user.home / f"go-{status}"
+    script = f'echo "$SLURM_PROCID"; test $SLURM_LOCALID != 0 || exit {status}; echo made > /mark$SLURM_LOCALID; until test -e {go}; do sleep 0.05; done; cat /mark*'
+    options = shared(image, "-n3", "--kill-on-bad-exit=0", "--unbuffered", f"--container-mounts={user.home}:{user.home}")[1:]
+    process = site.start("login", "srun", "--verbose", *options, script, user=user, stderr=subprocess.PIPE)
+    assert sorted(lines_of(process.stdout, 3)) == ["0", "1", "2"]
+    assert any(f"task 0: {'Exited with exit code 7' if status else 'Completed'}" in line for line in process.stderr)  # waits for this line
+    go.touch()
+    out, error = process.communicate(timeout=300)
+    assert (process.returncode, out.splitlines()) == (status, ["made"] * 4), error
+    assert system.eventually(lambda: not site.left_by_sarus("node1", user))
+
+
+def test_a_failed_task_ends_the_others_if_slurm_is_to_do_so(site, image, user):
+    script = "test $SLURM_LOCALID != 1 || exit 7; sleep 1000"
+    result = site.run("login", "srun", *shared(image, "-n3", "--kill-on-bad-exit=1"), script, user=user)
+    assert "task 1: Exited with exit code 7" in result.stderr and result.returncode != 0, result
+    assert system.eventually(lambda: not site.left_by_sarus("node1", user))
+
+
+@pytest.mark.parametrize("killed", ["the first task", "the keeper", "the container", "all but the tasks"])
+def test_whatever_is_killed_nothing_hangs_or_remains(site, srun, image, user, killed):
+    go = user.home / f"go-{killed.replace(' ', '-')}"
+    script = f'echo "$SLURM_LOCALID $SLURM_TASK_PID"; until test -e {go}; do sleep 0.05; done; echo on'
+    options = shared(image, "-n3", "--kill-on-bad-exit=0", "--unbuffered", f"--container-mounts={user.home}:{user.home}")
+    process = site.start("login", "srun", *options, script, user=user, stderr=subprocess.PIPE)
+    tasks = dict(line.split() for line in lines_of(process.stdout, 3))
+    victims = {"the first task": f"kill -9 {tasks['0']}", "the keeper": "pkill -9 -x sarus-step", "the container": "pkill -9 -f '[.]sarus-enter --hold'",
+               "all but the tasks": "pkill -9 -x sarus-step; pkill -9 -x sarus-janitor; pkill -9 -f '[.]sarus-enter --hold'; true"}
+    site.run("node1", "sh", "-c", victims[killed], check=True)
+    if killed == "the first task":
+        assert "task 0: Killed" in next(line for line in process.stderr if "srun: error" in line)
+        go.touch()
+    out, error = process.communicate(timeout=300)
+    assert process.returncode != 0 and out.splitlines() == (["on"] * 2 if killed == "the first task" else []), (out, error)
+    assert system.eventually(lambda: not site.left_by_sarus("node1", user))
+    assert srun(*shared(image, "-n2"), "echo again").splitlines() == ["again"] * 2
+
+
+def test_a_cancelled_step_leaves_nothing(site, srun, image, user):
+    """Its tasks have the time to end that Slurm gives them."""
+    script = "trap 'echo ends; exit 0' TERM; echo ready $SLURM_JOB_ID; while :; do sleep 0.05; done"
+    process = site.start("login", "srun", "--unbuffered", *shared(image, "-n3"), script, user=user, stderr=subprocess.PIPE)
+    job = lines_of(process.stdout, 3)[0].split()[1]
+    site.run("login", "scancel", job, user=user, check=True)
+    out, _ = process.communicate(timeout=300)
+    assert out.splitlines() == ["ends"] * 3
+    assert system.eventually(lambda: not site.left_by_sarus("node1", user))
+    assert system.eventually(lambda: site.run("login", "squeue", "--noheader").stdout == "")
+
+
+def test_a_shared_container_is_saved_with_what_all_tasks_wrote(srun, image, user):
+    """By the last task of the node: no other one waits."""
+    srun(*shared(image, "-n3", "--container-save=shared.sqsh"), 'echo "$SLURM_LOCALID" > /task$SLURM_LOCALID', cwd=user.home)
+    assert srun("--quiet", f"--container-image={user.home}/shared.sqsh", "sh", "-c", "cat /task*").splitlines() == ["0", "1", "2"]
+
+
+def test_a_shared_container_that_cannot_be_saved_fails_the_step(site, image, user):
+    directory = user.home / "gone"
+    directory.mkdir()
+    user.own(directory)
+    result = site.run("login", "srun", *shared(image, "-n2", f"--container-mounts={user.home}:{user.home}", f"--container-save={directory}/x.sqsh"),
+                      f"rmdir {directory} 2>/dev/null; true", user=user)
+    assert result.returncode == 1 and result.stderr.count("The container was not saved (--container-save)") == 1, result
+
+
+def test_tasks_share_a_container_without_privileges(site, srun, spank_engine, image, user):
+    """Whatever is killed. With FUSE, the image's server is the keeper's and not a task's."""
+    starter = spank_engine.prefix / "libexec/sarus-starter"
+    mode = starter.stat().st_mode
+    starter.chmod(0o755)
+    try:
+        lines = srun(*shared(image, "-n3"), EACH_WAITS_FOR_ALL.format(3)).splitlines()
+        assert sorted(lines) == [str(task) for task in range(3) for _ in range(3)]
+        script = ("echo > /ended-$SLURM_LOCALID; test $SLURM_LOCALID != 0 || kill -9 $SLURM_TASK_PID; "
+                  "until test -e /ended-0; do sleep 0.05; done; cat /bin/busybox > /dev/null && echo on")
+        result = site.run("login", "srun", *shared(image, "-n3", "--kill-on-bad-exit=0"), script, user=user)
+        assert "task 0: Killed" in result.stderr and result.stdout.splitlines() == ["on"] * 2, result
+    finally:
+        starter.chmod(mode)
+    assert system.eventually(lambda: not site.left_by_sarus("node1", user))
+
+
+def test_other_users_cannot_come_to_the_keeper(site, image, user):
+    """Its address is open to everybody on the node: who is another user hears nothing and keeps nothing."""
+    go = user.home / "go-address"
+    options = shared(image, "-n2", "--unbuffered", f"--container-mounts={user.home}:{user.home}")
+    process = site.start("login", "srun", *options, f"echo ready; until test -e {go}; do sleep 0.05; done; echo on", user=user)
+    assert lines_of(process.stdout, 2) == ["ready"] * 2
+    attack = r"""import os, re, socket
+os.setuid(65534)
+answers, kept = [], []
+for name in re.findall(r"@([0-9a-f]{5})$", open("/proc/net/unix").read(), re.M):
+    for _ in range(2000):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(60)
+        try:
+            connection.connect("\0" + name)
+            connection.send(b"hello 9 1")
+            answers.append(connection.recv(10))
+        except (BrokenPipeError, ConnectionError, OSError) as error:
+            answers.append(b"")
+print(len(answers), set(answers))
+"""
+    assert re.fullmatch(r"\d*000 \{b''\}\n", site.run("node1", "python3", "-c", attack, check=True).stdout)
+    go.touch()
+    assert process.communicate(timeout=300)[0].splitlines() == ["on"] * 2 and process.returncode == 0
+
+
+def test_root_in_a_shared_container(srun, image):
+    assert srun(*shared(image, "-n2", "--container-remap-root"), "id -u; echo > /root-was-here; ls /root-was-here").splitlines().count("0") == 2
+
+
+def test_the_entrypoint_runs_in_front_of_each_task(srun, spank_engine, load_image, images):
+    def extra(layer):
+        layer.file("entry", b'#!/bin/sh\necho entry\nexec "$@"\n', mode=0o755)
+
+    entered = load_image(spank_engine, "spank-entered", images.busybox({"Entrypoint": ["/entry"]}, extra=extra))
+    lines = srun(*shared(entered, "-n2", "--container-entrypoint")[:-2], "echo", "command").splitlines()
+    assert sorted(lines) == ["command"] * 2 + ["entry"] * 2
+
+
+@pytest.mark.parametrize("kind, protocol", [("mpich", "pmi2"), ("openmpi", "pmix")])
+def test_ranks_in_a_shared_container_find_each_other(srun, spank_engine, load_image, images, workspace, kind, protocol):
+    program = mpi.compile_program(kind, SOURCE.parent / "mpi_ranks.c", workspace / f"spank-shared-{kind}")
+    ranks = load_image(spank_engine, f"spank-shared-{kind}", mpi.image_with(images, kind, program))
+    lines = srun(f"--mpi={protocol}", *shared(ranks, "-n4")[:-2], "/app").splitlines()
+    assert len(lines) == 4 and all("sum 10" in line for line in lines), lines
+
+
+def test_a_site_can_give_each_task_a_container(srun, spank_engine, image):
+    configuration = spank_engine.prefix / "etc/sarus.json"
+    before = configuration.read_text()
+    configuration.write_text(json.dumps({**json.loads(before), "containerPerTask": True}))
+    try:
+        lines = srun(*shared(image, "-n2"), "readlink /proc/self/ns/mnt").splitlines()
+    finally:
+        configuration.write_text(before)
+    assert len(set(lines)) == 2
+
+
 def test_options_hold_for_all_tasks_of_an_array(srun, site, image, user):
     script = user.home / "array.sh"
     script.write_text('#!/bin/sh\necho "$SLURM_ARRAY_TASK_ID $(test -e /etc/debian_version || echo contained)"\n')

@@ -331,8 +331,12 @@ int replaceCommand(spank_t spank) {
     };
     spank_unsetenv(spank, scriptVariable);
     spank_unsetenv(spank, sharedVariable);
+    spank_unsetenv(spank, tasksVariable);
+    uint32_t tasks = 1;
+    spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks);
     if (!set(wordVariable, words[0]) || (isStep(spank, SLURM_BATCH_SCRIPT) && !set(scriptVariable, "1")) ||
-        (sharedFile >= 0 && !set(sharedVariable, std::to_string(sharedFile)))) {
+        (sharedFile >= 0 &&
+         (!set(sharedVariable, std::to_string(sharedFile)) || !set(tasksVariable, std::to_string(tasks))))) {
         slurm_error("sarus: Slurm does not set variables of the step");
         return failure;
     }

@@ -66,6 +66,16 @@ TEST(StepCommands, JoinTheContainerOfTheName) {
                 ElementsAre("sarus", "run", "--name=n.job7", "--join", "", "--edf=/dev/fd/3", "--", "-app"));
 }
 
+TEST(StepCommands, HoldTheContainerOfTheNameOpenAndJoinIt) {
+    const StepRequest request{.image = "tool", .name = "n", .options = {"--read-only"}};
+    EXPECT_THAT(
+        holdArguments(request, {"app", {"-x"}}, "", "n.job7"),
+        ElementsAre("sarus", "run", "--hold", "--name=n.job7", "--keep", "--read-only", "tool", "app", "-x"));
+    EXPECT_THAT(joinArguments(request, {"app", {}}, "", false, "n.job7", 5),
+                ElementsAre("sarus", "run", "--name=n.job7", "--join", "tool", "--keeper=5", "--read-only",
+                            "--", "app"));
+}
+
 TEST(StepCommands, NamesBelongToTheirJob) {
     EXPECT_EQ(containerName("n", "7"), "n.job7");
     EXPECT_EQ(containerName("n", ""), "n");
