@@ -63,6 +63,23 @@ def test_in_its_own_step_a_command_keeps_its_cgroups_and_variables(start, engine
     assert cgroups == pathlib.Path("/proc/self/cgroup").read_text().splitlines()
 
 
+def test_a_container_that_is_held_open_ends_with_its_standard_input(engine, busybox):
+    """It runs no command of its own. With a name of several commands, which join it, no signal for all of them ends it."""
+    name = f"held-{os.getpid()}"
+    process = engine.start("run", "--hold", "--name", name, busybox, "nowhere", "to", "be", "found", stdin=subprocess.PIPE, preexec_fn=ignore_sigterm)
+    assert process.stdout.read(1) == "+"
+    process.send_signal(signal.SIGTERM)
+    for number in 1, 2:
+        joined = engine.sarus("run", f"--name={name}", "--join", busybox, "--", "sh", "-c", f"echo {number} >> /mark; cat /mark")
+        assert joined.stdout.split() == ["1", "2"][:number], joined
+    process.stdin.close()
+    assert process.wait(timeout=300) == 0 and name not in engine.sarus("ps").stdout
+
+
+def ignore_sigterm():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def test_bytes_that_are_no_text_stay_what_they_are(start):
     """Names of files, arguments and variables are bytes; the configuration of OCI runtimes is UTF-8."""
     script = 'pwd; printf "%s\\n" "$1" "$NAME"'
