@@ -1,6 +1,6 @@
 #pragma once
-// Unit tests that give a fuzzer what lies in its corpus: REPLAY(NAME, FOLDER), where the source of the fuzzer
-// is compiled with LLVMFuzzerTestOneInput renamed to replay_NAME.
+// Unit tests that give a fuzzer what lies in its corpus: REPLAY(NAME, FOLDER), behind the source of the
+// fuzzer with LLVMFuzzerTestOneInput renamed to replay_NAME.
 
 #include <gtest/gtest.h>
 
@@ -26,8 +26,7 @@ inline void replay(const std::filesystem::path& folder, int (*readInput)(const s
 
 }  // namespace sarus::test::fuzz
 
-#define REPLAY(NAME, FOLDER)                                                  \
-    extern "C" int replay_##NAME(const std::uint8_t* data, std::size_t size); \
-    TEST(FuzzCorpus, NAME) {                                                  \
-        sarus::test::fuzz::replay(FOLDER, replay_##NAME);                     \
+#define REPLAY(NAME, FOLDER)                              \
+    TEST(FuzzCorpus, NAME) {                              \
+        sarus::test::fuzz::replay(FOLDER, replay_##NAME); \
     }

@@ -18,7 +18,6 @@ namespace {
 
 using namespace sarus::image::build;
 
-constexpr unsigned int keepChecksums = 1;
 constexpr unsigned int withName = 2;
 
 }  // namespace
@@ -28,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
     }
     std::string archive(reinterpret_cast<const char*>(data) + 1, size - 1);
-    if ((data[0] & keepChecksums) == 0) {
+    if ((data[0] & sarus::test::fuzz::keepChecksums) == 0) {
         sarus::test::fuzz::correctChecksums(archive);
     }
     const auto path = sarus::test::fuzz::scratchDirectory() + "/archive";

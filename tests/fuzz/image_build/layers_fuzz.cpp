@@ -26,7 +26,6 @@ namespace {
 using namespace sarus::image::build;
 namespace squashfs = sarus::squashfs;
 
-constexpr unsigned int keepChecksums = 1;
 constexpr unsigned int oneLayer = 2;
 using sarus::test::fuzz::correctChecksums;
 
@@ -78,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::string upper = bytes.substr(lowerSize);
     BuildRequest request;
     for (std::string* layer : {&lower, &upper}) {
-        if ((data[0] & keepChecksums) == 0) {
+        if ((data[0] & sarus::test::fuzz::keepChecksums) == 0) {
             correctChecksums(*layer);
         }
         if (layer == &upper || !layer->empty()) {

@@ -36,7 +36,6 @@ namespace {
 
 using namespace sarus::image::build;
 
-constexpr unsigned int keepChecksums = 1;
 constexpr std::uint64_t mostContent =
     1U << 20U;  // of all members together; holes make archives arbitrarily long
 
@@ -217,7 +216,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
     }
     std::string archive(reinterpret_cast<const char*>(data) + 1, size - 1);
-    if ((data[0] & keepChecksums) == 0) {
+    if ((data[0] & sarus::test::fuzz::keepChecksums) == 0) {
         sarus::test::fuzz::correctChecksums(archive);
     }
     const auto members = readWithOurs(archive);
