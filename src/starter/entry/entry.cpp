@@ -141,7 +141,8 @@ void decideMode(Entry& entry, Privileges privileges) {
     if (entry.callersChoice && status.st_nlink != 1) {
         throw Error(
             cat("The set-user-ID program ", printable(entry.executable), " must not have other hard links"),
-            "Remove the other names of the file, or install it again");
+            cat("Remove its other names (find / -xdev -samefile ", printable(entry.executable),
+                "), or install it again. \"perf record\" of root leaves one below /root/.debug"));
     }
 }
 

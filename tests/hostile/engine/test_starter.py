@@ -300,7 +300,7 @@ def test_hard_link_to_the_starter_is_refused(setuid_engine):
     try:
         assert stat.S_IMODE(link.stat().st_mode) & stat.S_ISUID
         result = subprocess.run([link, "3"], user=setuid_engine.user.uid, group=setuid_engine.user.gid, capture_output=True, text=True, timeout=300)
-        assert result.returncode == 1 and "hard links" in result.stderr
+        assert result.returncode == 1 and "hard links" in result.stderr and f"-samefile {link}" in result.stderr
     finally:
         link.unlink()
 
