@@ -55,7 +55,7 @@ int runStage(Context& context, const Arguments& arguments) {
     return 0;
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runBcast(Context& context, const Arguments& arguments) {
     if (arguments.has("stage")) {
         return runStage(context, arguments);
     }
@@ -91,7 +91,7 @@ Subcommand bcastCommand() {
             .maxPositionals = 3,
             .usesRepository = true,
             .completions = {Completion::images},
-            .run = run};
+            .run = runBcast};
 }
 
 }  // namespace sarus::cli

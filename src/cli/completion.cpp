@@ -238,7 +238,7 @@ end
     return out;
 }
 
-int run(Context&, const Arguments& arguments) {
+int runCompletion(Context&, const Arguments& arguments) {
     const auto& shell = arguments.positionals().front();
     if (shell != "bash" && shell != "zsh" && shell != "fish") {
         throw Error(cat("There is no completion for the shell '", printable(shell), "'"),
@@ -258,7 +258,7 @@ Subcommand completionCommand() {
             .maxPositionals = 1,
             .acceptsOptions = false,
             .completions = {Completion::shells},
-            .run = run};
+            .run = runCompletion};
 }
 
 }  // namespace sarus::cli

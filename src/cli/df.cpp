@@ -143,7 +143,7 @@ std::set<std::string> imagesKnownInUse(Context& context) {
     }
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runDf(Context& context, const Arguments& arguments) {
     auto repository = openRepository(context, arguments, image::RepositoryAccess::read);
     const auto& paths = repository.paths();
     const auto inUse = imagesKnownInUse(context);
@@ -181,7 +181,7 @@ Subcommand dfCommand() {
             .options = {jsonOption()},
             .usesRepository = true,
             .aliases = {"system df"},
-            .run = run};
+            .run = runDf};
 }
 
 }  // namespace sarus::cli

@@ -132,7 +132,7 @@ int list(Context& context, bool json) {
     return 0;
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runEdf(Context& context, const Arguments& arguments) {
     const auto& words = arguments.positionals();
     const bool json = arguments.has("json");
     if (words[0] == "list" && words.size() == 1) {
@@ -163,7 +163,7 @@ Subcommand edfCommand() {
             .maxPositionals = anyNumber,
             .acceptsOptions = false,
             .completions = {Completion::definitions},
-            .run = run};
+            .run = runEdf};
 }
 
 }  // namespace sarus::cli

@@ -10,7 +10,7 @@ namespace sarus::cli {
 
 namespace {
 
-int run(Context& context, const Arguments& arguments) {
+int runExec(Context& context, const Arguments& arguments) {
     auto request = readCommonOptions<engine::ExecRequest>(arguments, "exec");
     request.name = arguments.positionals().front();
     request.ownStep = arguments.has("own-step");
@@ -49,7 +49,7 @@ Subcommand execCommand() {
             .completions = {Completion::containers},
             .ownWords = 2,
             .aliases = {"container exec"},
-            .run = run};
+            .run = runExec};
 }
 
 }  // namespace sarus::cli

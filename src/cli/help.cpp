@@ -7,7 +7,7 @@ namespace sarus::cli {
 
 namespace {
 
-int run(Context&, const Arguments& arguments) {
+int runHelp(Context&, const Arguments& arguments) {
     if (arguments.positionals().empty()) {
         printLine(generalHelp());
         return 0;
@@ -30,7 +30,7 @@ Subcommand helpCommand() {
             .maxPositionals = 1,
             .acceptsOptions = false,
             .completions = {Completion::commands},
-            .run = run};
+            .run = runHelp};
 }
 
 }  // namespace sarus::cli

@@ -75,7 +75,7 @@ std::vector<image::ImageRecord> selected(std::vector<image::ImageRecord> images,
     return images;
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runImages(Context& context, const Arguments& arguments) {
     if (arguments.has("json") && arguments.has("verify")) {
         throw usageError("The options '--json' and '--verify' cannot be used together", "images");
     }
@@ -139,7 +139,7 @@ Subcommand imagesCommand() {
         .usesRepository = true,
         .completions = {Completion::images},
         .aliases = {"image ls", "image list"},
-        .run = run};
+        .run = runImages};
 }
 
 }  // namespace sarus::cli

@@ -61,7 +61,7 @@ std::string details(Context& context, const Arguments& arguments, const std::str
     return askStarter(context, request);
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runInspect(Context& context, const Arguments& arguments) {
     const auto& names = arguments.positionals();
     const auto type = arguments.value("type");
     if (arguments.has("type") && type != "image" && type != "container") {
@@ -99,7 +99,7 @@ Subcommand inspectCommand() {
         .maxPositionals = anyNumber,
         .completions = {Completion::images, Completion::containers},
         .aliases = {"image inspect", "container inspect"},
-        .run = run};
+        .run = runInspect};
 }
 
 }  // namespace sarus::cli

@@ -12,7 +12,7 @@ namespace sarus::cli {
 
 namespace {
 
-int run(Context& context, const Arguments& arguments) {
+int runLoad(Context& context, const Arguments& arguments) {
     auto words = arguments.positionals();
     if (arguments.has("input")) {
         words.insert(words.begin(), arguments.value("input"));
@@ -73,7 +73,7 @@ Subcommand loadCommand() {
             .usesRepository = true,
             .completions = {Completion::files},
             .aliases = {"image load"},
-            .run = run};
+            .run = runLoad};
 }
 
 }  // namespace sarus::cli

@@ -103,7 +103,7 @@ void removeOldContainers(Context& context, const Arguments& arguments) {
     }
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runPrune(Context& context, const Arguments& arguments) {
     const auto limits = readPruneLimits(arguments);
     if (limits && arguments.has("centralized-repository")) {
         throw usageError(
@@ -145,7 +145,7 @@ Subcommand pruneCommand() {
                              "30d, 12h or 2w"}},
         .usesRepository = true,
         .aliases = {"image prune", "system prune"},
-        .run = run};
+        .run = runPrune};
 }
 
 }  // namespace sarus::cli

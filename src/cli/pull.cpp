@@ -51,7 +51,7 @@ int finish(const image::RepositoryPaths& paths, const image::ImageReference& ref
     return 0;
 }
 
-int run(Context& context, const Arguments& givenArguments) {
+int runPull(Context& context, const Arguments& givenArguments) {
     auto arguments = givenArguments;
     const bool json = arguments.has("json");
     if (json) {
@@ -121,7 +121,7 @@ Subcommand pullCommand() {
             .optionForPositionals = "edf",
             .usesRepository = true,
             .aliases = {"image pull"},
-            .run = run};
+            .run = runPull};
 }
 
 }  // namespace sarus::cli

@@ -24,7 +24,7 @@ std::string manualPage(const std::string& path) {
     return page;
 }
 
-int run(Context&, const Arguments& arguments) {
+int runReference(Context&, const Arguments& arguments) {
     const auto& what = arguments.positionals();
     if (what[0] != "schema" && (what[0] != "manual" || what.size() != 2)) {
         throw Error(cat("There is no reference '", printable(what[0]), "'"),
@@ -46,7 +46,7 @@ Subcommand referenceCommand() {
         .minPositionals = 1,
         .maxPositionals = 2,
         .hidden = true,
-        .run = run};
+        .run = runReference};
 }
 
 }  // namespace sarus::cli

@@ -48,7 +48,7 @@ std::vector<image::ImageReference> namedImages(Context& context, const Arguments
     return all;
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runRmi(Context& context, const Arguments& arguments) {
     const bool isAll = arguments.has("all");
     if (isAll && !arguments.positionals().empty()) {
         throw usageError("The option '--all' cannot be used with names of images", "rmi");
@@ -105,7 +105,7 @@ Subcommand rmiCommand() {
         .usesRepository = true,
         .completions = {Completion::images},
         .aliases = {"image rm", "image remove"},
-        .run = run};
+        .run = runRmi};
 }
 
 }  // namespace sarus::cli

@@ -31,7 +31,7 @@ namespace sarus::cli {
 namespace {
 
 /// Runs the command in the running container of the name, which must be what the options ask for.
-[[noreturn]] void join(Context& context, const Arguments& arguments) {
+[[noreturn]] void joinContainer(Context& context, const Arguments& arguments) {
     const auto definition = readDefinition(context, arguments);
     auto wanted = readRunOptions(context.config(), arguments);
     wanted.command = arguments.positionals();
@@ -89,13 +89,13 @@ void warnOfPackages(const std::vector<std::string>& command) {
     }
 }
 
-int run(Context& context, const Arguments& arguments) {
+int runContainer(Context& context, const Arguments& arguments) {
     if (arguments.has("check-for-later")) {
         checkForLater(context, arguments);
         return 0;
     }
     if (arguments.has("join")) {
-        join(context, arguments);
+        joinContainer(context, arguments);
     }
     const auto request =
         makeRunRequest(context, arguments, arguments.has("dry-run") ? MayBroadcast::no : MayBroadcast::yes);
@@ -128,7 +128,7 @@ Subcommand runCommand() {
         .optionForPositionals = "edf",
         .completions = {Completion::images},
         .ownWords = 1,
-        .run = run};
+        .run = runContainer};
 }
 
 /// A shell in a container, with a terminal of its own if `sarus` has one.
@@ -153,7 +153,7 @@ Subcommand shellCommand() {
         if (::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {
             shell.set("tty");
         }
-        return run(context, shell);
+        return runContainer(context, shell);
     };
     return command;
 }

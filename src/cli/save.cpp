@@ -165,7 +165,7 @@ int saveImage(const Arguments& arguments, const image::ImageReference& reference
 }
 
 /// A stored image is meant before a container of the same name.
-int run(Context& context, const Arguments& arguments) {
+int runSave(Context& context, const Arguments& arguments) {
     const auto path = outputPath(arguments);
     const auto& name = arguments.positionals().front();
     if (arguments.has("container") && arguments.has("centralized-repository")) {
@@ -237,7 +237,7 @@ Subcommand saveCommand() {
             .maxPositionals = 2,
             .completions = {Completion::images, Completion::containers, Completion::files},
             .aliases = {"image save"},
-            .run = run};
+            .run = runSave};
 }
 
 }  // namespace sarus::cli

@@ -10,7 +10,7 @@ namespace sarus::cli {
 
 namespace {
 
-int run(Context& context, const Arguments& arguments) {
+int runTag(Context& context, const Arguments& arguments) {
     const auto source = storedReference(context, arguments, arguments.positionals()[0], "tag");
     const auto target = referenceArgument(arguments.positionals()[1], "tag").normalized();
     auto repository = openRepository(context, arguments, image::RepositoryAccess::write);
@@ -31,7 +31,7 @@ Subcommand tagCommand() {
             .usesRepository = true,
             .completions = {Completion::images},
             .aliases = {"image tag"},
-            .run = run};
+            .run = runTag};
 }
 
 }  // namespace sarus::cli

@@ -21,7 +21,7 @@ std::string asJson() {
     return json.endObject().endObject().text();
 }
 
-int run(Context&, const Arguments& arguments) {
+int runVersion(Context&, const Arguments& arguments) {
     printLine(arguments.has("json") ? asJson() : SARUS_VERSION);
     return 0;
 }
@@ -34,7 +34,7 @@ Subcommand versionCommand() {
             .description = "Show the Sarus version information",
             .options = {jsonOption()},
             .acceptsOptions = false,
-            .run = run};
+            .run = runVersion};
 }
 
 }  // namespace sarus::cli
