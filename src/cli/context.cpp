@@ -4,27 +4,15 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/installation_prefix.hpp"
 #include "base/text.hpp"
 #include "cli/place/repository_place.hpp"
 
 namespace sarus::cli {
 
-namespace {
-
-std::string findPrefix() {
-    auto path = ownProgramPath();
-    for (int level = 0; level < 2; ++level) {
-        const auto slash = path.rfind('/');
-        path.resize(slash == std::string::npos ? 0 : slash);
-    }
-    return path;
-}
-
-}  // namespace
-
 const std::string& Context::prefix() {
     if (!installation) {
-        installation = findPrefix();
+        installation = installationPrefix();
     }
     return *installation;
 }

@@ -23,6 +23,7 @@
 #include "base/begin_process.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/installation_prefix.hpp"
 #include "base/log.hpp"
 #include "base/said_once.hpp"
 #include "base/subprocess.hpp"
@@ -45,16 +46,8 @@ std::optional<std::string> variable(const std::string& name) {
 }
 
 /// Of the installation that this program belongs to.
-std::string prefix() {
-    auto path = ownProgramPath();
-    for (int level = 0; level < 2; ++level) {
-        path.resize(std::min(path.rfind('/'), path.size()));
-    }
-    return path;
-}
-
 std::string sarusPath() {
-    return prefix() + "/bin/sarus";
+    return installationPrefix() + "/bin/sarus";
 }
 
 [[noreturn]] void execute(const std::vector<std::string>& words) {
@@ -396,7 +389,7 @@ Decision startShared(const StepRequest& request, const StepCommand& command, con
 
 /// Without the right to join containers, there is no other way.
 bool isContainerOfOneTask() {
-    const auto file = cat(prefix(), "/etc/sarus.json");
+    const auto file = cat(installationPrefix(), "/etc/sarus.json");
     try {
         const auto config = engine::parseSiteConfig(readFile(file), file);
         return config.containerPerTask || !config.allowExec;

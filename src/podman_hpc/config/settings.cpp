@@ -8,6 +8,7 @@
 
 #include "base/boolean.hpp"
 #include "base/file_io.hpp"
+#include "base/installation_prefix.hpp"
 #include "base/private_directory.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"

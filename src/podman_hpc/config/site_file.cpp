@@ -5,14 +5,6 @@
 
 namespace sarus::podman_hpc {
 
-std::string installationPrefix() {
-    auto program = ownProgramPath();
-    for (int level = 0; level < 2 && !program.empty(); ++level) {
-        program.resize(program.rfind('/'));
-    }
-    return program;
-}
-
 std::string siteFile(const std::string& prefix, std::string_view name) {
     auto own = cat(prefix, "/etc/podman_hpc/", name);
     return pathExists(own) ? own : cat("/etc/podman_hpc/", name);

@@ -5,9 +5,6 @@
 
 namespace sarus::podman_hpc {
 
-/// The directory above `bin` with this program.
-std::string installationPrefix();
-
 /// `<prefix>/etc/podman_hpc/NAME` if it exists, else `/etc/podman_hpc/NAME`.
 std::string siteFile(const std::string& prefix, std::string_view name);
 

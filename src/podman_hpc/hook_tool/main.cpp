@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/installation_prefix.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "hooks/kit/linker_cache/linker_cache.hpp"
