@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+
 namespace sarus {
 
 /// An address of Unix sockets in the abstract namespace (unix(7)), which leaves nothing behind. A name that
@@ -25,6 +28,13 @@ private:
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
     socklen_t bytes = 0;
 };
+
+/// A Unix socket that keeps messages apart and tells the end of a connection; close-on-exec. `flags`: further
+/// ones of socket(2). Throws Error.
+inline UniqueFd makeMessageSocket(int flags = 0) {
+    return UniqueFd(
+        checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), "Failed to create a socket"));
+}
 
 /// Whether the process at the other end belonged to this process's user when it connected or listened.
 inline bool isOwnPeer(int socket) noexcept {

@@ -35,11 +35,6 @@ namespace {
 // for the keeper, which sends a status if its work was not done.
 constexpr unsigned char runs = 0;
 
-UniqueFd makeSocket() {
-    return UniqueFd(
-        checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), "Failed to create a socket"));
-}
-
 void sendByte(int socket, unsigned char byte) {
     ::send(socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -52,7 +47,7 @@ struct Listener {
 /// The kernel chooses the address.
 Listener listen() {
     constexpr const char* problem = "Failed to listen for the tasks of the step";
-    Listener listener{makeSocket(), {}};
+    Listener listener{makeMessageSocket(), {}};
     sockaddr_un own{};
     own.sun_family = AF_UNIX;
     auto* const name = reinterpret_cast<sockaddr*>(&own);
@@ -199,7 +194,7 @@ std::string startKeeper(const StepContainer& container) {
 }
 
 UniqueFd joinKeeper(const std::string& address, const std::string& localId, bool isFirstTask) {
-    auto socket = makeSocket();
+    auto socket = makeMessageSocket();
     const AbstractAddress place(address);
     const auto hello = cat("hello ", localId, isFirstTask ? " 1" : " 0");
     unsigned char answer = 0;

@@ -8,17 +8,8 @@
 
 namespace sarus::hooks {
 
-namespace {
-
-UniqueFd makeSocket(int flags) {
-    return UniqueFd(
-        checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), "Failed to create a socket"));
-}
-
-}  // namespace
-
 UniqueFd listenAt(const AbstractAddress& address) {
-    auto socket = makeSocket(0);
+    auto socket = makeMessageSocket();
     if (::bind(socket.get(), address.get(), address.size()) != 0) {
         if (errno == EADDRINUSE) {
             return {};
@@ -31,7 +22,7 @@ UniqueFd listenAt(const AbstractAddress& address) {
 
 Contact contactAt(const AbstractAddress& address) {
     // Without SOCK_NONBLOCK, whoever lets his queue fill up could keep this process as long as he likes.
-    auto socket = makeSocket(SOCK_NONBLOCK);
+    auto socket = makeMessageSocket(SOCK_NONBLOCK);
     if (::connect(socket.get(), address.get(), address.size()) != 0) {
         return {};
     }

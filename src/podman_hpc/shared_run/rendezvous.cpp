@@ -11,6 +11,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/abstract_address.hpp"
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -29,11 +30,6 @@ union Control {
     cmsghdr header;
     char bytes[CMSG_SPACE(maxDescriptors * sizeof(int))];
 };
-
-UniqueFd makeSocket() {
-    return UniqueFd(
-        checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), "Failed to create a socket"));
-}
 
 sockaddr_un addressOf(const std::string& path) {
     sockaddr_un address{};
@@ -148,7 +144,7 @@ UniqueFd MeetingPlace::lock(Clock::time_point deadline) const {
 
 /// Empty if nobody listens.
 UniqueFd MeetingPlace::connectTo(const std::string& name) const {
-    auto socket = makeSocket();
+    auto socket = makeMessageSocket();
     const auto address = addressOf(reachable(name));
     return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0
                ? std::move(socket)
@@ -157,7 +153,7 @@ UniqueFd MeetingPlace::connectTo(const std::string& name) const {
 
 MeetingPlace::Seat MeetingPlace::takeSeat(const std::string& name) const {
     remove(name);
-    auto socket = makeSocket();
+    auto socket = makeMessageSocket();
     const auto address = addressOf(reachable(name));
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
         ::listen(socket.get(), SOMAXCONN) != 0) {
