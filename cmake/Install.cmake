@@ -4,6 +4,7 @@
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME sarus)
 install(PROGRAMS configure_installation.sh DESTINATION .)
 install(PROGRAMS scripts/update-passwd-cache DESTINATION libexec)
+install(PROGRAMS scripts/check-node DESTINATION share/sarus)
 sarus_install_settings(etc etc sarus policy.json container/nsswitch.conf)
 install(DIRECTORY etc/templates DESTINATION etc PATTERN hooks.d EXCLUDE PATTERN modulefile.in EXCLUDE)
 set(INSTALL_PATH "@INSTALL_PATH@")  # which configure_installation.sh fills in

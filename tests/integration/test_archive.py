@@ -119,3 +119,5 @@ def test_a_node_without_a_c_library(node, archive, images, plain_busybox, mode):
     ran = node.run(f"{prefix}/bin/sarus run --init load/library/busybox id", user=USER, HOME="/home/alice")
     assert ran.stdout.startswith(f"uid={USER}(alice) gid={USER}(alice)")
     assert system.eventually(lambda: node.run(f"ls /run/sarus/{USER}", check=False).stdout == "")
+    report = node.run(f"{prefix}/share/sarus/check-node", user=USER, check=False, HOME="/home/alice")
+    assert report.returncode == 2 and "FAILED" not in report.stdout, report.stdout
