@@ -44,6 +44,11 @@ function(sarus_lay_out root component)
     if(component STREQUAL "sarus")
         file(REMOVE "${root}/etc/sarus/templates/modulefile.in")  # everybody has /usr/bin in PATH
         file(REMOVE "${root}/usr/share/doc/sarus/LICENSE")  # each kind of package has its own place for it
+        set(system "${CPACK_SARUS_SOURCE_DIR}/packaging/lib/system")
+        configure_file("${system}/modules-load.conf" "${root}/usr/lib/modules-load.d/sarus.conf" COPYONLY)
+        foreach(unit IN ITEMS sarus-passwd-cache.service sarus-passwd-cache.timer)
+            configure_file("${system}/${unit}" "${root}/usr/lib/systemd/system/${unit}" COPYONLY)
+        endforeach()
         file(MAKE_DIRECTORY "${root}/usr/bin")
         file(CREATE_LINK ../lib/sarus/bin/sarus "${root}/usr/bin/sarus" SYMBOLIC)
         file(CREATE_LINK /etc/sarus "${root}/usr/lib/sarus/etc" SYMBOLIC)

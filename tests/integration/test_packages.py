@@ -61,6 +61,31 @@ def test_each_component_is_a_package(packages):
     assert files["podman-hpc"]["/usr/bin/hook_tool"][2] == "podman_hpc_hook"
 
 
+def test_the_node_loads_modules_and_can_refresh_users_and_groups(packages, machine):
+    machine.install(packages["sarus"])
+    assert {"loop", "squashfs", "overlay", "fuse"} <= set(machine.run("cat /usr/lib/modules-load.d/sarus.conf").split())
+    assert machine.run("systemd-analyze verify /usr/lib/systemd/system/sarus-passwd-cache.timer /usr/lib/systemd/system/sarus-passwd-cache.service") == ""
+    command = machine.run("sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/sarus-passwd-cache.service").strip()
+    machine.run(f"rm -f /etc/sarus/passwd && {command}")
+    assert "root:x:0:0:" in machine.run("cat /etc/sarus/passwd")
+
+
+def test_a_signed_repository_as_documented(packages, machine, source_dir):
+    text = (source_dir / "docs/admin/upgrade.md").read_text()
+    recipe = re.search(r"(?s)```sh\n(mkdir -p /srv/sarus .*?)```", text).group(1).replace("KEY", "packages@example.org")
+    line = re.search(r"`(deb \[signed-by=\S+\] \S+ \./)`", text).group(1)
+    for package in packages.values():
+        machine.put(package)
+    machine.run("gpg --batch --passphrase '' --quick-generate-key packages@example.org")
+    machine.run(f"cd /root && set -e; {recipe}")
+    machine.run(f"rm -rf /etc/apt/sources.list* && mkdir -p /etc/apt/sources.list.d && echo '{line}' >/etc/apt/sources.list.d/sarus.list && apt-get update")
+    policy = machine.run("apt-cache policy sarus")
+    assert "Candidate: 2.0.0" in policy and "file:/srv/sarus ./ Packages" in policy
+    assert "WARNING" not in machine.run("apt-get install --simulate --yes --no-install-recommends sarus-hooks")
+    machine.run("echo tampered >>/srv/sarus/Packages && rm -rf /var/lib/apt/lists && mkdir -p /var/lib/apt/lists/partial")
+    assert "Hash Sum mismatch" in machine.run("apt-get update", check=False) or "unexpected size" in machine.run("apt-get update", check=False)
+
+
 def test_packages_can_be_installed_together(packages):
     files = [path for package in packages.values() for path, (mode, _, _) in contents(package).items() if not mode.startswith("d")]
     assert len(files) == len(set(files))
