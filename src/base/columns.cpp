@@ -34,14 +34,20 @@ std::string foldRow(const std::vector<std::string>& row, std::size_t gap, std::s
     return column == 0 ? text : cat(text, '\n');
 }
 
-}  // namespace
-
+/// The rows of a table in at most `width` columns.
 std::string foldRows(const std::vector<std::vector<std::string>>& rows, std::size_t gap, std::size_t width) {
     std::string table;
     for (const auto& row : rows) {
         table += foldRow(row, gap, width);
     }
     return table;
+}
+
+}  // namespace
+
+std::string padded(std::string text, std::size_t width) {
+    text.resize(std::max(width, text.size()), ' ');
+    return text;
 }
 
 std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_t gap, std::size_t narrowest,
@@ -62,7 +68,7 @@ std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_
     }
     for (auto& row : rows) {
         for (std::size_t column = 0; column + 1 < row.size(); ++column) {
-            row[column].resize(widths[column] + gap, ' ');
+            row[column] = padded(std::move(row[column]), widths[column] + gap);
         }
         table += cat(join(row, ""), '\n');
     }

@@ -13,8 +13,8 @@ namespace sarus {
 std::string formatColumns(std::vector<std::vector<std::string>> rows, std::size_t gap,
                           std::size_t narrowest = 0, std::size_t width = 0);
 
-/// The rows of such a table in at most `width` columns.
-std::string foldRows(const std::vector<std::vector<std::string>>& rows, std::size_t gap, std::size_t width);
+/// The text with blanks behind it, `width` bytes at least.
+std::string padded(std::string text, std::size_t width);
 
 /// The columns of the terminal; 0 if the descriptor is none, or its width is unknown.
 std::size_t terminalWidth(int fd);

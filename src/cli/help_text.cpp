@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/columns.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "engine/site_config_reference.hpp"
@@ -37,11 +38,6 @@ std::string wrap(const std::string& text, std::size_t indentation) {
         column += word.size();
     }
     return out;
-}
-
-std::string padded(std::string text, std::size_t width) {
-    text.resize(std::max(width, text.size()), ' ');
-    return text;
 }
 
 }  // namespace

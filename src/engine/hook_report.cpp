@@ -1,7 +1,6 @@
 #include "engine/hook_report.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/columns.hpp"
 #include "base/text.hpp"
@@ -12,29 +11,11 @@ namespace sarus::engine {
 
 namespace {
 
-/// The layout of `sarus images`: columns as wide as their longest value, at least 10, separated by three
-/// spaces.
+/// The layout of `sarus images`.
 std::string formatTable(std::vector<std::vector<std::string>> rows, std::size_t width) {
-    constexpr std::size_t smallest = 10;
     constexpr std::size_t gap = 3;
-    std::string table;
-    std::vector<std::size_t> widths(rows.front().size(), smallest);
-    for (std::size_t row = 1; row < rows.size(); ++row) {
-        for (std::size_t column = 0; column < widths.size(); ++column) {
-            widths[column] = std::max(widths[column], rows[row][column].size());
-        }
-    }
-    const auto whole = std::accumulate(widths.begin(), widths.end(), (widths.size() - 1) * gap);
-    if (width != 0 && whole > width) {
-        return foldRows(rows, gap, width);
-    }
-    for (auto& row : rows) {
-        for (std::size_t column = 0; column + 1 < row.size(); ++column) {
-            row[column].resize(std::max(row[column].size(), widths[column]), ' ');
-        }
-        table += cat(join(row, std::string(gap, ' ')), '\n');
-    }
-    return table;
+    constexpr std::size_t narrowest = 10;
+    return formatColumns(std::move(rows), gap, narrowest, width);
 }
 
 bool isDefaultType(const std::optional<std::string>& pattern,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/columns.hpp"
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
 #include "hook_contracts/enter_call.hpp"
@@ -162,9 +163,7 @@ public:
     }
     void fact(std::string_view name, std::string_view value) {
         constexpr std::size_t width = 12;
-        std::string padded(name);
-        padded.resize(width, ' ');
-        out += cat("  ", padded, value, '\n');
+        out += cat("  ", padded(std::string(name), width), value, '\n');
     }
 
     std::string out;

@@ -1,8 +1,8 @@
 #include "hooks/mpi/explain.hpp"
 
-#include <algorithm>
-#include <array>
+#include <utility>
 
+#include "base/columns.hpp"
 #include "base/text.hpp"
 #include "oci/json/json_writer.hpp"
 
@@ -10,35 +10,12 @@ namespace sarus::hooks::mpi {
 
 namespace {
 
-constexpr std::size_t columnCount = 4;
-using Row = std::array<std::string, columnCount>;
-
 std::string_view textOf(Role role) {
     return role == Role::mpi ? "mpi" : "dependency";
 }
 
 std::string_view textOf(Method method) {
     return method == Method::replace ? "replace" : "add";
-}
-
-std::string formatTable(const std::vector<Row>& rows) {
-    std::array<std::size_t, columnCount> widths{};
-    for (const auto& row : rows) {
-        for (std::size_t i = 0; i < columnCount; ++i) {
-            widths[i] = std::max(widths[i], row[i].size());
-        }
-    }
-    std::string text;
-    for (const auto& row : rows) {
-        std::string line;
-        for (std::size_t i = 0; i < columnCount; ++i) {
-            line += row[i];
-            line.append(widths[i] - row[i].size() + 2, ' ');
-        }
-        line.erase(line.find_last_not_of(' ') + 1);
-        text += cat(line, '\n');
-    }
-    return text;
 }
 
 void appendSection(std::string& text, std::string_view title, const std::vector<std::string>& lines) {
@@ -50,7 +27,7 @@ void appendSection(std::string& text, std::string_view title, const std::vector<
 }  // namespace
 
 std::string explainAsTable(const Survey& survey, const Configuration& configuration) {
-    std::vector<Row> rows{{"KIND", "ACTION", "HOST", "CONTAINER"}};
+    std::vector<std::vector<std::string>> rows{{"KIND", "ACTION", "HOST", "CONTAINER"}};
     for (const auto& injection : survey.plan.injections) {
         for (const auto& destination : injection.destinations) {
             rows.push_back({std::string(textOf(injection.role)), std::string(textOf(injection.method)),
@@ -63,7 +40,8 @@ std::string explainAsTable(const Survey& survey, const Configuration& configurat
     for (const auto& path : configuration.bindMounts) {
         rows.push_back({"mount", "", printable(path), printable(path)});
     }
-    auto text = formatTable(rows);
+    constexpr std::size_t gap = 2;
+    auto text = formatColumns(std::move(rows), gap);
     appendSection(text, "note", survey.plan.notes);
     appendSection(text, "warning", survey.plan.warnings);
     appendSection(text, "problem", survey.plan.problems);

@@ -1,7 +1,6 @@
 #include "podman_hpc/cli/help_pages.hpp"
 
-#include <algorithm>
-
+#include "base/columns.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "podman_hpc/cli/commands.hpp"
@@ -10,11 +9,6 @@
 namespace sarus::podman_hpc {
 
 namespace {
-
-std::string padded(std::string text, std::size_t width) {
-    text.append(text.size() < width ? width - text.size() : 1, ' ');
-    return text;
-}
 
 std::string moduleOptions(const std::vector<Module>& modules) {
     std::string out;
