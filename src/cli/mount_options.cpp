@@ -76,7 +76,8 @@ std::vector<Option> mountOptions() {
          .shortName = 'v',
          .takesValue = true,
          .repeatable = true,
-         .help = "Mount a directory or file: SOURCE[:DESTINATION[:ro]]; or the content of a squashfs file: "
+         .help = "Mount a directory or file: SOURCE[:DESTINATION[:ro]]; or the content of a squashfs or SIF "
+                 "file: "
                  "FILE:DESTINATION:sqsh. 'umount:DESTINATION' leaves an earlier mount out",
          .aliases = {"bind", "B"},
          .completion = Completion::files},

@@ -41,7 +41,7 @@ constexpr std::array mountFlagKeys{
 
 constexpr std::array siteMountKeys{
     key<OneOf<mountTypes>, &oci::MountRequest::isSquashfs>(
-        "type", required, "`squashfs`: the source is a squashfs file, whose content is mounted."),
+        "type", required, "`squashfs`: the source is a squashfs or SIF file, whose content is mounted."),
     key<Path, &oci::MountRequest::source>("source", required, "The file or directory on the node."),
     key<Path, &oci::MountRequest::destination>("destination", required, "Its place in containers."),
     // A misspelt `readonly` would make the mount writable.
@@ -290,7 +290,7 @@ constexpr std::array siteKeys{
         "only for images that belong to root. SECURITY.md states the risk of each."),
     key<OneOf<imageMountPolicies>, &SiteConfig::dataMount>(
         "dataMount", own,
-        "The same for squashfs files that containers get as directories (`--mount=type=squashfs`)."),
+        "The same for squashfs and SIF files that containers get as directories (`--mount=type=squashfs`)."),
     key<Paths, &SiteConfig::cdiSpecDirs>("cdiSpecDirs", own,
                                          "Directories with files of the Container Device Interface, for "
                                          "`sarus run --device vendor.com/class=name`. A device in a "

@@ -27,10 +27,11 @@ namespace {
 constexpr unsigned loopMajor = 7;
 
 /// LOOP_CONFIGURE, or two calls for kernels before 5.8. False with errno.
-bool bind(int device, int imageFd) {
+bool bind(int device, int imageFd, std::uint64_t offset) {
     loop_config config{};
     config.fd = static_cast<__u32>(imageFd);
     config.info.lo_flags = loopFlags;
+    config.info.lo_offset = offset;
     if (::ioctl(device, LOOP_CONFIGURE, &config) == 0) {
         return true;
     }
@@ -41,6 +42,7 @@ bool bind(int device, int imageFd) {
         return false;
     }
     loop_info64 info{};
+    info.lo_offset = offset;
     info.lo_flags = LO_FLAGS_AUTOCLEAR;  // the open modes of device and image make it read-only
     if (::ioctl(device, LOOP_SET_STATUS64, &info) != 0) {
         const int error = errno;
@@ -84,7 +86,7 @@ UniqueFd openLoopDevice(unsigned number) {
     return fd;
 }
 
-LoopDevice attachLoopDevice(int imageFd, std::string_view alternative) {
+LoopDevice attachLoopDevice(int imageFd, std::string_view alternative, std::uint64_t offset) {
     const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
     if (!control) {
         throw Error::fromErrno("Failed to open /dev/loop-control", errno,
@@ -100,7 +102,7 @@ LoopDevice attachLoopDevice(int imageFd, std::string_view alternative) {
         }
         LoopDevice device{.fd = openNodeWhenThere(static_cast<unsigned>(number)),
                           .number = static_cast<unsigned>(number)};
-        if (device.fd && bind(device.fd.get(), imageFd)) {
+        if (device.fd && bind(device.fd.get(), imageFd, offset)) {
             return device;
         }
         // Another process was faster, or is just detaching it.
@@ -114,13 +116,14 @@ LoopDevice attachLoopDevice(int imageFd, std::string_view alternative) {
                 hintFor(0, alternative));
 }
 
-bool hasWholeImage(const LoopDevice& device, const loop_info64& info, const struct stat& image) {
+bool hasWholeImage(const LoopDevice& device, const loop_info64& info, const struct stat& image,
+                   std::uint64_t offset) {
     constexpr std::uint64_t sector = 512;
     std::uint64_t size = 0;
-    return info.lo_device == image.st_dev && info.lo_inode == image.st_ino && info.lo_offset == 0 &&
+    return info.lo_device == image.st_dev && info.lo_inode == image.st_ino && info.lo_offset == offset &&
            info.lo_sizelimit == 0 && info.lo_encrypt_type == 0 && (info.lo_flags & loopFlags) == loopFlags &&
            (info.lo_flags & LO_FLAGS_PARTSCAN) == 0 && ::ioctl(device.fd.get(), BLKGETSIZE64, &size) == 0 &&
-           size == static_cast<std::uint64_t>(image.st_size) / sector * sector;
+           size == (static_cast<std::uint64_t>(image.st_size) - offset) / sector * sector;
 }
 
 std::optional<LoopDevice> findLoopDevice(int imageFd) {

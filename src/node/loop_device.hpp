@@ -3,6 +3,7 @@
 #include <linux/loop.h>
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,12 +23,13 @@ struct LoopDevice {
 /// Empty with errno; ENODEV if /dev/loop<number> is something else.
 UniqueFd openLoopDevice(unsigned number);
 
-/// Binds the image to a free device, with loopFlags. Throws Error; its hint ends with `alternative`: what to
-/// do without loop devices.
-LoopDevice attachLoopDevice(int imageFd, std::string_view alternative);
+/// Binds the image, which begins at `offset` of the file, to a free device, with loopFlags. Throws Error; its
+/// hint ends with `alternative`: what to do without loop devices.
+LoopDevice attachLoopDevice(int imageFd, std::string_view alternative, std::uint64_t offset = 0);
 
 /// Whether the device, of which LOOP_GET_STATUS64 says `info`, has this file as attachLoopDevice() binds it.
-bool hasWholeImage(const LoopDevice& device, const loop_info64& info, const struct stat& image);
+bool hasWholeImage(const LoopDevice& device, const loop_info64& info, const struct stat& image,
+                   std::uint64_t offset = 0);
 
 /// A device that has the image, as attachLoopDevice() binds it. Asks only devices whose file has the same
 /// path: a question for a file on a foreign server may never be answered.

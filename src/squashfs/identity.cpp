@@ -1,12 +1,8 @@
 #include "squashfs/identity.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
-
-#include "base/error.hpp"
 #include "base/hex.hpp"
 #include "base/text.hpp"
+#include "squashfs/read_bytes.hpp"
 
 namespace sarus::squashfs {
 
@@ -16,15 +12,8 @@ constexpr std::size_t superblockSize = 96;
 constexpr std::size_t largestOptions = 64;  // of all compressors, with the header of their block
 
 std::string readStart(int fd, std::string_view nameForMessages) {
-    std::string start(superblockSize + largestOptions + identityMark.size() + identitySize, '\0');
-    for (;;) {
-        const auto count = ::pread(fd, start.data(), start.size(), 0);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        start.resize(static_cast<std::size_t>(checkErrno(count, cat("Failed to read ", nameForMessages))));
-        return start;
-    }
+    return readBytes(fd, 0, superblockSize + largestOptions + identityMark.size() + identitySize,
+                     nameForMessages);
 }
 
 std::string hexText(std::string_view bytes) {

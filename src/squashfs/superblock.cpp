@@ -1,16 +1,15 @@
 #include "squashfs/superblock.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "squashfs/little_endian.hpp"
+#include "squashfs/read_bytes.hpp"
+#include "squashfs/sif.hpp"
 
 namespace sarus::squashfs {
 
@@ -30,20 +29,22 @@ SquashfsSuperblock readSquashfsSuperblock(int imageFd, const std::string& imageP
     if (!S_ISREG(status.st_mode)) {
         throw Error(cat("Failed to use image ", shown, ": not a regular file"));
     }
-    std::array<unsigned char, 96> bytes{};
-    const auto count =
-        checkErrno(::pread(imageFd, bytes.data(), bytes.size(), 0), cat("Failed to read image ", shown));
+    const auto part = findSquashfs(imageFd, static_cast<std::uint64_t>(status.st_size), imagePath);
+    constexpr std::size_t superblockSize = 96;
+    const auto start = readBytes(imageFd, part.offset, superblockSize, cat("image ", shown));
+    const auto* bytes = reinterpret_cast<const unsigned char*>(start.data());
     // Offsets 0, 20, 28, 30 and 40: magic, compression, major and minor version, bytes used.
-    if (static_cast<std::size_t>(count) < bytes.size() || std::memcmp(bytes.data(), "hsqs", 4) != 0 ||
+    if (start.size() < superblockSize || !start.starts_with("hsqs") ||
         littleEndian<std::uint16_t>(&bytes[28]) != 4) {
         throw Error(cat("Failed to use image ", shown, ": not a squashfs file"), pullAgain);
     }
     SquashfsSuperblock superblock{.compression = compressionName(littleEndian<std::uint16_t>(&bytes[20])),
                                   .size = littleEndian<std::uint64_t>(&bytes[40]),
+                                  .offset = part.offset,
                                   .file = status};
-    if (superblock.size > static_cast<std::uint64_t>(status.st_size)) {
-        throw Error(cat("Failed to use image ", shown, ": the file is truncated (",
-                        static_cast<std::uint64_t>(status.st_size), " of ", superblock.size, " bytes)"),
+    if (superblock.size > part.size) {
+        throw Error(cat("Failed to use image ", shown, ": the file is truncated (", part.size, " of ",
+                        superblock.size, " bytes)"),
                     pullAgain);
     }
     return superblock;

@@ -11,16 +11,17 @@ namespace sarus::squashfs {
 inline constexpr const char* pullAgain =
     "The image file is damaged: remove it with 'sarus rmi' and pull it again";
 
-/// What a squashfs file declares in its first 96 bytes (squashfs 4.0).
+/// What the squashfs filesystem of a file declares in its first 96 bytes (squashfs 4.0).
 struct SquashfsSuperblock {
-    std::string compression;  ///< "gzip", "lzma", "lzo", "xz", "lz4", "zstd" or "unknown"
-    std::uint64_t size = 0;   ///< bytes used by the filesystem
+    std::string compression;   ///< "gzip", "lzma", "lzo", "xz", "lz4", "zstd" or "unknown"
+    std::uint64_t size = 0;    ///< bytes used by the filesystem
+    std::uint64_t offset = 0;  ///< where it begins in the file: not 0 in a SIF file (sif.hpp)
     /// Status of the image. Kept because each stat of a file on a shared filesystem may cost a message.
     struct stat file {};
 };
 
-/// Reads it from an open image. Throws Error if the file is not regular, empty, not squashfs 4.0, or shorter
-/// than declared.
+/// Reads it from an open image, a squashfs or SIF file. Throws Error if the file is not regular, empty, not
+/// squashfs 4.0, or shorter than declared.
 SquashfsSuperblock readSquashfsSuperblock(int imageFd, const std::string& imagePath);
 
 }  // namespace sarus::squashfs

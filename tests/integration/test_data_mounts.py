@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from helpers import system
+from helpers import sif, system
 
 MANY = 40
 SHOW = "cat /data/name && ls /data/many | wc -l && stat -c %a /data/name"
@@ -46,6 +46,26 @@ def data(make):
     return make("data")
 
 
+@pytest.fixture(scope="module")
+def sif_of(place, user):
+    """sif_of(name, ...) -> a SIF file of the user with the partitions: (content, file system, purpose)."""
+
+    def one(name, *partitions, owner=None):
+        file = sif.make(place / f"{name}.sif", *partitions)
+        file.chmod(0o644)
+        if owner is None:
+            user.own(file)
+        return file
+
+    return one
+
+
+@pytest.fixture(scope="module")
+def apptainers(sif_of, make):
+    """A SIF file as Apptainer builds it, with an overlay behind the image."""
+    return sif_of("apptainer", (make("inner").read_bytes(), sif.SQUASHFS, sif.PRIMARY), (b"e" * 9000, sif.EXT3, sif.OVERLAY))
+
+
 def option_forms(file):
     """Each way to ask for /data, as options of `run`."""
     definition = file.with_suffix(".toml")
@@ -58,6 +78,24 @@ def option_forms(file):
 def test_the_content_of_a_file_is_a_directory(engine, busybox, data):
     for options in option_forms(data):
         assert engine.output(busybox, "sh", "-c", SHOW, options=options) == f"data\n{MANY}\n644", options
+
+
+def test_the_content_of_a_sif_file_is_a_directory(engine, busybox, apptainers):
+    for options in option_forms(apptainers):
+        assert engine.output(busybox, "sh", "-c", SHOW, options=options) == f"inner\n{MANY}\n644", options
+
+
+def test_a_sif_file_of_data_alone(engine, busybox, make, data, sif_of, apptainers):
+    of_data = sif_of("of-data", (b"e" * 5000, sif.EXT3, sif.OVERLAY), (make("alone").read_bytes(), sif.SQUASHFS, sif.DATA))
+    options = [word for number, file in enumerate((of_data, apptainers, data)) for word in ("-v", f"{file}:/d{number}:sqsh")]
+    assert engine.output(busybox, "sh", "-c", "cat /d?/name", options=options).splitlines() == ["alone", "inner", "data"]
+
+
+@pytest.mark.asroot
+def test_without_fuse_a_sif_file_is_unpacked(engines, load_image, plain_busybox, apptainers):
+    engine = engines("rootless", "crun").variant(sandbox=("--no-fuse",))
+    image = load_image(engine, "busybox", plain_busybox)
+    assert engine.output(image, "sh", "-c", SHOW, options=["-v", f"{apptainers}:/data:sqsh"]) == f"inner\n{MANY}\n644"
 
 
 def test_nobody_can_write_or_gain_rights_there(engine, busybox, data):
@@ -83,7 +121,9 @@ def servers(engine):
 
 @pytest.mark.asroot
 @pytest.mark.parametrize("mode", ["setuid", "rootless"])
-def test_the_ranks_of_a_node_share_one_server(mode, engines, load_image, plain_busybox, data):
+@pytest.mark.parametrize("kind", ["data", "apptainers"])
+def test_the_ranks_of_a_node_share_one_server(mode, kind, engines, load_image, plain_busybox, request):
+    data = request.getfixturevalue(kind)
     engine = engines(mode, "crun")
     engine = engine.variant(sandbox=("--fuse",))
     image = load_image(engine, "busybox", plain_busybox)
@@ -96,18 +136,27 @@ def test_the_ranks_of_a_node_share_one_server(mode, engines, load_image, plain_b
 
 
 @pytest.mark.asroot
-def test_the_kernel_mounts_what_root_alone_can_change(setuid_engine, load_image, plain_busybox, make, data):
+def test_the_kernel_mounts_what_root_alone_can_change(setuid_engine, load_image, plain_busybox, make, data, sif_of):
     image = load_image(setuid_engine, "busybox", plain_busybox)
     directory = pathlib.Path("/opt") / f"data-of-root-{os.getpid()}"
     directory.mkdir()
     try:
         ours = directory / "data.sqsh"
         shutil.copy(make("of-root", owner="root"), ours)
-        for file, kind in ((ours, "squashfs"), (data, "fuse.sarus-squashfs")):
+        in_sif = directory / "data.sif"
+        shutil.copy(sif_of("of-root", (ours.read_bytes(), sif.SQUASHFS, sif.PRIMARY), owner="root"), in_sif)
+        for file, kind in ((ours, "squashfs"), (in_sif, "squashfs"), (data, "fuse.sarus-squashfs")):
             mount = setuid_engine.output(image, "grep", " /data ", "/proc/self/mounts", options=["-v", f"{file}:/data:sqsh"])
             assert mount.split()[2] in (kind, kind.split(".")[0]), mount
+            assert setuid_engine.output(image, "wc", "-l", "/data/name", options=["-v", f"{file}:/data:sqsh"]).startswith("1 ")
+        with setuid_engine.standing(image, "-v", f"{in_sif}:/data:sqsh"), setuid_engine.standing(image, "-v", f"{in_sif}:/data:sqsh"):
+            assert len(loop_devices_of(in_sif)) == 1
     finally:
         shutil.rmtree(directory)
+
+
+def loop_devices_of(file):
+    return [path for path in pathlib.Path("/sys/block").glob("loop*/loop/backing_file") if path.read_text().strip() == str(file)]
 
 
 @pytest.mark.asroot
@@ -145,8 +194,8 @@ def test_what_is_no_squashfs_file_is_named(engine, busybox, place, data):
     for path, reason, hint in [
             (text, f"Failed to use image {text}: not a squashfs file", "Make the file again: mksquashfs DIRECTORY FILE"),
             (cut, "Failed to use image", "Make the file again: mksquashfs DIRECTORY FILE"),
-            (place, "the source is not a regular file", "Only squashfs files are mounted with type=squashfs or the flag sqsh"),
-            (pathlib.Path("/dev/null"), "the source is not a regular file", "Only squashfs files are mounted with type=squashfs or the flag sqsh"),
+            (place, "the source is not a regular file", "Only squashfs and SIF files are mounted with type=squashfs or the flag sqsh"),
+            (pathlib.Path("/dev/null"), "the source is not a regular file", "Only squashfs and SIF files are mounted with type=squashfs or the flag sqsh"),
             (place / "missing", "No such file or directory", ""),
             (closed, "Permission denied", "")]:
         if path == closed and engine.user.uid == 0:
@@ -154,6 +203,25 @@ def test_what_is_no_squashfs_file_is_named(engine, busybox, place, data):
         lines = failure(engine, busybox, "-v", f"{path}:/data:sqsh")
         assert lines[0].startswith(f"Failed to mount {path} on container's /data: ") and reason in lines[0], lines
         assert not hint or hint in lines[1], lines
+
+
+def test_what_is_wrong_with_a_sif_file_is_told(engine, busybox, data, sif_of):
+    content = data.read_bytes()
+    whole = (content, sif.SQUASHFS, sif.PRIMARY)
+    cut = sif_of("cut", whole)
+    cut.write_bytes(cut.read_bytes()[:-4096])
+    start = sif_of("start", whole)
+    start.write_bytes(start.read_bytes()[:100])
+    for file, reason in [
+            (sif_of("encrypted", (content, sif.ENCRYPTED, sif.PRIMARY)), "the SIF file has an encrypted file system in place of squashfs"),
+            (sif_of("ext3", (content, sif.EXT3, sif.PRIMARY), whole[:2] + (sif.DATA,)), "the SIF file has ext3 in place of squashfs"),
+            (sif_of("none"), "the SIF file has no partition"),
+            (sif_of("two", *2 * [whole[:2] + (sif.DATA,)]), "the SIF file has 2 partitions with squashfs and no primary one"),
+            (cut, "the partition of the SIF file is incomplete"),
+            (start, "the header of the SIF file is incomplete")]:
+        lines = failure(engine, busybox, "-v", f"{file}:/data:sqsh")
+        assert lines[0] == f"Failed to mount {file} on container's /data: Failed to use image {file}: {reason}", lines
+        assert lines[1:] == ["Only a SIF file with one complete squashfs partition can be mounted"], lines
 
 
 @pytest.mark.parametrize("option, message", [

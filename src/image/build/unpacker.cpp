@@ -20,6 +20,7 @@
 #include "base/text.hpp"
 #include "image/build/image_builder.hpp"
 #include "squashfs/reader/reader.hpp"
+#include "squashfs/superblock.hpp"
 
 namespace sarus::image::build {
 
@@ -370,7 +371,8 @@ private:
 }  // namespace
 
 void unpackSquashfs(const std::string& imagePath, const std::string& directory) {
-    squashfs::Reader reader(imagePath);
+    const auto file = openFile(imagePath, O_RDONLY | O_NONBLOCK);
+    squashfs::Reader reader(imagePath, squashfs::readSquashfsSuperblock(file.get(), imagePath).offset);
     Workplace workplace(directory);
     Unpacker(reader, workplace.fd()).run();
     workplace.publish();

@@ -1,11 +1,9 @@
 #include "image/import/source_format.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <string_view>
 
-#include "base/error.hpp"
+#include "squashfs/read_bytes.hpp"
+#include "squashfs/sif.hpp"
 
 namespace sarus::image {
 
@@ -15,15 +13,7 @@ using namespace std::string_view_literals;
 
 /// The first bytes of the file, as far as available.
 std::string startOf(int file) {
-    std::string start(64, '\0');
-    while (true) {
-        const auto count = ::pread(file, start.data(), start.size(), 0);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        start.resize(static_cast<std::size_t>(checkErrno(count, "Failed to read the image file")));
-        return start;
-    }
+    return squashfs::readBytes(file, 0, 64, "the image file");
 }
 
 /// The magic number of zstd, or of a skippable frame, with which pzstd begins.
@@ -45,8 +35,7 @@ std::optional<std::string> compressionOf(int file) {
 }
 
 bool isSif(int file) {
-    const auto start = startOf(file);
-    return start.size() > 41 && start.compare(32, 9, "SIF_MAGIC") == 0;
+    return squashfs::isSif(startOf(file));
 }
 
 }  // namespace sarus::image

@@ -58,6 +58,14 @@ File::File(int descriptor, std::string name, OnWrite beforeWrite)
     interface.file.truncate = truncateTo;
 }
 
+File::File(int descriptor, std::string name, std::uint64_t offset) : File(descriptor, std::move(name)) {
+    if (offset > length) {
+        throw Error(cat("Failed to read ", path, ": ", problem(SQFS_ERROR_OUT_OF_BOUNDS)));
+    }
+    begin = offset;
+    length -= offset;
+}
+
 File& File::of(const sqfs_file_t* file) {
     // `file` is the first member of the standard-layout type Interface.
     return *reinterpret_cast<const Interface*>(file)->self;
@@ -66,6 +74,10 @@ File& File::of(const sqfs_file_t* file) {
 int File::readAt(sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size) {
     auto& self = of(file);
     auto* next = static_cast<char*>(buffer);
+    if (self.begin != 0 && offset > self.length) {
+        return SQFS_ERROR_OUT_OF_BOUNDS;  // the sum could be a place in front of the filesystem
+    }
+    offset += self.begin;
     while (size > 0) {
         const auto count = ::pread(self.fd, next, size, static_cast<off_t>(offset));
         if (count < 0 && errno == EINTR) {

@@ -23,11 +23,15 @@ public:
 
     /// `name`: for messages. `beforeWrite`: called for writes by libsquashfs.
     File(int descriptor, std::string name, OnWrite beforeWrite = {});
+    /// For reading, from `offset` to the end of the file. Positions count from there.
+    File(int descriptor, std::string name, std::uint64_t offset);
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
     sqfs_file_t* get() noexcept { return &interface.file; }
     std::uint64_t size() const noexcept { return length; }
+    /// Of position 0 in the descriptor's file.
+    std::uint64_t offset() const noexcept { return begin; }
     /// The size of the file when it was largest.
     std::uint64_t peak() const noexcept { return largest; }
 
@@ -58,6 +62,7 @@ private:
     std::string path;
     OnWrite onWrite;
     bool isRegular = false;
+    std::uint64_t begin = 0;
     std::uint64_t length = 0;
     std::uint64_t largest = 0;
     std::atomic<int> failure{0};

@@ -30,7 +30,8 @@ UniqueFd openImage(const std::string& path) {
 
 }  // namespace
 
-Reader::Reader(const std::string& imagePath) : path(imagePath), fd(openImage(path)), image(fd.get(), path) {
+Reader::Reader(const std::string& imagePath, std::uint64_t offset)
+    : path(imagePath), fd(openImage(path)), image(fd.get(), path, offset) {
     image.check(sqfs_super_read(&super, image.get()), doing);
     // A table of n fragments has n / 512 blocks, whose positions alone take 8 bytes each.
     if (super.fragment_entry_count / 64 > image.size()) {

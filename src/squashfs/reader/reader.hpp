@@ -31,7 +31,8 @@ public:
         OwnInode inode;
     };
 
-    explicit Reader(const std::string& imagePath);
+    /// `offset`: of the filesystem in the file.
+    explicit Reader(const std::string& imagePath, std::uint64_t offset = 0);
 
     OwnInode root();
     std::vector<Entry> list(const sqfs_inode_generic_t& directory);

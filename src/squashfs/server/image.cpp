@@ -48,9 +48,9 @@ void throwDamaged(std::string_view what) {
     throw Error(cat("the image is damaged: ", what));
 }
 
-Image::Image(UniqueFd descriptor, const std::string& name, const CacheSizes& sizes)
+Image::Image(UniqueFd descriptor, const std::string& name, const CacheSizes& sizes, std::uint64_t offset)
     : fd(std::move(descriptor)),
-      file(fd.get(), name),
+      file(fd.get(), name, offset),
       super(readSuperblock(file)),
       metadata(metadataSize, sizes.metadata),
       blocks(super.block_size, sizes.blocks) {
@@ -150,7 +150,8 @@ bool Image::hasDataBlock(std::uint64_t position, std::uint32_t sizeField) {
 
 void Image::willNeed(std::uint64_t position, std::uint64_t size) const noexcept {
     // Only advice: the result does not matter.
-    ::posix_fadvise(fd.get(), static_cast<off_t>(position), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+    ::posix_fadvise(fd.get(), static_cast<off_t>(file.offset() + position), static_cast<off_t>(size),
+                    POSIX_FADV_WILLNEED);
 }
 
 MetadataPlace Image::tableEntry(std::uint64_t tableStart, std::uint64_t index, std::uint32_t entrySize) {

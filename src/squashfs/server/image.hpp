@@ -61,7 +61,8 @@ struct CacheSizes {
 /// for what is damaged. Memory is bounded by the caches, whatever the image says.
 class Image {
 public:
-    Image(UniqueFd descriptor, const std::string& name, const CacheSizes& sizes);
+    /// `offset`: of the filesystem in the file.
+    Image(UniqueFd descriptor, const std::string& name, const CacheSizes& sizes, std::uint64_t offset = 0);
 
     const sqfs_super_t& superblock() const noexcept { return super; }
     bool hasXattrs() const noexcept;

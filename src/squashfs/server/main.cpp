@@ -34,7 +34,7 @@ namespace {
 
 constexpr const char* help = R"(Usage: sarus-squashfs [-f] [-o OPTION[,OPTION...]] IMAGE MOUNTPOINT
 
-Mounts a squashfs image through FUSE, read-only. /dev/fd/N as MOUNTPOINT serves
+Mounts a squashfs image, or that in a SIF file, through FUSE, read-only. /dev/fd/N as MOUNTPOINT serves
 the mount of a FUSE descriptor that the caller has opened and mounted.
 
   -f                  stay in the foreground
@@ -122,7 +122,7 @@ void detachStandardStreams() {
 void serve(const Options& options) {
     UniqueFd imageFd = openImage(options.image);
     const auto imageName = descriptorOf(options.image) ? "the image" : printable(options.image);
-    readSquashfsSuperblock(imageFd.get(), options.image);  // for its messages
+    const auto offset = readSquashfsSuperblock(imageFd.get(), options.image).offset;
     UniqueFd ready(options.readyFd);
     const bool mounts = options.fuseFd < 0;
     const auto mountPoint = options.mountPoint.starts_with('/')
@@ -133,7 +133,7 @@ void serve(const Options& options) {
     }
     // Threads that allocate seldom wait for each other; arenas would multiply the memory.
     ::mallopt(M_ARENA_MAX, 1);
-    Image image(std::move(imageFd), imageName, options.caches);
+    Image image(std::move(imageFd), imageName, options.caches, offset);
     FuseMount mount;
     if (mounts) {
         mount = mountFuse(mountPoint, options.allowOther);

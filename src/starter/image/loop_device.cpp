@@ -89,7 +89,8 @@ bool askInTime(int device, loop_info64& info) {
 }
 
 /// The device, if it holds the image exactly as node::attachLoopDevice() would have bound it.
-std::optional<node::LoopDevice> openBound(const LoopBinding& known, const struct stat& image) {
+std::optional<node::LoopDevice> openBound(const LoopBinding& known,
+                                          const squashfs::SquashfsSuperblock& superblock) {
     node::LoopDevice device{.fd = node::openLoopDevice(known.number), .number = known.number};
     // Open before asking: an open device cannot be detached.
     if (!device.fd || sequenceOf(device.fd.get()) != known.sequence) {
@@ -102,8 +103,9 @@ std::optional<node::LoopDevice> openBound(const LoopBinding& known, const struct
                                    : askInTime(device.fd.get(), info);
     };
     loop_info64 info{};
-    return ask(info) && node::hasWholeImage(device, info, image) ? std::optional(std::move(device))
-                                                                 : std::nullopt;
+    return ask(info) && node::hasWholeImage(device, info, superblock.file, superblock.offset)
+               ? std::optional(std::move(device))
+               : std::nullopt;
 }
 
 [[noreturn]] void throwMountError(int error, const std::string& imagePath, const std::string& compression) {
@@ -126,12 +128,11 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
                             const LoopMountOptions& options) {
     const auto superblock = squashfs::readSquashfsSuperblock(imageFd, imagePath);
     const SignalBlock noSignals;
-    const auto& image = superblock.file;
     const auto share = [&](const LoopBinding& known) {
-        const auto device = openBound(known, image);
+        const auto device = openBound(known, superblock);
         return device && node::mountLoopDevice(*device, target, options.label);
     };
-    LoopHints hints(options.registryDir, image);
+    LoopHints hints(options.registryDir, superblock.file);
     const auto known = hints.read();
     if (std::any_of(known.begin(), known.end(), share)) {
         return;
@@ -141,7 +142,7 @@ void mountThroughLoopDevice(int imageFd, const std::string& imagePath, const std
     if (now && std::find(known.begin(), known.end(), *now) == known.end() && share(*now)) {
         return;
     }
-    const auto device = node::attachLoopDevice(imageFd, useFuse);
+    const auto device = node::attachLoopDevice(imageFd, useFuse, superblock.offset);
     if (!node::mountLoopDevice(device, target, options.label)) {
         throwMountError(errno, imagePath, superblock.compression);
     }

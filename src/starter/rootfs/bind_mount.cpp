@@ -190,7 +190,7 @@ UniqueFd ContainerTree::openSquashfs(const engine::PlannedMount& mount) const {
         requireOpen(source, mount);
         if (!S_ISREG(source.status.st_mode)) {
             throw Error("the source is not a regular file",
-                        "Only squashfs files are mounted with type=squashfs or the flag sqsh");
+                        "Only squashfs and SIF files are mounted with type=squashfs or the flag sqsh");
         }
         const auto open = [&] {
             return UniqueFd(::open(descriptorPath(source.fd.get()).c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));

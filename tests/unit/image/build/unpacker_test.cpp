@@ -178,7 +178,7 @@ TEST_F(Unpack, ForbiddenNamesAreErrors) {
 
 TEST_F(Unpack, WhatIsNoSquashfsIsAnError) {
     LayoutWriter::write(layout.scratch("text"), std::string(10000, 'x'));
-    EXPECT_THAT(problemOf(layout.scratch("text")), HasSubstr("not a squashfs image"));
+    EXPECT_THAT(problemOf(layout.scratch("text")), HasSubstr("not a squashfs file"));
     LayoutWriter::write(layout.scratch("text"), "");
     EXPECT_NE(problemOf(layout.scratch("text")), "no error");
     ASSERT_EQ(::mkfifo(layout.scratch("fifo").c_str(), 0600), 0);
