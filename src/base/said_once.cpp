@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/abstract_address.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
@@ -24,6 +25,21 @@ struct Task {
 std::optional<Task>& ownTask() {
     static std::optional<Task> task;
     return task;
+}
+
+/// The keyring of this process's user. In a user namespace that it enters later, the kernel would take
+/// another one for this name.
+long& keyring() {
+    static long serial = KEY_SPEC_USER_KEYRING;
+    return serial;
+}
+
+/// Keeps the present keyring. The link makes the process its possessor, which may change its keys.
+void keepKeyring() {
+    const auto own = ::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 1);
+    if (own > 0 && ::syscall(SYS_keyctl, KEYCTL_LINK, own, KEY_SPEC_PROCESS_KEYRING) == 0) {
+        keyring() = own;
+    }
 }
 
 /// Only one task at a time looks and tells. An abstract socket ends with its process, and needs no file. If
@@ -46,15 +62,14 @@ private:
 };
 
 bool isKnown(const std::string& description) {
-    return ::syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", description.c_str(), 0) >= 0;
+    return ::syscall(SYS_keyctl, KEYCTL_SEARCH, keyring(), "user", description.c_str(), 0) >= 0;
 }
 
 void remember(const std::string& description) {
     constexpr unsigned seconds = 60;
-    const auto key =
-        ::syscall(SYS_add_key, "user", description.c_str(), "1", std::size_t{1}, KEY_SPEC_USER_KEYRING);
-    if (key >= 0) {
-        ::syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, seconds);
+    const auto key = ::syscall(SYS_add_key, "user", description.c_str(), "1", std::size_t{1}, keyring());
+    if (key >= 0 && ::syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, seconds) != 0) {
+        ::syscall(SYS_keyctl, KEYCTL_UNLINK, key, keyring());  // it would stay, and users may have few
     }
 }
 
@@ -69,6 +84,7 @@ void speakForTask(const std::function<std::optional<std::string>(const std::stri
     ownTask().reset();
     if (isNumber(job) && isNumber(step) && isNumber(rank) && tasks.value_or(1) > 1) {
         ownTask() = Task{cat(*job, '.', *step), *rank};
+        keepKeyring();
     }
 }
 
@@ -86,6 +102,12 @@ bool saidByAnotherTask(std::string_view message) {
     remember(said);
     remember(saidByThis);
     return false;
+}
+
+void printErrorOnce(std::string_view line, std::string_view message) {
+    if (logLevel() <= LogLevel::info || !saidByAnotherTask(message)) {
+        printError(line);
+    }
 }
 
 }  // namespace sarus

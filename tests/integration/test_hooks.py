@@ -1,5 +1,6 @@
 """Hooks, `sarus hooks`, `sarus ps` and `sarus kill`, with both OCI runtimes, set-user-ID and rootless."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 
 import pytest
 from helpers import hook_bundle, installation, system
@@ -161,6 +163,28 @@ def test_failing_hook_says_which_and_why(hooks, image, stage):
 def named(result):
     """What the engine says about the hook that failed."""
     return re.findall("^The hook which failed is (.*)$", result.stderr, re.MULTILINE)
+
+
+def test_tasks_of_a_step_hear_of_starter_and_hooks_once(hooks, image):
+    """What each of many tasks would say has one line on each node, whatever namespaces they are in."""
+    ranks = range(4)
+
+    def lines(*options):
+        step = {"SLURM_JOB_ID": str(time.monotonic_ns()), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": str(len(ranks))}
+        with concurrent.futures.ThreadPoolExecutor(len(ranks)) as pool:
+            results = list(pool.map(lambda rank: hooks.engine.run(image, "true", options=options, env={**step, "SLURM_PROCID": str(rank)}, check=False), ranks))
+        return {result.returncode for result in results}, sorted("".join(result.stderr for result in results).splitlines())
+
+    status, heard = lines("-v", "/not/there:/data")
+    assert (status, len(heard)) == ({1}, 1) and "/not/there" in heard[0], heard
+    hooks.add("10-careful", hooks.program("careful", "#!/bin/sh\necho 'careful' >&2\n"), ["createRuntime"])
+    assert lines() == ({0}, ["careful"])
+    hooks.add("20-fails", hooks.program("fails", "#!/bin/sh\necho 'out of order' >&2\nexit 3\n"), ["createRuntime"])
+    status, heard = lines()
+    assert status == {1} and heard.count("careful") == heard.count("out of order") == 1, heard
+    assert len([line for line in heard if "The hook which failed is '20-fails'" in line]) == 1, heard
+    # The OCI runtime's own words go from it to the user.
+    assert not [line for line in set(heard) if heard.count(line) > 1 and "sarus-hook` (exit code" not in line and "error running hook" not in line], heard
 
 
 def test_failing_hook_is_named_although_its_program_serves_many_stages(hooks, image):

@@ -168,12 +168,15 @@ std::optional<LogLevel> parseLogLevel(std::string_view value) {
 
 void configureLogging(const HookContext& context, const HookEnvironment& environment, const HookLogger& log) {
     record.container = printable(context.state().id);
-    if (useFifo(context.bundle()) && !environment.find(logVariable)) {
+    const bool starterForwards = useFifo(context.bundle());
+    if (starterForwards && !environment.find(logVariable)) {
         record.target.reset();
     }
-    speakForTask([&](const std::string& name) {
-        return context.hasConfig() ? context.containerVariable(name) : std::nullopt;
-    });
+    if (!starterForwards) {  // which says the same once for all tasks of a step
+        speakForTask([&](const std::string& name) {
+            return context.hasConfig() ? context.containerVariable(name) : std::nullopt;
+        });
+    }
     const auto value = context.annotation(logLevelAnnotation);
     if (!value) {
         return;

@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/said_once.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
@@ -363,7 +364,11 @@ void HookLog::take(std::string_view line) {
             return;
         }
     }
-    belongsOnStandardOutput(line) ? printLine(line) : printError(line);
+    if (belongsOnStandardOutput(line)) {
+        printLine(line);
+    } else {
+        printErrorOnce(line, messageOf(line));
+    }
 }
 
 void HookLog::takeReport(std::string_view report) {
@@ -383,15 +388,22 @@ void HookLog::finish() {
     forward(true);
 }
 
-bool belongsOnStandardOutput(std::string_view line) {
+std::string_view messageOf(std::string_view line) {
+    auto rest = line;
     for (int field = 0; field < 3; ++field) {  // time, host and process, subsystem
-        const auto end = line.find("] ");
-        if (!line.starts_with('[') || end == std::string_view::npos) {
-            return false;
+        const auto end = rest.find("] ");
+        if (!rest.starts_with('[') || end == std::string_view::npos) {
+            return line;
         }
-        line.remove_prefix(end + 2);
+        rest.remove_prefix(end + 2);
     }
-    return line.starts_with("[DEBUG] ") || line.starts_with("[INFO] ");
+    return rest;
+}
+
+bool belongsOnStandardOutput(std::string_view line) {
+    const auto message = messageOf(line);
+    return message.size() < line.size() &&
+           (message.starts_with("[DEBUG] ") || message.starts_with("[INFO] "));
 }
 
 std::string explainFailedHook(const engine::ContainerPlan& plan, std::string_view runtimeLog,

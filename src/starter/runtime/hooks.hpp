@@ -91,8 +91,8 @@ bool waitForHook(pid_t process, std::optional<std::uint64_t> seconds,
 
 /// The starter's ends of two FIFOs that only the starter's user can open. The FIFO with the suffix goes to
 /// standard output. Of the other one, DEBUG and INFO lines go to standard output and all others to standard
-/// error. It also carries the reports of sarus-hook (hook_contracts/hook_wrapper.hpp). Warns about failed
-/// hooks.
+/// error, each of which the tasks of a step say once (base/said_once.hpp). It also carries the reports of
+/// sarus-hook (hook_contracts/hook_wrapper.hpp). Warns about failed hooks.
 class HookLog {
 public:
     /// Creates the FIFOs in the bundle; `plan` must outlive this. Throws Error.
@@ -128,6 +128,9 @@ private:
     const engine::ContainerPlan* plan;
     std::optional<std::size_t> begun;
 };
+
+/// Level and text of a line of the project's log format; any other line as it is.
+std::string_view messageOf(std::string_view line);
 
 /// True for a line of the project's log format whose level is DEBUG or INFO.
 bool belongsOnStandardOutput(std::string_view line);

@@ -17,6 +17,7 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/mounts.hpp"
+#include "base/said_once.hpp"
 #include "base/signal_name.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
@@ -491,7 +492,7 @@ void Launch::explainEnd(const RuntimeEnd& end, const UniqueFd& runtimeLog,
           status.code == 1 ? foreign : std::string(),  // that of a program which cannot be run
           memory->explain(!isCrun() && status.shellStatus() == 128 + SIGKILL, rootfs->bytesWritten())}) {
         if (!text.empty()) {
-            printError(text);
+            printErrorOnce(text, text);
         }
     }
 }
