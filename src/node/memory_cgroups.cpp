@@ -41,9 +41,8 @@ bool hasFile(int directory, const char* name) {
     return ::faccessat(directory, name, F_OK, 0) == 0;
 }
 
-/// Where this process is in the hierarchy that has the memory controller.
-std::optional<std::string> ownDirectory() {
-    const auto text = readFile("/proc/self/cgroup");
+/// Where a process is in the hierarchy that has the memory controller.
+std::optional<std::string> directoryOf(const std::string& text) {
     const std::string_view controller = findCgroup(text, "memory") ? "memory" : "";
     const auto path = findCgroup(text, controller);
     return path ? findCgroupDirectory(readMountTable(), controller, *path) : std::nullopt;
@@ -91,8 +90,14 @@ std::uint64_t MemoryCgroup::files() const {
 }
 
 std::vector<MemoryCgroup> memoryCgroups() noexcept try {
+    return memoryCgroups(readFile("/proc/self/cgroup"));
+} catch (const Error&) {
+    return {};
+}
+
+std::vector<MemoryCgroup> memoryCgroups(const std::string& membership) noexcept try {
     std::vector<MemoryCgroup> found;
-    auto path = ownDirectory();
+    auto path = directoryOf(membership);
     auto current = path ? openCgroup(*path) : UniqueFd();
     struct stat below {};
     struct stat here {};

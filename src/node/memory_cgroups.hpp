@@ -43,6 +43,8 @@ private:
 /// first. Those of version 2 without the controller are left out. A user may have mounted what imitates a
 /// hierarchy in the mount namespace of a container, so call it before entering one. Never throws.
 std::vector<MemoryCgroup> memoryCgroups() noexcept;
+/// The same of another process, of which `membership` is the text of /proc/PID/cgroup.
+std::vector<MemoryCgroup> memoryCgroups(const std::string& membership) noexcept;
 
 /// The lowest limit(); nullopt if there is none below the memory of the node.
 std::optional<std::uint64_t> lowestMemoryLimit(const std::vector<MemoryCgroup>& cgroups);

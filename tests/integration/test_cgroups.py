@@ -209,22 +209,28 @@ def test_container_starts_in_a_job_that_is_denied_some_device(place, image, opti
         assert opened == (["opened"] if options else ["written"]), "without a device it is a new file"
 
 
+@contextlib.contextmanager
+def container_in(job, engine, name, *arguments):
+    """A container that waits in the job's cgroup."""
+    argv, keywords = engine.command("run", "--name", name, *arguments, "sh", "-c", "echo ready; exec sleep 1000")
+    enter = f'echo $$ > {job}/cgroup.procs; exec "$@"'
+    process = subprocess.Popen(["sh", "-c", enter, "sh", *argv], env=engine.user.environment(), cwd=engine.user.home, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **keywords)
+    try:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        yield
+    finally:
+        engine.sarus("kill", "--signal=KILL", name)
+        process.communicate(timeout=300)
+
+
 @pytest.mark.parametrize("layout", ["as-mounted", "legacy"])
 def test_exec_has_the_devices_of_its_container_in_such_a_job(place, image, runtime):
     name = f"denied-{os.getpid()}-{runtime}"
-    with job_without(SOME_GPU) as job:
-        engine = place("setuid")
-        argv, keywords = engine.command("run", "--name", name, "--device=/dev/kmsg:r", image("setuid"), "sh", "-c", "echo ready; exec sleep 1000")
-        enter = f'echo $$ > {job}/cgroup.procs; exec "$@"'
-        process = subprocess.Popen(["sh", "-c", enter, "sh", *argv], env=engine.user.environment(), cwd=engine.user.home, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **keywords)
-        try:
-            assert process.stdout.readline() == "ready\n", process.stderr.read()
-            result = engine.sarus("exec", name, "sh", "-c", "cat /dev/null && echo x > /dev/null && grep devices /proc/self/cgroup")
-            assert result.returncode == 0 and f"/{job.name}/" in result.stdout, result.stderr
-        finally:
-            engine.sarus("kill", "--signal=KILL", name)
-            process.communicate(timeout=300)
+    engine = place("setuid")
+    with job_without(SOME_GPU) as job, container_in(job, engine, name, "--device=/dev/kmsg:r", image("setuid")):
+        result = engine.sarus("exec", name, "sh", "-c", "cat /dev/null && echo x > /dev/null && grep devices /proc/self/cgroup")
+        assert result.returncode == 0 and f"/{job.name}/" in result.stdout, result.stderr
 
 
 @pytest.mark.parametrize("layout", ["as-mounted", "legacy"])
@@ -306,6 +312,19 @@ def test_memory_that_ends_all_the_same_ends_the_container_alone(place, image, ma
         line = next(line for line in result.stderr.splitlines() if "Out of memory" in line)
         assert f"The limit is 200.00MB (209715200 bytes in {step.parent}), the peak was " in line
         assert "files in memory take 1" in line and line.endswith(": write large files to a mounted directory")
+
+
+@pytest.mark.parametrize("layout", ["as-mounted"])
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+def test_exec_says_the_same_when_memory_ends(place, image, mode, runtime):
+    name = f"exec-memory-{os.getpid()}-{mode}-{runtime}"
+    engine = place(mode)
+    with job_with_memory(200) as step, container_in(step, engine, name, image(mode)):
+        for script, status in ("dd if=/dev/zero of=/dev/null bs=400M count=1", 137), ("exit 137", 137), ("exit 3", 3):
+            result = run_in([step], engine, "exec", name, "sh", "-c", f"exec sh -c '{script}'")
+            said = [line for line in result.stderr.splitlines() if line.startswith("Out of memory: the kernel killed a process of the container. ")]
+            assert (result.returncode, len(said)) == (status, 1 if "dd" in script else 0), result.stderr
+            assert not said or f"The limit is 200.00MB (209715200 bytes in {step.parent}), the peak was " in said[0]
 
 
 # Which cgroup is the job's own is read from the table of mounts, in which the user's own mounts are, too.

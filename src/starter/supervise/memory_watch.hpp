@@ -17,8 +17,8 @@ struct MemoryEnd {
     std::uint64_t files = 0;  ///< memory filesystems and shared memory, now
 };
 
-/// Notices that the kernel ends processes because the job has reached its memory limit. The cgroup is the
-/// caller's own.
+/// Notices that the kernel ends processes because the job has reached its memory limit. The cgroup is that of
+/// the command, or above it.
 class MemoryWatch {
 public:
     /// Counts from now on.

@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/said_once.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/container_settings.hpp"
@@ -36,6 +37,7 @@
 #include "starter/supervise/container_record.hpp"
 #include "starter/supervise/container_storage.hpp"
 #include "starter/supervise/job_step.hpp"
+#include "starter/supervise/memory_watch.hpp"
 #include "starter/supervise/running_container.hpp"
 #include "starter/supervise/supervision.hpp"
 #include "starter/supervise/terminal.hpp"
@@ -202,6 +204,23 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
     return file;
 }
 
+/// The command is in the cgroups of one of them: whoever may not enter the container's stays in his own.
+struct ExecMemory {
+    MemoryWatch container;
+    MemoryWatch caller;
+};
+
+void explainEnd(const RuntimeEnd& end, const ExecMemory& memory) {
+    if (end.status.ok() || end.startEndedBy != 0) {
+        return;
+    }
+    auto text = memory.container.explain(false, 0);
+    text = text.empty() ? memory.caller.explain(false, 0) : text;
+    if (!text.empty()) {
+        printErrorOnce(text, text);
+    }
+}
+
 /// A private directory for the runtime's state, which goes away with the mount namespace. The monitor, which
 /// then has the user's rights, reads only the bundle. runc expects a root filesystem at the usual place, as
 /// its working directory.
@@ -255,6 +274,8 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto cgroups = isCrun && !request.ownStep
                              ? openCgroupsToJoin(container.cgroups(), credentials.privileged())
                              : std::vector<UniqueFd>();
+    const ExecMemory memory{.container = MemoryWatch(node::memoryCgroups(container.cgroups())),
+                            .caller = MemoryWatch(node::memoryCgroups())};
 
     container.enterStarterNamespaces(credentials);
     if (isCrun && node::detectCgroupLayout() == node::CgroupLayout::hybrid) {
@@ -297,7 +318,11 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
                                                        anchor.release();
                                                    }
                                                },
-                                           .ended = [&](const RuntimeEnd&) { anchor = Child(); }});
+                                           .ended =
+                                               [&](const RuntimeEnd& end) {
+                                                   anchor = Child();
+                                                   explainEnd(end, memory);
+                                               }});
     return keeper.leave(status);
 }
 
