@@ -1,9 +1,11 @@
 #include "cli/mount_options.hpp"
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/text.hpp"
 
 namespace sarus::cli {
 
@@ -15,6 +17,20 @@ std::string homeDirectory() {
         throw Error("The option '--home' has no directory to mount: HOME is not an absolute path");
     }
     return home;
+}
+
+/// Behind a comma, Apptainer reads another mount; here a word without '/' or '.' continues the path. Throws
+/// Error where this cannot be meant.
+void checkComma(const oci::MountRequest& mount) {
+    const auto comma = mount.source.find(',');
+    if (comma == std::string::npos || pathExists(mount.source) || errno != ENOENT ||
+        !pathExists(mount.source.substr(0, comma))) {
+        return;
+    }
+    throw Error(
+        cat("Failed to mount ", printable(mount.source), ": No such file or directory"),
+        cat("A mount behind a comma begins with '/' or '.': -B ", printable(mount.source.substr(0, comma)),
+            ",./", printable(mount.source.substr(comma + 1))));
 }
 
 }  // namespace
@@ -40,6 +56,7 @@ std::vector<oci::MountRequest> mountRequests(const Arguments& arguments) {
     for (const auto& option : arguments.values("volume")) {
         for (const auto& volume : oci::splitVolumes(option)) {
             requests.push_back(oci::parseVolume(volume, "--volume", findWorkingDirectory()));
+            checkComma(requests.back());
         }
     }
     for (const auto& tmpfs : arguments.values("tmpfs")) {
