@@ -7,7 +7,6 @@
 
 #include "base/file_io.hpp"
 #include "base/log.hpp"
-#include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "cli/edf_access.hpp"
 #include "engine/pmix.hpp"
@@ -30,15 +29,6 @@ std::string nodeName(const engine::Environment& environment) {
         return found->second;
     }
     return hook_contracts::shortNodeName();
-}
-
-/// The value of SLURM_CONF; without it, the file of a Slurm that was installed into a directory of its own.
-std::string configurationFile(const engine::Environment& environment) {
-    if (const auto found = environment.find("SLURM_CONF"); found != environment.end()) {
-        return found->second;
-    }
-    const auto srun = findProgram("srun");
-    return srun ? cat(directoryOf(directoryOf(*srun)), "/etc/slurm.conf") : std::string();
 }
 
 /// Whether a name, such as that of a variable or directory, speaks of Open MPI.
@@ -93,7 +83,8 @@ std::vector<std::string> findSlurmPmixDirectories() {
     if (found.size() < serverAndClients) {
         found = existing(engine::slurmPmixDirectories(
             environment,
-            hook_contracts::readSlurmConfiguration(configurationFile(environment), nodeName(environment))));
+            hook_contracts::readSlurmConfiguration(
+                hook_contracts::firstSlurmConfiguration(hostVariable("SLURM_CONF")), nodeName(environment))));
     }
     return found;
 }

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
+#include "base/subprocess.hpp"
 #include "base/text.hpp"
 
 namespace sarus::hook_contracts {
@@ -59,6 +60,14 @@ std::string replaceNodeName(std::string_view pattern, std::string_view nodeName)
         }
     }
     return path;
+}
+
+std::string firstSlurmConfiguration(const std::optional<std::string>& variable) {
+    if (variable) {
+        return *variable;
+    }
+    const auto srun = findProgram("srun");
+    return srun ? cat(directoryOf(directoryOf(*srun)), "/etc/slurm.conf") : std::string();
 }
 
 std::vector<std::string> slurmConfigurationPlaces(std::string_view variable) {

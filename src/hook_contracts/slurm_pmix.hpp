@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,12 @@ struct SlurmDirectories {
     std::string tmp = "/tmp";                 ///< TmpFS
 };
 
+/// The value of SLURM_CONF; without it, the file of a Slurm that was installed into a directory of its own,
+/// by the place of srun; "" without srun.
+std::string firstSlurmConfiguration(const std::optional<std::string>& variable);
+
 /// Where Slurm's programs on this node look for slurm.conf, in their order. `variable`: the value of
-/// SLURM_CONF, "" if it is not set.
+/// SLURM_CONF or of firstSlurmConfiguration(), "" if it is not set.
 std::vector<std::string> slurmConfigurationPlaces(std::string_view variable);
 
 /// The settings of the file that Slurm's programs on this node read, with the files that it includes; the

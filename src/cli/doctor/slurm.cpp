@@ -66,7 +66,8 @@ std::string slurmConfiguration() {
     if (const char* variable = std::getenv("SLURM_CONF"); variable != nullptr) {
         return variable;
     }
-    const auto places = hook_contracts::slurmConfigurationPlaces("");
+    const auto places =
+        hook_contracts::slurmConfigurationPlaces(hook_contracts::firstSlurmConfiguration(std::nullopt));
     const auto found = std::find_if(places.begin(), places.end(), pathExists);
     return found == places.end() ? "" : *found;
 }
