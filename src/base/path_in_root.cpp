@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -241,6 +242,15 @@ UniqueFd createInRoot(int root, std::string_view path, EntryKind kind, const Cre
                                kind == EntryKind::directory ? ENOTDIR : EISDIR);
     }
     return fd;
+}
+
+bool isPlainPath(std::string_view path) {
+    const auto components = split(path, '/');
+    return path.starts_with('/') && path.find_first_not_of('/') != std::string::npos &&
+           std::none_of(components.begin(), components.end(),
+                        [](const auto& part) { return part == "." || part == ".."; }) &&
+           std::none_of(path.begin(), path.end(),
+                        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
 std::string descriptorPath(int fd) {

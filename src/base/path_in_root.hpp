@@ -51,6 +51,9 @@ std::string pathOfDescriptor(int fd);
 /// Whether a path is `directory` or below it; both without `.`, `..` and empty components.
 bool isSameOrBelow(std::string_view path, std::string_view directory);
 
+/// Whether a path is absolute, below `/`, and without `.`, `..` and control characters.
+bool isPlainPath(std::string_view path);
+
 /// The path "/proc/self/fd/N", for system calls that take no descriptor.
 std::string descriptorPath(int fd);
 

@@ -317,6 +317,9 @@ engine::LaunchRequest readRunOptions(const engine::SiteConfig& config, const Arg
     };
     request.name = optional("name");
     request.keep = arguments.has("keep");
+    if (request.keep) {
+        request.keptDirectory = hostVariable("SARUS_CONTAINER_DIR").value_or("");
+    }
     request.hold = arguments.has("hold");
     if (request.keep && !request.name) {
         throw usageError("The option '--keep' needs a name for the container: --name=NAME", "run");

@@ -47,6 +47,8 @@ struct LaunchRequest {
     /// Names the content of the image file (squashfs::contentOf); only with a name.
     std::string imageContent;
     bool keep = false;  ///< what the container writes outlives it
+    /// Where the user wants that (SARUS_CONTAINER_DIR), an absolute path; "": where the site does.
+    std::string keptDirectory;
     bool hold = false;  ///< the command does not run: the container is open as long as its standard input
     std::optional<std::string> mpiType;
     bool mpi = false;

@@ -45,6 +45,11 @@ void checkKept(const LaunchRequest& request) {
         content.find_first_not_of(allowed) != std::string::npos) {
         throw Error("Invalid request: it does not say what is in the image");
     }
+    if (!request.keptDirectory.empty() && !isPlainPath(request.keptDirectory)) {
+        throw Error(cat("The directory for the container in SARUS_CONTAINER_DIR is invalid: '",
+                        printable(request.keptDirectory),
+                        "' is not an absolute path below '/' without '.', '..' and control characters"));
+    }
 }
 
 void checkMountCount(const SiteConfig& config, std::size_t count) {

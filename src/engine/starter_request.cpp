@@ -19,7 +19,7 @@ namespace sarus::engine {
 namespace {
 
 constexpr std::string_view magic = "SARUSREQ";
-constexpr std::uint32_t protocolVersion = 11;
+constexpr std::uint32_t protocolVersion = 12;
 
 template <typename Object, typename Type>
 concept Is = std::same_as<std::remove_const_t<Object>, Type>;
@@ -223,10 +223,10 @@ auto fields(Is<LaunchRequest> auto& request) {
                     request.entrypoint, request.hostEnvironment, request.env, request.unsetEnv,
                     request.mounts, request.devices, request.annotations, request.workloadDirectories,
                     request.optionOrigins, request.workdir, request.name, request.imageContent, request.keep,
-                    request.hold, request.mpiType, request.mpi, request.glibc, request.ssh, request.init,
-                    request.tty, request.privatePid, request.privateNetwork, request.privateIpc,
-                    request.privateUts, request.dryRun, request.json, request.readonlyRoot, request.remapRoot,
-                    request.stackLimit, request.logLevel);
+                    request.keptDirectory, request.hold, request.mpiType, request.mpi, request.glibc,
+                    request.ssh, request.init, request.tty, request.privatePid, request.privateNetwork,
+                    request.privateIpc, request.privateUts, request.dryRun, request.json,
+                    request.readonlyRoot, request.remapRoot, request.stackLimit, request.logLevel);
 }
 
 auto fields(Is<ExecRequest> auto& request) {

@@ -231,6 +231,93 @@ def place(engine, tmp_path):
     return engine.user.own(directory)
 
 
+# The user's place: SARUS_CONTAINER_DIR
+
+
+def test_a_user_chooses_the_place(engine, keep, busybox, name, place):
+    fine(keep("mkdir -p /srv/new; echo kept > /srv/new/file; rm /bin/cal", env={"SARUS_CONTAINER_DIR": str(place)}))
+    directory, = place.iterdir()
+    assert directory.name.startswith(f"sarus-{name}-") and directory.stat().st_mode & 0o777 == 0o700
+    assert directory.stat().st_uid == (engine.user.uid if engine.rootless else 0)
+    assert rows(engine)[name] == "stopped"
+    elsewhere = {"SARUS_CONTAINER_DIR": "/nonexistent"}  # for new containers only
+    assert fine(keep("cat /srv/new/file; ls /bin/cal 2>/dev/null; echo more > /srv/new/more", env=elsewhere)) == "kept\n"
+    assert fine(engine.sarus("run", "--name", name, busybox, "ls", "/srv/new")) == "file\nmore\n"
+    assert fine(engine.sarus("rm", name)) == f"{name}\n"
+    assert list(place.iterdir()) == []
+
+
+def test_a_container_in_the_users_place_is_saved_and_goes_after_its_job(engine, keep_own, busybox, name, place):
+    chosen = {"SARUS_CONTAINER_DIR": str(place), "SLURM_JOB_ID": "4000000031", "SLURM_JOB_END_TIME": "1"}
+    keep_own("rm -rf /tree; mkdir /tree; echo new > /tree/new", env=chosen)
+    fine(engine.sarus("save", "--container", name, place / "work", env={"SLURM_JOB_ID": "4000000031"}))
+    assert fine(engine.sarus("run", place / "work", "ls", "/tree")) == "new\n"
+    fine(engine.sarus("ps"))
+    assert os.listdir(place) == ["work"] and name not in rows(engine)
+
+
+@pytest.mark.parametrize("wrong, why", [
+    ("containers", "is not an absolute path"), ("/", "is not an absolute path below '/'"), ("/tmp/../etc", "without '.', '..'"),
+    ("/nonexistent/place", "No such file or directory"), ("/proc/self/fd/0", "Failed to open"), ("/dev", "it is not yours"), ("/etc", "it is not yours"),
+    ("/etc/passwd", "it is not a directory"), ("/tmp", "it is not yours"), ("LINK", "it is not yours"), ("OPEN", "others can write to it")])
+def test_a_place_that_is_not_the_users_alone_is_refused(engine, keep, name, place, wrong, why):
+    if engine.user.uid == 0 and "yours" in why:
+        return  # root's own
+    (place / "link").symlink_to("/etc")
+    (place / "open").mkdir()
+    (place / "open").chmod(0o1777)
+    engine.user.own(place / "open")
+    wrong = {"LINK": str(place / "link"), "OPEN": str(place / "open")}.get(wrong, wrong)
+    before = set(os.listdir(wrong)) if os.path.isdir(wrong) else None
+    result = keep("true", env={"SARUS_CONTAINER_DIR": wrong})
+    assert result.returncode == 1 and why in result.stderr and len(result.stderr.splitlines()) <= 2, result
+    assert name not in rows(engine)
+    if before is not None:
+        assert not {entry for entry in set(os.listdir(wrong)) - before if name in entry}
+
+
+def test_what_a_user_puts_in_the_place_of_a_container_is_not_used(engine, keep, busybox, name, place):
+    fine(keep("echo kept > /file", env={"SARUS_CONTAINER_DIR": str(place)}))
+    directory, = place.iterdir()
+    aside = place / "aside"
+    target = place.parent / "target"
+    target.mkdir()
+    engine.user.own(target)
+    for part in ("upper", "work"):
+        (target / part).mkdir()
+        engine.user.own(target / part)
+    (target / "upper/file").write_text("mine")
+    directory.rename(aside)
+    for make in (lambda: directory.symlink_to(target), lambda: shutil.copytree(target, directory)):
+        make()
+        result = engine.sarus("run", "--name", name, busybox, "cat", "/file")
+        assert result.returncode == 1 and result.stdout == "", result
+        assert result.stderr.splitlines()[0].endswith(" any more") or "Not a directory" in result.stderr, result
+        directory.unlink() if directory.is_symlink() else shutil.rmtree(directory)
+    aside.rename(directory)
+    assert fine(engine.sarus("run", "--name", name, busybox, "cat", "/file")) == "kept\n"
+    directory.rename(aside)
+    result = engine.sarus("rm", name)
+    assert (result.returncode, result.stdout) == (0, f"{name}\n") and " any more" in result.stderr, result
+    assert (aside / "upper/file").exists() and (target / "upper/file").read_text() == "mine" and name not in rows(engine)
+
+
+@pytest.mark.asroot
+def test_a_place_that_cannot_hold_a_container_leaves_nothing(engine, keep, name, place):
+    """The upper layer of an overlay cannot be on another overlay, as on many file systems of networks."""
+    for part in ("lower", "upper", "work", "merged"):
+        (place / part).mkdir()
+    options = f"lowerdir={place}/lower,upperdir={place}/upper,workdir={place}/work"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, place / "merged"], check=True)
+    try:
+        engine.user.own(place / "merged")
+        result = keep("true", env={"SARUS_CONTAINER_DIR": str(place / "merged")})
+        assert result.returncode == 1 and "SARUS_CONTAINER_DIR" in result.stderr and len(result.stderr.splitlines()) == 2, result
+        assert os.listdir(place / "merged") == [] and name not in rows(engine)
+    finally:
+        subprocess.run(["umount", place / "merged"], check=True)
+
+
 @pytest.fixture
 def own_image(engine, load_image, images):
     """An image of these tests alone, with a tree, links, a hole and files that the engine writes too."""

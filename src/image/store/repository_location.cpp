@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/name_service.hpp"
+#include "base/path_in_root.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 
@@ -63,15 +64,6 @@ bool checkChosenPart(const std::string& path, bool mustBeOwn, const std::string&
                     cat("Run 'chmod o-w ", printable(path), "', or change ", chosenBy));
     }
     return isOpen;
-}
-
-bool isPlainPath(const std::string& path) {
-    const auto components = split(path, '/');
-    return path.starts_with('/') && path.find_first_not_of('/') != std::string::npos &&
-           std::none_of(components.begin(), components.end(),
-                        [](const auto& part) { return part == "." || part == ".."; }) &&
-           std::none_of(path.begin(), path.end(),
-                        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
 }  // namespace

@@ -64,9 +64,9 @@ void prepareBundle(const RootfsRequest& request) {
     for (const std::string& name : {folder, std::string("overlay"), std::string(lowerName)}) {
         makeDirectory(bundle.get(), name);
     }
-    if (!request.storage.empty()) {
+    if (request.storage >= 0) {
         makeDirectory(bundle.get(), storageName);
-        bindMount(openFile(request.storage, O_PATH | O_DIRECTORY | O_NOFOLLOW).get(),
+        bindMount(request.storage,
                   openFileAt(bundle.get(), storageName, O_PATH | O_DIRECTORY | O_NOFOLLOW).get(),
                   {.nodev = true});
         return;
@@ -86,7 +86,7 @@ Child mountLayers(const RootfsRequest& request) {
                               .upper = upperName,
                               .work = workName,
                               .target = request.config.rootfsFolder};
-    if (request.storage.empty()) {
+    if (request.storage < 0) {
         return mountOverlay(layers, request.config.selinuxMountLabel, request.credentials);
     }
     layers.upper = cat(storageName, "/upper");
@@ -94,11 +94,13 @@ Child mountLayers(const RootfsRequest& request) {
     try {
         return mountOverlay(layers, request.config.selinuxMountLabel, request.credentials);
     } catch (Error& error) {
-        error.addContext(cat("Failed to use what the container keeps in ", printable(request.storage)));
+        error.addContext(cat("Failed to use what the container keeps in ", printable(request.storagePath)));
         if (error.hint().empty() || error.errnum() == EINVAL) {
             error.setHint(
-                "It must be on a local filesystem such as ext4 or XFS; the administrator chooses it: "
-                "\"containerStorage\": {\"directory\": ...} in sarus.json");
+                "It must be on a local filesystem such as ext4 or XFS: set SARUS_CONTAINER_DIR to a "
+                "directory "
+                "of yours there, or ask the administrator for \"containerStorage\": {\"directory\": ...} in "
+                "sarus.json");
         }
         throw;
     }

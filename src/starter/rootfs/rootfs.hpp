@@ -38,9 +38,10 @@ struct RootfsRequest {
     std::string imagePath;       ///< for messages only
     std::string containerenv{};  ///< content of /run/.containerenv; "" for none
     std::string bundleDir;       ///< exists; only root (rootless: the caller) can change it
-    /// A directory like that with "upper", which is the caller's, and "work": what the container writes stays
-    /// there. "": in memory.
-    std::string storage{};
+    /// A directory (O_PATH) that nobody else can enter with "upper", which is the caller's, and "work": what
+    /// the container writes stays there. -1: in memory.
+    int storage = -1;
+    std::string storagePath{};     ///< for messages only
     std::string imageBuilderPath;  ///< absolute path of sarus-image-builder, for rootless nodes without FUSE
     std::string squashfsServerPath;  ///< absolute path of sarus-squashfs
     Accounts accounts = Accounts::ofNode;

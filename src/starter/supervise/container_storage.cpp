@@ -14,6 +14,7 @@
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
 #include "base/log.hpp"
+#include "base/path_in_root.hpp"
 #include "base/private_directory.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
@@ -22,6 +23,7 @@
 #include "oci/json/json_writer.hpp"
 #include "starter/entry/installation.hpp"
 #include "starter/namespaces/user_namespace.hpp"
+#include "starter/supervise/layer_place.hpp"
 #include "starter/supervise/upper_layer.hpp"
 
 namespace sarus::starter {
@@ -36,6 +38,10 @@ std::string lockOf(const std::string& directory) {
 
 std::string descriptionOf(const std::string& directory) {
     return cat(directory, "/container.json");
+}
+
+std::string placeOf(const std::string& directory) {
+    return cat(directory, "/layers");
 }
 
 std::string describe(const KeptContainer& container) {
@@ -80,17 +86,37 @@ KeptContainer parseDescription(const std::string& text, const std::string& path)
             .remapRoot = isTrue("remapRoot")};
 }
 
-/// nullopt for a directory without a description: unfinished, or half removed. Throws Error.
-std::optional<KeptContainer> readDescription(const std::string& directory) {
-    const auto path = descriptionOf(directory);
-    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+/// nullopt if there is no such file. Throws Error.
+std::optional<std::string> readIfThere(const std::string& path) {
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file) {
         if (errno == ENOENT) {
             return std::nullopt;
         }
         throwErrno(cat("Failed to open ", printable(path)));
     }
-    return parseDescription(readAll(file.get(), largestDescription, printable(path)), printable(path));
+    return readAll(file.get(), largestDescription, printable(path));
+}
+
+/// nullopt for a directory without a description: unfinished, or half removed. Throws Error.
+std::optional<KeptContainer> readDescription(const std::string& directory) {
+    const auto path = descriptionOf(directory);
+    const auto text = readIfThere(path);
+    return text ? std::optional(parseDescription(*text, printable(path))) : std::nullopt;
+}
+
+/// nullopt for layers that are beside the description. Throws Error.
+std::optional<LayerPlace> readPlace(const std::string& directory) {
+    const auto path = placeOf(directory);
+    const auto text = readIfThere(path);
+    return text ? std::optional(parseLayerPlace(*text, path)) : std::nullopt;
+}
+
+/// Those that the user has chosen may be gone: then an Error with ENOENT.
+UniqueFd openLayersOf(const std::string& directory, const Credentials& credentials) {
+    const auto place = readPlace(directory);
+    return place ? openLayerPlace(credentials, *place)
+                 : openFile(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW);
 }
 
 void warnOfNoLocks(const std::string& directory) {
@@ -192,26 +218,62 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
     }
     opened.lock = std::move(*lock);
     if (const auto found = readDescription(directory)) {
-        checkContent(*found, wanted, directory);
+        checkContent(*found, wanted);
+        opened.layers = openLayers({.container = *found, .directory = directory});
+        checkSize(wanted.name, opened.layers.get());
+        if (const auto chosen = readPlace(directory)) {
+            opened.directory = chosen->path();
+        }
         opened.remapRoot = found->remapRoot;
         return opened;
     }
     opened.isNew = true;
     opened.remapRoot = wanted.remapRoot;
-    for (const auto* const part : {"/upper", "/work"}) {
-        removeTree(cat(directory, part));
-        checkErrno(::mkdirat(folder.get(), part + 1, part == std::string_view("/upper") ? 0755 : 0700),
-                   cat("Failed to create ", printable(directory), part));
-    }
-    checkErrno(::fchownat(folder.get(), "upper", credentials.ownerUid(), credentials.ownerGid(),
-                          AT_SYMLINK_NOFOLLOW),
-               "Failed to give the upper layer to the user");
+    removeLayers(directory);
+    makeLayers(opened, folder.get(), wanted);
     auto made = wanted;
     if (!settings.perJob) {
         made.job = {};
     }
-    replaceFile(descriptionOf(directory), describe(made), 0600);
+    replaceFile(descriptionOf(cat(path, '/', name)), describe(made), 0600);
     return opened;
+}
+
+/// The place is noted before it is made, so that nothing is left there that nobody knows.
+void ContainerStorage::makeLayers(Opened& opened, int folder, const KeptContainer& wanted) const {
+    if (wanted.directory.empty()) {
+        opened.layers = openFileAt(folder, ".", O_PATH | O_DIRECTORY);
+    } else {
+        auto place = chooseLayerPlace(credentials, wanted.directory, wanted.name);
+        const auto note = placeOf(opened.directory);
+        replaceFile(note, describeLayerPlace(place), 0600);
+        opened.layers = makeLayerPlace(credentials, place);
+        replaceFile(note, describeLayerPlace(place), 0600);
+        opened.directory = place.path();
+    }
+    const int layers = opened.layers.get();
+    for (const auto* const part : {"upper", "work"}) {
+        checkErrno(::mkdirat(layers, part, part == std::string_view("upper") ? 0755 : 0700),
+                   cat("Failed to create ", printable(opened.directory), '/', part));
+    }
+    checkErrno(
+        ::fchownat(layers, "upper", credentials.ownerUid(), credentials.ownerGid(), AT_SYMLINK_NOFOLLOW),
+        "Failed to give the upper layer to the user");
+}
+
+UniqueFd ContainerStorage::openLayers(const Entry& entry) const {
+    try {
+        return openLayersOf(entry.directory, credentials);
+    } catch (Error& error) {
+        const auto place = readPlace(entry.directory);
+        if (!place || error.errnum() != ENOENT) {
+            throw;
+        }
+        const auto name = printable(entry.container.name);
+        throw Error(
+            cat("The files of the container '", name, "' are not in ", printable(place->path()), " any more"),
+            cat("'sarus rm ", name, "' removes the container"));
+    }
 }
 
 Error ContainerStorage::madeWithoutRoot(const std::string& name) {
@@ -220,9 +282,7 @@ Error ContainerStorage::madeWithoutRoot(const std::string& name) {
                  cat("'sarus rm ", printable(name), "' removes it; or choose another --name"));
 }
 
-void ContainerStorage::checkContent(const KeptContainer& found, const KeptContainer& wanted,
-                                    const std::string& directory) const {
-    const auto remove = cat("'sarus rm ", wanted.name, "' removes it");
+void ContainerStorage::checkContent(const KeptContainer& found, const KeptContainer& wanted) const {
     if (wanted.remapRoot && !found.remapRoot) {
         throw madeWithoutRoot(wanted.name);
     }
@@ -230,16 +290,15 @@ void ContainerStorage::checkContent(const KeptContainer& found, const KeptContai
         throw Error(cat("The container '", printable(wanted.name), "' was made from another image than this ",
                         printable(wanted.image), ": from ", printable(found.image),
                         found.image == wanted.image ? " as it was then" : ""),
-                    cat(remove, "; or choose another --name"));
+                    cat("'sarus rm ", wanted.name, "' removes it; or choose another --name"));
     }
-    if (settings.maxSize) {
-        const auto folder = openFile(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-        const auto bytes = bytesOfLayer(folder.get(), "upper", *settings.maxSize);
-        if (bytes > *settings.maxSize) {
-            throw Error(cat("The container '", printable(wanted.name), "' has outgrown the limit of ",
-                            formatSize(*settings.maxSize), " of this site"),
-                        remove);
-        }
+}
+
+void ContainerStorage::checkSize(const std::string& name, int layers) const {
+    if (settings.maxSize && bytesOfLayer(layers, "upper", *settings.maxSize) > *settings.maxSize) {
+        throw Error(cat("The container '", printable(name), "' has outgrown the limit of ",
+                        formatSize(*settings.maxSize), " of this site"),
+                    cat("'sarus rm ", name, "' removes it"));
     }
 }
 
@@ -250,7 +309,8 @@ std::vector<ContainerStorage::Entry> ContainerStorage::list() const {
         const auto directory = cat(path, '/', name);
         try {
             if (auto container = readDescription(directory)) {
-                const UniqueFd lock(::open(lockOf(directory).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+                const UniqueFd lock(
+                    ::open(lockOf(directory).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
                 all.push_back({std::move(*container), directory,
                                lock && tryLock(lock.get(), LockMode::shared) == LockResult::busy});
             }
@@ -314,6 +374,29 @@ void ContainerStorage::removeFiles(const std::string& directory) const {
     }
 }
 
+/// Also if the user has removed them.
+void ContainerStorage::removeLayers(const std::string& directory) const {
+    const auto place = readPlace(directory);
+    try {
+        if (!place || place->inode != 0) {
+            const auto layers = openLayersOf(directory, credentials);
+            for (const auto* const part : {"/upper", "/work"}) {
+                removeFiles(cat(descriptorPath(layers.get()), part));
+            }
+        }
+        if (place) {
+            removeLayerPlace(credentials, *place);
+        }
+    } catch (const Error& error) {
+        if (!place || error.errnum() != ENOENT) {
+            throw;
+        }
+        logWarn("Runtime",
+                cat("The files of a container are not in ", printable(place->path()), " any more"));
+    }
+    removeTree(placeOf(directory));
+}
+
 std::optional<UniqueFd> ContainerStorage::lockToRead(const Entry& entry) {
     const auto path = lockOf(entry.directory);
     auto lock = openFile(path, O_RDONLY | O_NOFOLLOW);
@@ -339,9 +422,8 @@ bool ContainerStorage::removeDirectory(const std::string& directory, int millise
     if (mayBeRunning) {
         return false;
     }
-    for (const auto* const part : {"container.json", "upper", "work"}) {  // the first makes it unfinished
-        removeFiles(cat(directory, '/', part));
-    }
+    removeTree(descriptionOf(directory));  // from now on it is unfinished
+    removeLayers(directory);
     try {
         removeTree(directory);
     } catch (const Error& error) {

@@ -25,13 +25,15 @@ struct KeptContainer {
     node::SlurmJobMark job{};
     std::int64_t created = 0;  ///< Unix time
     bool remapRoot = false;    ///< the caller was root inside, from the beginning
+    std::string directory{};   ///< of a new one: where the user wants its layers; "": beside its description
 };
 
 /// The user's kept containers on this node, below `containerStorage.directory`, in a directory that nobody
 /// but root (rootless: the user) may enter. So a file of an image that becomes one of root's there, with a
 /// set-user-ID bit, is within nobody's reach. Each is one directory, called NAME or, if it belongs to a job,
 /// NAME@JOB, with `upper` and `work` of the overlay, `container.json`, which is written last and removed
-/// first, and `lock`, which is locked as long as the container runs. There is no other state, so whatever is
+/// first, and `lock`, which is locked as long as the container runs. If the user has chosen another directory
+/// for the layers, a file `layers` says where they are (LayerPlace). There is no other state, so whatever is
 /// killed leaves a container that can be entered or removed.
 class ContainerStorage {
 public:
@@ -51,7 +53,8 @@ public:
 
     /// A container that is locked for this process.
     struct Opened {
-        std::string directory;  ///< holds "upper" and "work"
+        std::string directory;  ///< holds "upper" and "work"; for messages
+        UniqueFd layers{};      ///< the same (O_PATH)
         UniqueFd lock{};        ///< empty on a filesystem without locks
         bool isNew = false;
         bool remapRoot = false;  ///< as in KeptContainer
@@ -81,6 +84,9 @@ public:
     /// without locks. nullopt if it runs. Throws Error.
     static std::optional<UniqueFd> lockToRead(const Entry& entry);
 
+    /// The directory that holds its layers, "upper" and "work" (O_PATH). Throws Error.
+    UniqueFd openLayers(const Entry& entry) const;
+
     /// Waits for its lock for up to `milliseconds`. False if it runs; for 0 also if that cannot be known, for
     /// lack of locks. Throws Error.
     bool remove(const Entry& entry, int milliseconds) const;
@@ -98,8 +104,10 @@ private:
 
     std::string key(const std::string& name, const node::SlurmJobMark& job) const;
     std::optional<Opened> tryOpen(const KeptContainer& wanted, bool mayCreate) const;
-    void checkContent(const KeptContainer& found, const KeptContainer& wanted,
-                      const std::string& directory) const;
+    void checkContent(const KeptContainer& found, const KeptContainer& wanted) const;
+    void checkSize(const std::string& name, int layers) const;
+    void makeLayers(Opened& opened, int folder, const KeptContainer& wanted) const;
+    void removeLayers(const std::string& directory) const;
     bool removeDirectory(const std::string& directory, int milliseconds) const;
 
     /// Of all but the container's root directory.

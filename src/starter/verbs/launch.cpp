@@ -97,6 +97,8 @@ private:
     NamespaceSharing sharing() const;
     std::optional<node::SubordinateIds> idsOfRoot() const;
     std::optional<ContainerStorage::Opened> openStorage() const;
+    void discardStorage();
+    void makeRoot();
     RuntimeInvocation makeInvocation() const;
     std::optional<DeviceCgroup> makeDeviceCgroup();
     Remains takeRemains();
@@ -310,7 +312,8 @@ std::optional<ContainerStorage::Opened> Launch::openStorage() const {
                               .content = request.imageContent,
                               .job = job,
                               .created = std::time(nullptr),
-                              .remapRoot = request.remapRoot},
+                              .remapRoot = request.remapRoot,
+                              .directory = request.keptDirectory},
                              request.keep);
     if (opened) {
         session.audit.about().text("kept", opened->directory);
@@ -321,8 +324,39 @@ std::optional<ContainerStorage::Opened> Launch::openStorage() const {
     return opened;
 }
 
+/// A new container that cannot be built is not kept.
+void Launch::discardStorage() {
+    const bool isNew = storage && storage->isNew;
+    storage.reset();
+    if (!isNew) {
+        return;
+    }
+    try {
+        const auto kept =
+            ContainerStorage::find(session.credentials, session.config, ContainerStorage::Look::full);
+        const auto entry = kept ? kept->find(plan.name, markJob(request.hostEnvironment)) : std::nullopt;
+        if (entry) {
+            kept->remove(*entry, ContainerStorage::whileOthersList);
+        }
+    } catch (const Error& error) {
+        logWarn(subsystem, error.what());  // the caller reports why there is no container
+    }
+}
+
 void Launch::buildRoot() {
     storage = openStorage();
+    try {
+        makeRoot();
+    } catch (const Error&) {
+        discardStorage();
+        throw;
+    }
+    plan.workdir = rootfs->workdir();
+    image.reset();
+    session.timer.done("Building the root filesystem");
+}
+
+void Launch::makeRoot() {
     rootfs.emplace(buildRootfs(
         {.plan = plan,
          .config = session.config,
@@ -331,7 +365,8 @@ void Launch::buildRoot() {
          .imagePath = request.imagePath,
          .containerenv = containerenvOf(request, plan, privileged()),
          .bundleDir = directories.bundleDir,
-         .storage = storage ? storage->directory : std::string(),
+         .storage = storage ? storage->layers.get() : -1,
+         .storagePath = storage ? storage->directory : std::string(),
          .imageBuilderPath = program("sarus-image-builder"),
          .squashfsServerPath = cat(session.entry.prefix, "/bin/sarus-squashfs"),
          .accounts = plan.remapRoot || (storage && storage->remapRoot) ? Accounts::ofImage : Accounts::ofNode,
@@ -340,9 +375,6 @@ void Launch::buildRoot() {
          .memoryShare = memoryShare(),
          .whyNotByKernel = notByKernel,
          .imageSharingDirectory = sharingDirectory}));
-    plan.workdir = rootfs->workdir();
-    image.reset();
-    session.timer.done("Building the root filesystem");
 }
 
 void Launch::writeConfiguration() {

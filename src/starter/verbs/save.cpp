@@ -41,16 +41,17 @@ std::optional<ContainerStorage> storageOf(const Session& session) {
 /// The directory with what the container has written. Files there may be root's with a set-user-ID bit, and
 /// devices, and the user can get at the builder's descriptors: the mount lets nobody execute, open or change
 /// them.
-UniqueFd openLayer(Session& session, const std::string& path) {
+UniqueFd openLayer(Session& session, const ContainerStorage& storage, const ContainerStorage::Entry& entry) {
     constexpr int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW;
     if (!session.credentials.privileged()) {
-        return openFile(path, flags);
+        return openFileAt(storage.openLayers(entry).get(), "upper", flags);
     }
     session.paths.reset();
     enterNamespaces(session.credentials);
-    const auto place = openFile(path, flags);
+    const auto layers = storage.openLayers(entry);
+    const auto place = openFileAt(layers.get(), "upper", flags);
     bindMount(place.get(), place.get(), {.readonly = true, .nosuid = true, .nodev = true, .noexec = true});
-    auto mounted = openFile(path, flags);
+    auto mounted = openFileAt(layers.get(), "upper", flags);
     constexpr unsigned long needed = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC;
     struct statvfs status {};
     checkErrno(::fstatvfs(mounted.get(), &status), "Failed to examine what the container has written");
@@ -101,7 +102,7 @@ void saveContainer(Session& session, const engine::SaveRequest& request) {
                     cat("Wait for its end, or end it: sarus kill -KILL ", request.name));
     }
     closeInherited(session.entry.descriptors, {request.imageFd});
-    const auto upper = openLayer(session, cat(entry->directory, "/upper"));
+    const auto upper = openLayer(session, *storage, *entry);
     const auto opaque = listOpaque(session, upper.get());
     std::vector<std::string> words{"sarus-image-builder",
                                    "build-container",

@@ -36,7 +36,7 @@ def optional(value, encode):
 VERBS = {"launch": 0, "exec": 1, "list": 2, "inspect": 3, "kill": 4, "create-repository": 5, "remove": 6, "save": 7}
 
 
-def head(verb, version=11):
+def head(verb, version=12):
     """What each request begins with, in the form of src/engine/starter_request.cpp. `verb`: a name or a number."""
     return b"SARUSREQ" + struct.pack("<II", version, VERBS.get(verb, verb))
 
@@ -67,12 +67,14 @@ def kill_request(name, signal="SIGTERM", session=""):
     return head("kill") + text(session) + text(name) + text(signal)
 
 
-def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", content="", keep=False, version=11):
+def request(image, command=("true",), workdir=None, name=None, mounts=(), devices=(), environment=(), reference="x", digest="", content="", keep=False,
+            kept_directory="", version=12):
     """A launch. `mounts`: (source, or "" for a memory file system, and destination)."""
     return b"".join([
         head("launch", version), struct.pack("<i", image), text("/image"), text(reference), text(digest), texts([]), texts([]), text(""),
         texts(["PATH=/bin"]), pairs({}), texts([]), texts(list(command)), optional(None, texts), texts(list(environment)), texts([]),
-        texts([]), mount_list(mounts), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), text(content), bytes([keep]), b"\0",
+        texts([]), mount_list(mounts), texts(list(devices)), texts([]), texts([]), pairs({}), optional(workdir, text), optional(name, text), text(content), bytes([keep]),
+        text(kept_directory), b"\0",
         optional(None, text), b"\0" * 13, optional(None, text), struct.pack("<I", 3)])
 
 

@@ -141,7 +141,7 @@ TEST(StarterRequest, AnotherMagicOrVersionIsRefused) {
     auto bytes = serializeRequest(fullRequest());
     EXPECT_THAT(errorOf("x" + bytes), HasSubstr("does not come from sarus"));
     bytes[8] = 99;
-    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 11"));
+    EXPECT_THAT(errorOf(bytes), HasSubstr("version 99, expected 12"));
 }
 
 TEST(StarterRequest, EachVerbIsItsOwn) {

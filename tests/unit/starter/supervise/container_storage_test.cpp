@@ -7,8 +7,10 @@
 
 #include <functional>
 
+#include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/path_in_root.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
@@ -18,6 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 /// Of a rootless starter, so the files are this user's.
 class ContainerStorageTest : public testing::Test {
@@ -160,6 +163,87 @@ TEST_F(ContainerStorageTest, aDamagedDescriptionHidesNoOther) {
     EXPECT_FALSE(storage().find("c", {}));
     EXPECT_TRUE(storage().remove(storage().find("a", {}).value(), 1));
     EXPECT_FALSE(pathExists(damaged));
+}
+
+/// A directory that the user has chosen for the layers.
+class ChosenPlaceTest : public ContainerStorageTest {
+protected:
+    ChosenPlaceTest() { ::mkdir(place.c_str(), 0755); }
+
+    KeptContainer chosen(const std::string& name) const {
+        auto made = container(name);
+        made.directory = place;
+        return made;
+    }
+
+    std::vector<std::string> entries() const {
+        std::vector<std::string> found;
+        Directory all(place, Missing::isError);
+        while (const char* name = all.next()) {
+            found.emplace_back(name);
+        }
+        return found;
+    }
+
+    std::string place = directory.path() + "/place";
+};
+
+TEST_F(ChosenPlaceTest, itHoldsTheLayersUntilTheContainerIsRemoved) {
+    const auto made = storage().open(chosen("a"), true);
+    EXPECT_THAT(entries(), ElementsAre(StartsWith("sarus-a-")));
+    EXPECT_EQ(made->directory, cat(place, '/', entries().at(0)));
+    replaceFile(cat(made->directory, "/upper/file"), "text", 0644);
+    EXPECT_FALSE(storage().remove(storage().list().at(0), 1));
+}
+
+TEST_F(ChosenPlaceTest, itIsFoundWithoutBeingNamed) {
+    replaceFile(cat(storage().open(chosen("a"), true)->directory, "/upper/file"), "text", 0644);
+    const auto again = storage().open(container("a"), false);
+    ASSERT_TRUE(again && !again->isNew);
+    EXPECT_EQ(readFile(cat(descriptorPath(again->layers.get()), "/upper/file")), "text");
+}
+
+TEST_F(ChosenPlaceTest, itIsEmptyAfterwards) {
+    storage().open(chosen("a"), true);
+    EXPECT_TRUE(storage().remove(storage().list().at(0), 1));
+    EXPECT_THAT(entries(), IsEmpty());
+    EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(ChosenPlaceTest, whatAKillLeavesThereGoesWithTheContainer) {
+    for (const bool isNoted : {true, false}) {
+        const auto made = storage().open(chosen("a"), true)->directory;
+        const auto own = storage().find("a", {})->directory;
+        ASSERT_EQ(::unlink(cat(own, "/container.json").c_str()), 0);
+        if (!isNoted) {
+            removeTree(cat(made, "/upper"));
+            removeTree(cat(made, "/work"));
+            replaceFile(cat(own, "/layers"), cat("0\n", made.substr(made.rfind('/') + 1), '\n', place), 0600);
+        }
+        EXPECT_THAT(storage().removeOfEndedJobs({}), IsEmpty());
+        EXPECT_THAT(entries(), IsEmpty()) << isNoted;
+        EXPECT_FALSE(pathExists(own));
+    }
+}
+
+TEST_F(ChosenPlaceTest, anotherDirectoryInItsPlaceIsNotUsed) {
+    const auto made = storage().open(chosen("a"), true)->directory;
+    ASSERT_EQ(::rename(made.c_str(), cat(place, "/aside").c_str()), 0);
+    EXPECT_THAT(errorOf([&] { storage().open(container("a"), false); }), HasSubstr("any more"));
+    createDirectories(cat(made, "/upper"), 0700);
+    EXPECT_THAT(errorOf([&] { storage().open(container("a"), false); }), HasSubstr("any more"));
+    EXPECT_TRUE(storage().remove(storage().list().at(0), 1));
+    EXPECT_TRUE(pathExists(cat(made, "/upper")) && pathExists(cat(place, "/aside/upper")));
+}
+
+TEST_F(ChosenPlaceTest, onlyADirectoryOfTheUsersAloneIsUsed) {
+    ASSERT_EQ(::chmod(place.c_str(), 0777), 0);
+    EXPECT_THAT(errorOf([&] { storage().open(chosen("a"), true); }), HasSubstr("others can write to it"));
+    ASSERT_EQ(::chmod(place.c_str(), 0755), 0);
+    ASSERT_EQ(::symlink("/proc/self/fd/0", cat(place, "/link").c_str()), 0);
+    place += "/link";
+    EXPECT_THAT(errorOf([&] { storage().open(chosen("a"), true); }), HasSubstr("Failed to open"));
+    EXPECT_THAT(names(), IsEmpty());
 }
 
 }  // namespace
