@@ -76,6 +76,19 @@ def test_a_container_that_is_held_open_ends_with_its_standard_input(engine, busy
     assert process.wait(timeout=300) == 0 and name not in engine.sarus("ps").stdout
 
 
+@pytest.mark.parametrize("signal_name", ["HUP", "TERM"])
+def test_kill_ends_a_container_that_is_held_open(engine, busybox, signal_name):
+    """Its first process ignores the signals that Slurm sends to all processes of a step."""
+    name = f"held-{signal_name.lower()}-{os.getpid()}"
+    process = engine.start("run", "--hold", "--name", name, busybox, "true", stdin=subprocess.PIPE)
+    assert process.stdout.read(1) == "+"
+    harmless = engine.sarus("kill", "--signal=USR1", name)
+    assert harmless.returncode == 0 and process.poll() is None
+    assert engine.sarus("kill", f"--signal={signal_name}", name).returncode == 0
+    process.communicate(timeout=300)
+    assert process.returncode == 128 + signal.SIGKILL and name not in engine.sarus("ps").stdout
+
+
 def ignore_sigterm():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 

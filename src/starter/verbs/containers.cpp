@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <iterator>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "engine/run_options.hpp"
+#include "hook_contracts/enter_call.hpp"
 #include "oci/json/json_depth.hpp"
 #include "oci/json/json_writer.hpp"
 #include "starter/runtime/runtime.hpp"
@@ -464,10 +466,32 @@ std::string inspectContainer(const Session& session, const engine::InspectReques
     return request.json ? formatDetailsJson(*found, record) : formatDetails(*found, record);
 }
 
+namespace {
+
+/// A container that is held open for the tasks of a job step ignores all signals that can be ignored, because
+/// Slurm sends them to all processes of the step. Those that end programs are meant to end it.
+int signalFor(const std::string& root, const std::string& name, int number) {
+    constexpr std::array ending{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    constexpr std::array hold{std::string_view(hook_contracts::enterProgram),
+                              std::string_view(hook_contracts::holdOption)};
+    if (std::find(ending.begin(), ending.end(), number) == ending.end()) {
+        return number;
+    }
+    const auto record = readRecord(root, name);
+    const auto command = record ? record->command : std::vector<std::string>();
+    const auto behindInit = !command.empty() && command.front() == hook_contracts::initProgram ? 2U : 0U;
+    const bool isHeld = command.size() >= behindInit + hold.size() &&
+                        std::equal(hold.begin(), hold.end(), command.begin() + behindInit);
+    return isHeld ? SIGKILL : number;
+}
+
+}  // namespace
+
 void killContainer(const Session& session, const engine::KillRequest& request) {
-    const int number = parseSignal(request.signal);
     const auto& name = request.name;
+    const int wanted = parseSignal(request.signal);
     const auto root = rootOf(session, request);
+    const int number = signalFor(root, name, wanted);
     const auto output =
         callRuntime(findRuntime(session.config.runcPath), {"--root", root, "kill", name, cat(number)});
     if (!output.status.ok() && hasEnded(root, name)) {
