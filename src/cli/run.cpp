@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +32,19 @@ namespace sarus::cli {
 
 namespace {
 
+int keeperOf(const Arguments& arguments) {
+    if (!arguments.has("keeper")) {
+        return -1;
+    }
+    const auto number = parseNumber(arguments.value("keeper"));
+    if (!number || *number > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
+        throw usageError(cat("Incorrect value provided for --keeper option: '",
+                             printable(arguments.value("keeper")), "'. Expected the number of a descriptor."),
+                         "run");
+    }
+    return static_cast<int>(*number);
+}
+
 /// Runs the command in the running container of the name, which must be what the options ask for.
 [[noreturn]] void joinContainer(Context& context, const Arguments& arguments) {
     const auto definition = readDefinition(context, arguments);
@@ -46,8 +61,8 @@ namespace {
     if (definition) {
         applyDefinition(*definition, wanted);
     }
-    const auto keeper = parseNumber(arguments.value("keeper"));
-    if (keeper) {  // the container runs no entrypoint: each command of the step has it in front
+    const int keeper = keeperOf(arguments);
+    if (keeper >= 0) {  // the container runs no entrypoint: each command of the step has it in front
         const auto& entrypoint = wanted.entrypoint ? *wanted.entrypoint : wanted.metadata.entrypoint;
         wanted.command.insert(wanted.command.begin(), entrypoint.begin(), entrypoint.end());
     }
@@ -64,7 +79,7 @@ namespace {
                                              .workdir = std::move(wanted.workdir),
                                              .tty = wanted.tty,
                                              .ownStep = true,
-                                             .keeper = keeper ? static_cast<int>(*keeper) : -1,
+                                             .keeper = keeper,
                                              .imageReference = std::move(wanted.imageReference),
                                              .imageContent = std::move(wanted.imageContent),
                                              .settings = std::move(settings),

@@ -37,9 +37,6 @@ std::string planName(const LaunchRequest& request, const HostFacts& facts) {
 void checkKept(const LaunchRequest& request) {
     constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
     constexpr std::size_t longest = 256;
-    if (request.keep && !request.name) {
-        throw Error("The option '--keep' needs a name for the container: --name NAME");
-    }
     const auto& content = request.imageContent;
     if ((request.keep && content.empty()) || content.size() > longest ||
         content.find_first_not_of(allowed) != std::string::npos) {

@@ -89,6 +89,14 @@ def test_kill_ends_a_container_that_is_held_open(engine, busybox, signal_name):
     assert process.returncode == 128 + signal.SIGKILL and name not in engine.sarus("ps").stdout
 
 
+def test_a_keeper_is_a_descriptor(engine, busybox):
+    """Slurm's plugin passes it."""
+    for wrong in ("abc", "-1", "99999999999"):
+        result = engine.sarus("run", "--name=nosuch", "--join", "", f"--keeper={wrong}", "--", "true")
+        assert result.returncode == 1 and result.stderr.startswith(f"Incorrect value provided for --keeper option: '{wrong}'"), result
+        assert result.stdout == ""
+
+
 def ignore_sigterm():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
