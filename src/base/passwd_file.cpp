@@ -45,7 +45,7 @@ std::optional<PasswdEntry> findPasswdEntry(std::string_view text, uid_t uid) {
             continue;
         }
         if (const auto fields = split(line, ':'); isEntryOf(fields, uid)) {
-            return PasswdEntry{fields[0], fields[5], fields[6]};
+            return PasswdEntry{fields[0], fields[5], fields[6], parseNumber(fields[3])};
         }
     }
     return std::nullopt;

@@ -25,6 +25,7 @@ struct PasswdEntry {
     std::string name;
     std::string home;
     std::string shell;
+    std::optional<gid_t> group{};
 };
 
 /// The first entry of this uid; nullopt if there is none.

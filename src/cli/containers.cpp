@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
+#include "cli/containers_of_others.hpp"
 #include "cli/context.hpp"
 #include "cli/edf_access.hpp"
 #include "cli/starter_call.hpp"
@@ -22,13 +23,17 @@ int ps(Context& context, const Arguments& arguments) {
     }
     // Scripts that read the columns of 1.7 and runc get them.
     const bool brief = format.empty() ? ::isatty(STDOUT_FILENO) == 1 : format == "brief";
-    const engine::ListRequest request{
+    engine::ListRequest request{
         .sessionDirectory = sessionDirectory(),
         .json = !arguments.has("quiet") && (arguments.has("json") || format == "json"),
         .all = arguments.has("all") && ::geteuid() == 0,
         .kept = arguments.has("all"),
         .brief = !arguments.has("quiet") && brief,
         .width = static_cast<int>(terminalWidth(STDOUT_FILENO))};
+    if (request.all) {
+        constexpr std::size_t largest = engine::maxRequestStringLength / 2;
+        request.others = containersOfOthers(context, largest);
+    }
     if (!arguments.has("quiet")) {
         execStarter(context, request);
     }
@@ -80,7 +85,7 @@ Subcommand psCommand() {
         .options = {{.longName = "all",
                      .shortName = 'a',
                      .help = "List also containers that were kept ('sarus run --keep') and do not run; for "
-                             "root, the running containers of all users on this node, too"},
+                             "root, those of all users on this node"},
                     {.longName = "format",
                      .takesValue = true,
                      .help = "Columns: 'brief' (name, image, command, age, job) or 'runc' (as in 1.7), "

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <iterator>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -404,6 +405,27 @@ std::string formatBriefTable(const std::vector<ListedContainer>& containers, std
     return formatColumns(std::move(rows), gap, 0, width);
 }
 
+namespace {
+
+/// Adds those of another list that are not in this one.
+void addOthers(std::vector<ListedContainer>& containers, const std::string& list) {
+    for (auto& other : parseContainerList(list)) {
+        const auto isSame = [&](const ListedContainer& one) {
+            return other.pid > 0 && one.pid == other.pid && one.id == other.id;
+        };
+        if (std::none_of(containers.begin(), containers.end(), isSame)) {
+            containers.push_back(std::move(other));
+        }
+    }
+    const auto place = [](const ListedContainer& one) {
+        return std::tuple(one.status == stopped, one.id, one.owner);
+    };
+    std::sort(containers.begin(), containers.end(),
+              [&](const auto& a, const auto& b) { return place(a) < place(b); });
+}
+
+}  // namespace
+
 std::string listContainers(const Session& session, const engine::ListRequest& request) {
     const bool hasOthers = !request.others.empty();
     if (request.all && !hasOthers && !(session.credentials.privileged() && session.credentials.uid() == 0)) {
@@ -419,19 +441,13 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
         auto idle = idleContainers(session);
         std::move(idle.begin(), idle.end(), std::back_inserter(containers));
     }
+    if (hasOthers) {
+        addOthers(containers, request.others);
+    }
     if (mayRunUnprivileged(session) || (request.kept && mayHaveKeptUnprivileged(session))) {
         auto rest = request;
         rest.others = formatContainerJson(containers);
         continueWithoutPrivileges(session, rest);
-    }
-    if (hasOthers) {
-        auto others = parseContainerList(request.others);
-        std::move(others.begin(), others.end(), std::back_inserter(containers));
-        const auto place = [](const ListedContainer& one) {
-            return std::pair(one.status == stopped, one.id);
-        };
-        std::sort(containers.begin(), containers.end(),
-                  [&](const auto& a, const auto& b) { return place(a) < place(b); });
     }
     return request.json    ? formatContainerJson(containers)
            : request.brief ? formatBriefTable(containers, std::time(nullptr), request.all,

@@ -1,12 +1,19 @@
 """What root may do with the containers of others, and nobody else may."""
 
+import json
+import os
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import pytest
 from helpers import system
 from launch_request import ask, list_request
 
 pytestmark = pytest.mark.asroot
+
+SILENT_SERVER = pathlib.Path(__file__).parents[2] / "integration/programs/silent_fuse.py"
 
 
 @pytest.fixture
@@ -36,6 +43,78 @@ def test_root_lists_inspects_and_kills_what_others_run(setuid_engine, root, cont
     assert f"Owner:          {setuid_engine.user.name}" in admin.sarus("inspect", "node-wide").stdout
     assert admin.sarus("kill", "-9", "node-wide").returncode == 0
     assert process.wait(timeout=300) == 137
+
+
+def listed(engine, root):
+    """What root sees: {name: (owner, status)}, and the warnings."""
+    result = engine.variant(user=root).sarus("ps", "--all", "--json")
+    assert result.returncode == 0 and "\x1b" not in result.stdout + result.stderr, result
+    return {container["name"]: (container["owner"], container["status"]) for container in json.loads(result.stdout)}, result.stderr
+
+
+def test_root_lists_what_others_keep_and_run_without_privileges(setuid_engine, rootless_engine, root, other_user, containers, load_image, plain_busybox):
+    other = setuid_engine.variant(user=other_user)
+    image = load_image(other, "busybox", plain_busybox)
+    assert other.sarus("run", "--name", "wide-kept", "--keep", image, "true").returncode == 0
+    containers("wide-privileged")
+    containers("wide-rootless", engine=rootless_engine)
+    own = load_image(rootless_engine, "busybox", plain_busybox)
+    assert rootless_engine.sarus("run", "--name", "wide-kept-rootless", "--keep", own, "true").returncode == 0
+    try:
+        found, warnings = listed(setuid_engine, root)
+        assert warnings == "", warnings
+        assert {name: found[name] for name in found if name.startswith("wide-")} == {
+            "wide-kept": (other_user.name, "stopped"), "wide-privileged": (setuid_engine.user.name, "running"),
+            "wide-rootless": (rootless_engine.user.name, "running"), "wide-kept-rootless": (rootless_engine.user.name, "stopped")}
+        table = setuid_engine.variant(user=root).sarus("ps", "-a").stdout.splitlines()
+        assert len([line for line in table if line.startswith("wide-privileged ")]) == 1
+        assert "wide-kept" not in setuid_engine.variant(user=root).sarus("ps").stdout
+    finally:
+        other.sarus("rm", "wide-kept")
+        rootless_engine.sarus("rm", "wide-kept-rootless")
+
+
+def test_what_users_put_where_their_containers_are_stops_no_list_of_root(setuid_engine, root, user, other_user, temp_dir, load_image, plain_busybox):
+    """Pipes, links, texts for the terminal, and a file server that never answers."""
+    other = setuid_engine.variant(user=other_user)
+    image = load_image(other, "busybox", plain_busybox)
+    assert other.sarus("run", "--name", "wide-sound", "--keep", image, "true").returncode == 0
+    storage = temp_dir / f"sarus-containers-{user.uid}-rootless"
+    shutil.rmtree(storage, ignore_errors=True)
+    served = storage / "served"
+    description = {"name": "forged\x1b[2J\nroot-container", "image": "x", "content": "x", "job": "\x1b", "jobDirectory": "", "jobEnd": 0, "created": 1}
+    for name in ("pipe", "pipe-lock", "link", "forged"):
+        (storage / name).mkdir(parents=True)
+    os.mkfifo(storage / "pipe/container.json")
+    os.mkfifo(storage / "pipe-lock/lock")
+    (storage / "pipe-lock/container.json").write_text(json.dumps({**description, "name": "wide-locked", "job": ""}))
+    (storage / "link/container.json").symlink_to("/etc/shadow")
+    (storage / "forged/container.json").write_text(json.dumps(description))
+    subprocess.run(["chown", "-Rh", f"{user.uid}:{user.gid}", storage], check=True)
+    storage.chmod(0o700)
+    for name in ("sarus-4000000018", f"sarus-{root.uid}-x", "sarus-x"):
+        (temp_dir / name).mkdir()
+    try:
+        found, warnings = listed(setuid_engine, root)
+        assert found["wide-sound"] == (other_user.name, "stopped") and found["wide-locked"][0] == user.name and "root-container" not in found
+        ready = storage / "ready"
+        served.mkdir()
+        user.own(served)
+        server = subprocess.Popen([sys.executable, "-B", SILENT_SERVER, served, ready])
+        try:
+            assert system.eventually(ready.exists)
+            found, warnings = listed(setuid_engine, root)
+            assert found["wide-sound"] == (other_user.name, "stopped")
+            assert f"The containers of {user.name} may be missing" in warnings, warnings
+        finally:
+            server.kill()
+            server.wait()
+            subprocess.run(["umount", "--lazy", served], check=False)
+    finally:
+        shutil.rmtree(storage, ignore_errors=True)
+        for name in ("sarus-4000000018", f"sarus-{root.uid}-x", "sarus-x"):
+            (temp_dir / name).rmdir()
+        other.sarus("rm", "wide-sound")
 
 
 def test_a_directory_that_cannot_be_listed_hides_no_others(setuid_engine, root, containers):
