@@ -32,7 +32,8 @@ def machines(engines, load_image, plain_busybox, home_base, opt, user, build_dir
     root = vm.Root(workspace / "vm-root")
     for program in ("crun", "runc", "setpriv", "tini-static", "fsverity"):
         root.add_program(system.program(program))
-    root.add_program(build_dir / "sarus-squashfs")  # for its libraries
+    for program in ("sarus", "sarus-squashfs"):
+        root.add_program(build_dir / program)  # for its libraries
     root.add_program(parser, "/usr/sbin/apparmor_parser")
     variables = {"engines": f"'{' '.join(ENGINES)}'", "temp_dir": temp_dir, "uid": user.uid, "gid": user.gid, "user": user.name, "home": user.home}
     for name in ENGINES:
@@ -127,6 +128,18 @@ def test_limits_of_the_job_hold_for_memory(machine, name):
     assert machine[f"{name}-memory"][0] == 137
     events = dict(line.split() for line in machine[f"{name}-memory-refused"][1].splitlines())
     assert int(events["oom_kill"]) > 0
+
+
+def test_files_of_a_container_leave_memory_to_its_job(machine, name):
+    status, text = machine[f"{name}-memory-files"]
+    assert status == 0 and "No space left on device" in text and str(50 << 10) in text.splitlines(), text
+
+
+@pytest.mark.parametrize("check", ["memory", "exec-memory"], ids=["run", "exec"])
+def test_the_limit_that_ended_a_command_is_named(machine, name, check):
+    text = machine[f"{name}-{check}"][1]
+    if check == "memory" or name in SETUID:  # without privileges the command of `sarus exec` is held by the caller's limits
+        assert f"Out of memory: the kernel killed a process of the container. The limit is 100.00MB (104857600 bytes in /sys/fs/cgroup/job/{name}" in text
 
 
 def test_cpus_of_the_job_hold(machine, name):

@@ -18,6 +18,7 @@ limits() {
     echo 100M >"$step/memory.max"
     check "$engine-memory" sarus run --device=/dev/kmsg:r "$image" dd if=/dev/zero of=/dev/null bs=200M count=1
     check "$engine-memory-refused" cat "$step/memory.events"
+    check "$engine-memory-files" sarus run "$image" sh -c 'dd if=/dev/zero of=/big bs=1M count=200; df -k / | awk "END { print \$2 }"'
     echo max >"$step/memory.max"
     check "$engine-background" sarus run --device=/dev/kmsg:r "$image" sh -c 'sleep 1000 & echo ended'
     check "$engine-leftovers-of-background" leftovers
