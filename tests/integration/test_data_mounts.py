@@ -189,6 +189,7 @@ def test_what_is_no_squashfs_file_is_named(engine, busybox, place, data):
     cut.write_bytes(data.read_bytes()[:200])
     cut.chmod(0o644)
     closed = place / "closed.sqsh"
+    closed.unlink(missing_ok=True)
     shutil.copy(data, closed)
     closed.chmod(0)
     for path, reason, hint in [
