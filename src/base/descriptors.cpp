@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/error.hpp"
+
 namespace sarus {
 
 void closeRange(int first, int last) noexcept {
@@ -29,6 +31,10 @@ void closeOnExec(int first) noexcept {
     for (int fd = first; fd < limit; ++fd) {
         ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
+}
+
+void passOn(int fd) {
+    checkErrno(::fcntl(fd, F_SETFD, 0), "Failed to pass on a descriptor");
 }
 
 bool arrangeDescriptors(std::vector<int> descriptors) {

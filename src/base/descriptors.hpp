@@ -11,6 +11,9 @@ void closeRange(int first, int last = -1) noexcept;
 /// Makes all descriptors from `first` on close when this process executes a program. As closeRange().
 void closeOnExec(int first) noexcept;
 
+/// Lets a descriptor survive that this process executes a program. Throws Error.
+void passOn(int fd);
+
 /// In a new process: the descriptors become 0, 1, 2, ..., which programs inherit, and all others are closed.
 /// False, with errno, if one is none.
 bool arrangeDescriptors(std::vector<int> descriptors);

@@ -154,11 +154,17 @@ std::string workingDirectory() {
     return path;
 }
 
-UniqueFd makeMemoryFile(const char* name, std::string_view content) {
-    UniqueFd file(
+UniqueFd makeMemoryFile(const char* name) {
+    return UniqueFd(
         checkErrno(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), "Failed to create a memory file"));
+}
+
+UniqueFd makeMemoryFile(const char* name, std::string_view content) {
+    auto file = makeMemoryFile(name);
     writeAll(file.get(), content, name);
     checkErrno(::lseek(file.get(), 0, SEEK_SET), "Failed to rewind a memory file");
+    constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    checkErrno(::fcntl(file.get(), F_ADD_SEALS, seals), "Failed to seal a memory file");
     return file;
 }
 

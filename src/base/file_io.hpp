@@ -43,8 +43,9 @@ std::string workingDirectory();
 /// The same; "" if it has been removed or is not below this process's root.
 std::string findWorkingDirectory();
 
-/// An anonymous file in memory with this content, to be read from its beginning; it can be sealed. Throws
-/// Error.
+/// An anonymous file in memory, empty and for writing. Throws Error.
+UniqueFd makeMemoryFile(const char* name);
+/// The same with this content, to be read from its beginning. Nobody can change it. Throws Error.
 UniqueFd makeMemoryFile(const char* name, std::string_view content);
 
 /// Every change of a file's content changes one of the values in this text, which can be the name of a file.

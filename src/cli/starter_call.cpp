@@ -1,7 +1,5 @@
 #include "cli/starter_call.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/interrupt.hpp"
@@ -40,11 +39,8 @@ std::string starterPath(Context& context) {
 
 /// It survives the start of a program.
 UniqueFd writeRequest(const engine::StarterRequest& request) {
-    UniqueFd channel(
-        checkErrno(::memfd_create("sarus-request", MFD_ALLOW_SEALING), "Failed to create the request"));
-    writeAll(channel.get(), engine::serializeRequest(request), "the request");
-    constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    checkErrno(::fcntl(channel.get(), F_ADD_SEALS, seals), "Failed to seal the request");
+    auto channel = makeMemoryFile("sarus-request", engine::serializeRequest(request));
+    passOn(channel.get());
     return channel;
 }
 

@@ -96,7 +96,7 @@ bool Control::startServer(uid_t uid) const {
 
 std::string Control::startDaemon() const {
     // Not a pipe: the daemon would keep it open, and whoever reads it would wait for the daemon's end.
-    const auto messages = makeMemoryFile(controlProgram, "");
+    const auto messages = makeMemoryFile(controlProgram);
     const auto nowhere = openFile("/dev/null", O_WRONLY);
     auto child = start({.path = path,
                         .args = {controlProgram, "-d"},

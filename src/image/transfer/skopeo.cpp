@@ -1,7 +1,6 @@
 #include "image/transfer/skopeo.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -217,7 +216,7 @@ ProxyProgram Skopeo::startProxy(const ImageSource& source) const {
     UniqueFd ours(ends[0]);
     const UniqueFd theirs(ends[1]);
     const auto nowhere = openFile("/dev/null", O_WRONLY);
-    UniqueFd log(checkErrno(::memfd_create("skopeo", MFD_CLOEXEC), "Failed to create a file in memory"));
+    auto log = makeMemoryFile("skopeo");
     proxy.stdinFd = theirs.get();
     proxy.stdoutFd = nowhere.get();
     proxy.stderrFd = logLevel() == LogLevel::debug ? -1 : log.get();

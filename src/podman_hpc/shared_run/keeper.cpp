@@ -84,8 +84,8 @@ private:
         }
         arguments.push_back(plan.image);
         arguments.insert(arguments.end(), plan.imageCommand.begin(), plan.imageCommand.end());
-        output = makeMemoryFile("id", "");
-        errors = makeMemoryFile("errors", "");
+        output = makeMemoryFile("id");
+        errors = makeMemoryFile("errors");
         Command command{
             .path = arguments.front(), .args = arguments, .stdoutFd = output.get(), .stderrFd = errors.get()};
         if (plan.holdsLifeline) {

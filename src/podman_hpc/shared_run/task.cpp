@@ -159,10 +159,7 @@ std::string variableOf(const std::vector<std::string>& environment, std::string_
 }
 
 UniqueFd makeExecutor(const std::string& program) {
-    auto copy = makeMemoryFile("podman-hpc-pause", readFile(program));
-    checkErrno(::fcntl(copy.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE),
-               "Failed to seal a memory file");
-    return copy;
+    return makeMemoryFile("podman-hpc-pause", readFile(program));
 }
 
 /// What the child knows about its parent.

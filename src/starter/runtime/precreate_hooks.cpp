@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,11 +30,6 @@ namespace {
 
 constexpr std::size_t largestConfig = 16U << 20U;
 constexpr std::size_t largestMessage = 64U << 10U;
-
-UniqueFd memoryFile(const char* name) {
-    return UniqueFd(
-        checkErrno(::memfd_create(name, MFD_CLOEXEC), "Failed to create a memory file for a hook"));
-}
 
 /// Collects a hook's output up to a limit, and discards the rest.
 class Collector {
@@ -80,9 +74,7 @@ Edited runOne(const engine::PlannedHook& planned, const std::string& configJson,
     const auto& hook = planned.hook;
     const auto title =
         cat("The hook '", printable(planned.name), "' (", printable(hook.path), ", precreate)");
-    const auto input = memoryFile("config.json");
-    writeAll(input.get(), configJson, "a hook's input");
-    checkErrno(::lseek(input.get(), 0, SEEK_SET), "Failed to rewind a hook's input");
+    const auto input = makeMemoryFile("config.json", configJson);
     Collector output(largestConfig);
     Collector errors(largestMessage);
     auto args = hook.args;

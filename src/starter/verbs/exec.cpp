@@ -1,7 +1,6 @@
 #include "starter/verbs/exec.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -199,9 +198,7 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
     inputs.consoleSize = terminal ? terminal->size() : std::nullopt;
     const auto process =
         engine::makeRuntimeConfig(plan, confinedLike(record, session.config), dialect, inputs).process;
-    UniqueFd file(checkErrno(::memfd_create("sarus-process", MFD_CLOEXEC), "Failed to describe the process"));
-    writeAll(file.get(), oci::serializeRuntimeProcess(process), "the description of the process");
-    return file;
+    return makeMemoryFile("sarus-process", oci::serializeRuntimeProcess(process));
 }
 
 /// The command is in the cgroups of one of them: whoever may not enter the container's stays in his own.

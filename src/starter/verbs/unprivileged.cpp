@@ -1,12 +1,12 @@
 #include "starter/verbs/unprivileged.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <variant>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -17,10 +17,6 @@
 namespace sarus::starter {
 
 namespace {
-
-void passOn(int fd) {
-    checkErrno(::fcntl(fd, F_SETFD, 0), "Failed to pass on a descriptor");
-}
 
 /// What sanitizeEntry() has changed, so that it finds the caller's again.
 void restoreEntry(const Entry& entry) {
@@ -65,9 +61,7 @@ bool wasKeptUnprivileged(const Session& session, const std::string& name, const 
 }
 
 void continueWithoutPrivileges(const Session& session, const engine::StarterRequest& request) {
-    auto channel = makeMemoryFile("sarus-request", engine::serializeRequest(request));
-    constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    checkErrno(::fcntl(channel.get(), F_ADD_SEALS, seals), "Failed to seal the request");
+    const auto channel = makeMemoryFile("sarus-request", engine::serializeRequest(request));
     passOn(channel.get());
     if (const auto* launch = std::get_if<engine::LaunchRequest>(&request)) {  // the channel has taken it out
         passOn(launch->imageFd);
