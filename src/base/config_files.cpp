@@ -40,7 +40,7 @@ std::vector<std::string> listFiles(int directory, const std::string& path,
 }
 
 std::string readCheckedFile(int directory, const std::string& path, const ConfigFileCheck& check) {
-    const auto name = path.substr(path.rfind('/') + 1);
+    const auto name = fileNameOf(path);
     // O_NONBLOCK: a FIFO in place of the file must not block the reader.
     constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     UniqueFd file(::openat(directory, name.c_str(), flags | O_NOFOLLOW));

@@ -58,7 +58,7 @@ std::vector<image::ImageRecord> selected(std::vector<image::ImageRecord> images,
     std::vector<image::ImageReference> wanted;
     for (const auto& name : names) {
         wanted.push_back(referenceArgument(name, "images").normalized());
-        if (!name.substr(name.find_last_of('/') + 1).ends_with(":latest") && wanted.back().tag == "latest") {
+        if (!fileNameOf(name).ends_with(":latest") && wanted.back().tag == "latest") {
             wanted.back().tag.clear();
         }
     }

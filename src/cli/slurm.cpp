@@ -111,7 +111,7 @@ void warnOfLauncher(const engine::LaunchRequest& request) {
     if (request.command.empty() || nodes.value_or(1) < 2) {
         return;
     }
-    const auto name = request.command.front().substr(request.command.front().rfind('/') + 1);
+    const auto name = fileNameOf(request.command.front());
     if (!request.ssh && (name == "mpirun" || name == "mpiexec")) {
         logWarn("CLI", cat(name,
                            " in a container reaches the other nodes of the job only with '--ssh': start "

@@ -51,7 +51,7 @@ std::span<const ShippedHook> shippedHooks() {
 }
 
 const ShippedHook* findShippedHook(std::string_view path) {
-    const auto name = path.substr(path.rfind('/') + 1);
+    const auto name = fileNameOf(path);
     const auto* const found =
         std::find_if(hooks.begin(), hooks.end(), [&](const auto& hook) { return hook.program == name; });
     return found == hooks.end() ? nullptr : found;

@@ -38,7 +38,7 @@ std::string linkTarget(const std::string& path) {
     std::array<char, 4096> target{};
     const auto length = ::readlink(path.c_str(), target.data(), target.size());
     const std::string_view text(target.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-    return std::string(text.substr(text.rfind('/') + 1));
+    return fileNameOf(text);
 }
 
 /// A graphics card with a link in /dev/dri/by-path.

@@ -35,7 +35,7 @@ std::vector<glibc::ContainerFile> collectFiles(const std::vector<HostLibrary>& h
     const auto isWanted = [&](std::string_view name) { return names.contains(name); };
     std::vector<glibc::ContainerFile> files;
     for (auto& found : search.findAll(host.front().elf, isWanted, ElfDetail::soname)) {
-        auto name = found.path.substr(found.path.rfind('/') + 1);
+        auto name = fileNameOf(found.path);
         files.push_back({std::move(found.path), std::move(name)});
     }
     // The programs name their dynamic linker by its path, so it counts wherever libraries are searched.
@@ -44,7 +44,7 @@ std::vector<glibc::ContainerFile> collectFiles(const std::vector<HostLibrary>& h
         const auto isSame = [&](const glibc::ContainerFile& file) { return file.path == path; };
         if (linker.library == CLibrary::glibc && std::none_of(files.begin(), files.end(), isSame) &&
             search.open(host.front().elf, path, ElfDetail::soname)) {
-            files.push_back({path, path.substr(path.rfind('/') + 1)});
+            files.push_back({path, fileNameOf(path)});
         }
     }
     return files;

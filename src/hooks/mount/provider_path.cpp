@@ -39,7 +39,7 @@ std::optional<std::string> findProviderDirectory(int root, std::string_view libr
         return std::nullopt;
     }
     const auto& path = found.front().path;
-    return cat(path.substr(0, path.rfind('/')), "/libfabric");
+    return cat(directoryOf(path), "/libfabric");
 }
 
 }  // namespace sarus::hooks::mount

@@ -131,7 +131,7 @@ public:
                 if (!found) {
                     continue;
                 }
-                const auto use = useOf(name.substr(name.rfind('/') + 1));
+                const auto use = useOf(fileNameOf(name));
                 if (use != LibraryUse::none) {
                     result.libraries.push_back(*found);
                 }

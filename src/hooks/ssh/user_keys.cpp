@@ -131,7 +131,7 @@ std::optional<UserKeys> loadKeys(const std::string& directory, uid_t owner) {
 bool generateKeys(const std::string& directory, const std::string& dropbearDirectory, bool overwrite) {
     constexpr int patience = 30'000;  // milliseconds
     requireDropbear(dropbearDirectory);
-    createDirectories(directory.substr(0, directory.rfind('/')), 0700);
+    createDirectories(directoryOf(directory), 0700);
     const auto lockPath = cat(directory, ".lock");
     const auto lock = openFile(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (lockWithin(lock.get(), patience) == LockResult::busy) {

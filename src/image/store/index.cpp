@@ -24,7 +24,7 @@ std::optional<std::string> textMember(const Json& object, const char* key) {
 
 /// Converts "sha256-HEX", the last component of the key of an image without tag, to "sha256:HEX".
 std::string digestOfKey(const std::string& uniqueKey) {
-    auto digest = uniqueKey.substr(uniqueKey.find_last_of('/') + 1);
+    auto digest = fileNameOf(uniqueKey);
     if (const auto dash = digest.find_last_of('-'); dash != std::string::npos) {
         digest[dash] = ':';
     }

@@ -47,7 +47,7 @@ std::string credentialHelperOf(pid_t program) try {
                 ::open(cat("/proc/", child, "/cmdline").c_str(), O_RDONLY | O_CLOEXEC));
             const auto text = commandLine ? readAll(commandLine.get(), 1U << 21U, "/proc") : "";
             for (const auto& word : split(text, '\0')) {
-                const auto name = word.substr(word.find_last_of('/') + 1);
+                const auto name = fileNameOf(word);
                 if (name.starts_with("docker-credential-")) {
                     return printable(name);
                 }

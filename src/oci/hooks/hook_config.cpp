@@ -198,7 +198,7 @@ std::vector<ConditionResult> examineConditions(const HookConditions& conditions,
 }  // namespace
 
 std::string HookConfig::name() const {
-    auto base = file.substr(file.rfind('/') + 1);  // npos + 1 is 0
+    auto base = fileNameOf(file);
     if (base.ends_with(".json")) {
         base.resize(base.size() - 5);
     }

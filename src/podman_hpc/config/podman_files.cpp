@@ -130,7 +130,7 @@ bool hasLostList(const std::string& list) {
         return false;
     }
     constexpr std::size_t idLength = 64;
-    Directory entries(list.substr(0, list.rfind('/')), Missing::isEmpty);
+    Directory entries(directoryOf(list), Missing::isEmpty);
     while (const char* name = entries.next()) {
         const auto id = std::string_view(name).substr(0, idLength);
         if (id.size() == idLength && isHex(id)) {

@@ -287,7 +287,7 @@ std::string_view Rootfs::forgetHelper(pid_t pid) noexcept {
 
 void bringProgram(int program, int dev, const std::string& path, const std::optional<std::string>& label) {
     constexpr std::size_t largest = 64U << 20U;
-    const auto name = path.substr(path.rfind('/') + 1);
+    const auto name = fileNameOf(path);
     const UniqueFd target(
         ::openat(dev, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755));
     if (!target && errno == EEXIST) {
@@ -306,8 +306,7 @@ void bringProgram(int program, int dev, const std::string& path, const std::opti
 void writeAptConfiguration(int dev) {
     const std::string path = hook_contracts::aptConfiguration;
     constexpr mode_t mode = 0644;
-    writeAll(openFileAt(dev, path.substr(path.rfind('/') + 1), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
-                 .get(),
+    writeAll(openFileAt(dev, fileNameOf(path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode).get(),
              "APT::Sandbox::User \"root\";\n", path);
 }
 

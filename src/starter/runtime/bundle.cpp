@@ -283,9 +283,9 @@ Error missingCommand(const std::vector<std::string>& args) {
             "working directory";
     } else if (command == "bash" || command.ends_with("/bash")) {
         hint = "The image has no bash: try sh";
-    } else if (const auto found = std::find_if(
-                   hintsForPrograms.begin(), hintsForPrograms.end(),
-                   [&](const auto& known) { return known.first == command.substr(command.rfind('/') + 1); });
+    } else if (const auto found =
+                   std::find_if(hintsForPrograms.begin(), hintsForPrograms.end(),
+                                [&](const auto& known) { return known.first == fileNameOf(command); });
                found != hintsForPrograms.end()) {
         hint = found->second;
     }

@@ -230,7 +230,7 @@ std::vector<ListedContainer> listedContainers(const Session& session, const std:
         if (program.kind == engine::OciRuntime::crun) {
             describeLikeRunc(containers, session);
         }
-        const auto uid = parseNumber(root.substr(root.rfind('/') + 1));
+        const auto uid = parseNumber(fileNameOf(root));
         for (auto& container : containers) {
             if (whose == Whose::everybodys && uid) {
                 container.owner = userName(session.config, static_cast<uid_t>(*uid));

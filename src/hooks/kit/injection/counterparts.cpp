@@ -20,7 +20,7 @@ void Counterparts::add(const FoundLibrary& found, bool isUsed) {
     }
     auto& library = list[position->second];
     library.isUsed = library.isUsed || isUsed;
-    library.names.insert(found.path.substr(found.path.rfind('/') + 1));
+    library.names.insert(fileNameOf(found.path));
     if (name->version.size() > library.name.version.size() || found.path.ends_with(cat('/', name->text()))) {
         library.path = found.path;
         library.name = std::move(*name);

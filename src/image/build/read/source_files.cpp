@@ -46,7 +46,7 @@ private:
         if (!download) {
             return {};
         }
-        const auto growing = growingBlobName(name.substr(name.rfind('/') + 1));
+        const auto growing = growingBlobName(fileNameOf(name));
         return UniqueFd(::openat(root.get(), growing.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     }
 
