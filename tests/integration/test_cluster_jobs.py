@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import re
+import signal
+import subprocess
 import time
 import types
 
@@ -31,10 +33,12 @@ def engine(engines, cluster, source_dir):
 
 def with_epilog(engine, cluster, source_dir):
     """The epilog of the administrator's guide, for this installation."""
-    guide = (source_dir / "docs/admin/guide.md").read_text()
-    script = re.search(r"This `Epilog`.*?```sh\n(.*?)```", guide, re.DOTALL)[1]
-    cluster.set_epilog("#!/bin/sh\n" + script.replace("/opt/sarus", str(engine.prefix)))
+    cluster.set_epilog("#!/bin/sh\n" + documented_epilog(source_dir).replace("/opt/sarus", str(engine.prefix)))
     return engine
+
+
+def documented_epilog(source_dir):
+    return re.search(r"This `Epilog`.*?```sh\n(.*?)```", (source_dir / "docs/admin/guide.md").read_text(), re.DOTALL)[1]
 
 
 @pytest.fixture
@@ -122,6 +126,26 @@ def test_processors_of_a_task_are_those_of_cpu_bind(cluster, any_mode, image, bi
     native = cluster.srun(*options, *command, user=any_mode.user)
     contained = step(cluster, any_mode, options, image, *command)
     assert sorted(contained.stdout.splitlines()) == sorted(native.stdout.splitlines()) != []
+
+
+def test_epilog_ends_what_the_job_left_and_spares_a_job_that_starts_meanwhile(source_dir, tmp_path):
+    """The other job begins when the script looks for jobs."""
+    uid = 2_000_000_000 + os.getpid()  # nobody's
+    start = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "sleep", "1000"]
+    program = tmp_path / "grep"
+    program.write_text(f"#!/bin/sh\n[ -e {tmp_path}/other ] || {{ {' '.join(start)} >/dev/null 2>&1 </dev/null & echo $! >{tmp_path}/other; }}\n"
+                       "exec /usr/bin/grep \"$@\"\n")
+    program.chmod(0o755)
+    left = subprocess.Popen(start)
+    try:
+        assert system.eventually(lambda: os.stat(f"/proc/{left.pid}").st_uid == uid)
+        environment = {"PATH": f"{tmp_path}:{system.PATH}", "SLURM_JOB_UID": str(uid), "SLURM_JOB_USER": "nobody", "SLURM_JOB_ID": "77"}
+        subprocess.run(["sh", "-c", documented_epilog(source_dir).replace("/opt/sarus/bin/sarus", "true")], env=environment, check=True)
+        assert left.wait(60) == -signal.SIGKILL
+        os.kill(int((tmp_path / "other").read_text()), 0)
+    finally:
+        left.kill()
+        system.kill(int((tmp_path / "other").read_text()))
 
 
 def test_array_tasks_have_their_number(submit):
