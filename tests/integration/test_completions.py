@@ -142,7 +142,7 @@ def test_paths_in_fish(scripts, place, line):
 def test_zsh(scripts, place, line, expected):
     """An interactive zsh on a terminal of its own: the key is pressed, and the shell completes the line."""
     (place / ".zshrc").write_text(f"PS1='% '; unsetopt zle; setopt zle; fpath=({scripts['zsh'].parent} $fpath); path=({place}/bin $path)\n"
-                                  "autoload -U compinit && compinit -u -D; print ready\n")
+                                  f"autoload -U compinit && compinit -u -d {place}/compdump; print ready\n")
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(place)
