@@ -226,7 +226,7 @@ TEST_F(LayerDirectoryFiles, DirectoryThatCannotBeOpenedIsAnErrorWithItsPath) {
 }
 
 TEST_F(LayerDirectoryFiles, TreeMayBeDeeperThanThereAreDescriptors) {
-    constexpr int depth = 1100;
+    constexpr int depth = 300;
     int directory = ::open(layer.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int level = 0; level < depth; ++level) {
         ASSERT_EQ(::mkdirat(directory, "d", 0755), 0);
@@ -238,7 +238,7 @@ TEST_F(LayerDirectoryFiles, TreeMayBeDeeperThanThereAreDescriptors) {
     ::close(directory);
     rlimit before{};
     ::getrlimit(RLIMIT_NOFILE, &before);
-    const rlimit few{.rlim_cur = 256, .rlim_max = before.rlim_max};
+    const rlimit few{.rlim_cur = 100, .rlim_max = before.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &few);
     const auto found = names();
     const rlimit many{.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
