@@ -20,6 +20,12 @@ def place(workspace):
     return directory
 
 
+def give(file, user, owner):
+    """Everybody may read the file; it is the user's unless it has another owner."""
+    file.chmod(0o644)
+    return user.own(file) if owner is None else file
+
+
 @pytest.fixture(scope="module")
 def make(place, user):
     """make(name) -> a squashfs file of the user with `name` in its file "name"."""
@@ -33,10 +39,7 @@ def make(place, user):
         file = place / f"{name}.sqsh"
         subprocess.run(["mksquashfs", tree, file, "-quiet", "-no-progress", "-all-root"], check=True, stdout=subprocess.DEVNULL)
         shutil.rmtree(tree)
-        file.chmod(0o644)
-        if owner is None:
-            user.own(file)
-        return file
+        return give(file, user, owner)
 
     return one
 
@@ -51,11 +54,7 @@ def sif_of(place, user):
     """sif_of(name, ...) -> a SIF file of the user with the partitions: (content, file system, purpose)."""
 
     def one(name, *partitions, owner=None):
-        file = sif.make(place / f"{name}.sif", *partitions)
-        file.chmod(0o644)
-        if owner is None:
-            user.own(file)
-        return file
+        return give(sif.make(place / f"{name}.sif", *partitions), user, owner)
 
     return one
 
