@@ -142,6 +142,12 @@ void printError(std::string_view message) {
     writeLine(STDERR_FILENO, std::string(message));
 }
 
+void printErrorOnce(std::string_view line, std::string_view message) {
+    if (!isForUsers(LogLevel::error) || !saidByAnotherTask(message)) {
+        printError(line);
+    }
+}
+
 void printLine(std::string_view message) {
     writeLine(STDOUT_FILENO, std::string(message));
 }

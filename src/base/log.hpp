@@ -38,6 +38,10 @@ bool hasColours(int fd);
 void printError(std::string_view message);
 void printLine(std::string_view message);
 
+/// As printError(), unless another task of the job step has said this (base/said_once.hpp). `message`: the
+/// part of the line in which tasks agree.
+void printErrorOnce(std::string_view line, std::string_view message);
+
 /// On a terminal, errors and warnings of this program carry its name and their kind ("sarus: error: "), with
 /// colours if it has any. Elsewhere the texts stay as they are: programs compare them.
 void setProgramName(std::string_view name);

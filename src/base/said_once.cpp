@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/abstract_address.hpp"
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
@@ -102,12 +101,6 @@ bool saidByAnotherTask(std::string_view message) {
     remember(said);
     remember(saidByThis);
     return false;
-}
-
-void printErrorOnce(std::string_view line, std::string_view message) {
-    if (logLevel() <= LogLevel::info || !saidByAnotherTask(message)) {
-        printError(line);
-    }
 }
 
 }  // namespace sarus

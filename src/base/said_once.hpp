@@ -20,8 +20,4 @@ void speakForTask(const std::function<std::optional<std::string>(const std::stri
 /// where it has none, each task speaks.
 bool saidByAnotherTask(std::string_view message);
 
-/// Prints a line on standard error, unless another task has said this and people do not look for what
-/// differs. `message`: the part of the line in which tasks agree.
-void printErrorOnce(std::string_view line, std::string_view message);
-
 }  // namespace sarus

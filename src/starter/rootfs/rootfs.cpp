@@ -98,8 +98,8 @@ Child mountLayers(const RootfsRequest& request) {
         if (error.hint().empty() || error.errnum() == EINVAL) {
             error.setHint(
                 "It must be on a local filesystem such as ext4 or XFS: set SARUS_CONTAINER_DIR to a "
-                "directory "
-                "of yours there, or ask the administrator for \"containerStorage\": {\"directory\": ...} in "
+                "directory of yours there, or ask the administrator for \"containerStorage\": "
+                "{\"directory\": ...} in "
                 "sarus.json");
         }
         throw;

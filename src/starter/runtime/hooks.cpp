@@ -18,7 +18,6 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
-#include "base/said_once.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/hook_wrapper.hpp"

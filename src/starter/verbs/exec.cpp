@@ -17,7 +17,6 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/log.hpp"
-#include "base/said_once.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/container_settings.hpp"

@@ -17,7 +17,6 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/mounts.hpp"
-#include "base/said_once.hpp"
 #include "base/signal_name.hpp"
 #include "base/text.hpp"
 #include "engine/container_plan.hpp"
