@@ -73,7 +73,8 @@ def leave_products_to_the_third_circle(items):
     functions = {}
     for item in items:
         if hasattr(item, "callspec") and item.get_closest_marker("thorough") is None and item.get_closest_marker("every_pair") is None:
-            functions.setdefault((item.path, item.cls, item.originalname, needs_root(item)), []).append((item, values(item)))
+            repetition = item.callspec.params.get("__pytest_repeat_step_number")
+            functions.setdefault((item.path, item.cls, item.originalname, needs_root(item), repetition), []).append((item, values(item)))
     for tests in functions.values():
         same = set.intersection(*(found for _, found in tests))
         left = [(item, set(itertools.combinations(sorted(found - same), 2)) if len(found - same) > 2 else found) for item, found in tests]

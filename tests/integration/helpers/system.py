@@ -268,6 +268,19 @@ def eventually(condition, timeout=120.0, interval=None):
         pause = interval or min(1.1 * pause, 0.1)
 
 
+def remains(left):
+    """What left() gives in the end: nothing as soon as it gives nothing. An assertion that compares it shows the rest."""
+    last = None
+
+    def is_gone():
+        nonlocal last
+        last = left()
+        return not last
+
+    eventually(is_gone)
+    return last
+
+
 def open_to_all(directory):
     """Lets everybody into a temporary directory of pytest's, which makes them for their owner alone."""
     for path in (directory, *directory.parents):
