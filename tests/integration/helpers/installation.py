@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 
+from . import system
 from .system import PATH, User
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
@@ -106,7 +107,7 @@ class Engine:
         """Starts `LAUNCHER sarus ARGUMENTS` and returns at once (Popen)."""
         argv, identity = self.launched_by(launcher, *arguments)
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen(argv, env=self.user.environment(), cwd=self.user.home, text=True, **streams, **identity)
+        return system.start(argv, env=self.user.environment(), cwd=self.user.home, text=True, **streams, **identity)
 
     def sarus(self, *arguments, env=None, cwd=None, timeout=300, text=True, **keywords):
         """Runs `sarus ARGUMENTS` to its end. `env`: changes to the user's login environment."""
@@ -115,15 +116,15 @@ class Engine:
             keywords["stdin"] = subprocess.DEVNULL
         if not {"stdout", "stderr", "capture_output"} & keywords.keys():
             keywords["capture_output"] = True
-        return subprocess.run(argv, env=self.user.environment(**(env or {})), cwd=cwd or self.user.home, timeout=timeout, text=text,
-                              **identity, **keywords)
+        return system.run(argv, env=self.user.environment(**(env or {})), cwd=cwd or self.user.home, timeout=timeout, text=text,
+                          **identity, **keywords)
 
     def start(self, *arguments, env=None, cwd=None, text=True, **keywords):
         """Starts `sarus ARGUMENTS` and returns at once (Popen)."""
         argv, identity = self.command(*arguments)
         for stream in ("stdin", "stdout", "stderr"):
             keywords.setdefault(stream, subprocess.PIPE)
-        return subprocess.Popen(argv, env=self.user.environment(**(env or {})), cwd=cwd or self.user.home, text=text, **identity, **keywords)
+        return system.start(argv, env=self.user.environment(**(env or {})), cwd=cwd or self.user.home, text=text, **identity, **keywords)
 
     def run(self, image, *command, options=(), check=True, **keywords):
         """`sarus run OPTIONS IMAGE COMMAND`; unless `check` is False, fails with what it printed."""
