@@ -5,9 +5,12 @@
 #include <string>
 #include <string_view>
 
-namespace sarus::squashfs {
+namespace sarus {
 
-/// The bytes of a file from `offset` on, as far as available. Throws Error.
+/// The bytes of a file from `offset` on, as far as available. Leaves its position alone. Throws Error.
 std::string readBytes(int fd, std::uint64_t offset, std::size_t size, std::string_view nameForMessages);
 
-}  // namespace sarus::squashfs
+/// The same, for files that may be anything: nothing if they cannot be read.
+std::string readableBytes(int fd, std::uint64_t offset, std::size_t size);
+
+}  // namespace sarus

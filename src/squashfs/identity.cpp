@@ -1,8 +1,8 @@
 #include "squashfs/identity.hpp"
 
 #include "base/hex.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
-#include "squashfs/read_bytes.hpp"
 
 namespace sarus::squashfs {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 #include "squashfs/little_endian.hpp"
-#include "squashfs/read_bytes.hpp"
 
 // The format, version 1: a header of 128 bytes, a table of descriptors of 585 bytes, and what these describe.
 // All numbers are little-endian and not aligned.

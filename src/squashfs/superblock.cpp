@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 #include "squashfs/little_endian.hpp"
-#include "squashfs/read_bytes.hpp"
 #include "squashfs/sif.hpp"
 
 namespace sarus::squashfs {

@@ -31,6 +31,7 @@
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
 #include "base/process_tree.hpp"
+#include "base/read_bytes.hpp"
 #include "base/same_file.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
@@ -216,14 +217,13 @@ std::vector<UniqueFd> listenOn(std::uint16_t port) {
 /// the container any more. False if it ends before. The kernel reports this to nobody, so it is asked.
 bool waitForCommand(int state, int end) {
     constexpr int moment = 5;  // milliseconds
-    std::array<char, 4096> text{};
     pollfd source{end, POLLIN, 0};
     while (::poll(&source, 1, 0) == 0) {
-        const auto size = ::pread(state, text.data(), text.size(), 0);
-        if (size <= 0) {
+        const auto text = readableBytes(state, 0, 4096);
+        if (text.empty()) {
             return false;
         }
-        if (hasExecutedProgram({text.data(), static_cast<std::size_t>(size)})) {
+        if (hasExecutedProgram(text)) {
             return true;
         }
         ::poll(&source, 1, moment);

@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 
 namespace sarus::hooks::timestamp {
@@ -51,10 +50,7 @@ void appendLine(const std::string& path, std::string_view line, bool withRootsRi
         throw Error(cat("Cannot write ", shown, ": it is not a regular file"));
     }
     if (withRootsRights) {
-        std::array<char, 1024> start{};
-        const auto size = ::pread(file.get(), start.data(), start.size(), 0);
-        checkErrno(size, cat("Failed to read ", shown));
-        if (!isStartOfLog({start.data(), static_cast<std::size_t>(size)})) {
+        if (!isStartOfLog(readBytes(file.get(), 0, 1024, shown))) {
             throw Error(
                 cat("Not appending to ", shown, " with the rights of root: it is not a log of this hook"));
         }

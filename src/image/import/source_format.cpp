@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "squashfs/read_bytes.hpp"
+#include "base/read_bytes.hpp"
 #include "squashfs/sif.hpp"
 
 namespace sarus::image {
@@ -13,7 +13,7 @@ using namespace std::string_view_literals;
 
 /// The first bytes of the file, as far as available.
 std::string startOf(int file) {
-    return squashfs::readBytes(file, 0, 64, "the image file");
+    return readBytes(file, 0, 64, "the image file");
 }
 
 /// The magic number of zstd, or of a skippable frame, with which pzstd begins.

@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <string>
 
 #include "base/error.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
@@ -21,23 +19,6 @@ constexpr const char* startedBySarus = "This program is started by `sarus`";
 /// Removes the number from the list. False if it is missing or a standard stream.
 bool take(int fd, std::vector<int>& inherited) {
     return fd > STDERR_FILENO && std::erase(inherited, fd) == 1;
-}
-
-std::string readWhole(int fd, std::size_t size) {
-    std::string bytes(size, '\0');
-    std::size_t done = 0;
-    while (done < size) {
-        const auto count = ::pread(fd, bytes.data() + done, size - done, static_cast<off_t>(done));
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        checkErrno(count, "Failed to read the request");
-        if (count == 0) {
-            throw Error("The request is shorter than its size");
-        }
-        done += static_cast<std::size_t>(count);
-    }
-    return bytes;
 }
 
 }  // namespace
@@ -57,7 +38,8 @@ engine::StarterRequest receiveRequest(int fd, std::vector<int>& inherited) {
     if (status.st_size < 0 || static_cast<std::size_t>(status.st_size) > engine::maxRequestSize) {
         throw Error(cat("The request is larger than ", formatSize(engine::maxRequestSize)));
     }
-    auto request = engine::parseRequest(readWhole(fd, static_cast<std::size_t>(status.st_size)));
+    const auto size = static_cast<std::size_t>(status.st_size);
+    auto request = engine::parseRequest(readBytes(fd, 0, size, "the request"));
     if (const auto* launch = std::get_if<engine::LaunchRequest>(&request);
         launch && !take(launch->imageFd, inherited)) {
         throw Error(cat("The image's descriptor ", launch->imageFd, " is not open"));

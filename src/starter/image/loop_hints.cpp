@@ -14,6 +14,7 @@
 #include "base/file_lock.hpp"
 #include "base/log.hpp"
 #include "base/private_directory.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -25,10 +26,8 @@ constexpr std::string_view subsystem = "LoopDevice";
 constexpr std::array<std::string_view, 4> slots{"", ".1", ".2", ".3"};
 
 std::optional<LoopBinding> readBinding(int hint) {
-    std::array<char, 32> text{};
-    const auto count = ::pread(hint, text.data(), text.size(), 0);
-    const auto words =
-        splitWords(std::string_view(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0));
+    const auto text = readableBytes(hint, 0, 32);
+    const auto words = splitWords(text);
     const auto number = words.size() == 2 ? parseNumber(words[0]) : std::nullopt;
     const auto sequence = words.size() == 2 ? parseNumber(words[1]) : std::nullopt;
     if (!number || *number >= (1U << 20U) || !sequence) {

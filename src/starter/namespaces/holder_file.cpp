@@ -19,6 +19,7 @@
 #include "base/log.hpp"
 #include "base/path_in_root.hpp"
 #include "base/process_tree.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -53,12 +54,10 @@ std::optional<Holder> parseHolder(std::string_view line) {
 
 /// Empty for a damaged file.
 std::vector<Holder> readHolders(int file) {
-    std::string text(largestFile + 1, '\0');
-    const auto count = ::pread(file, text.data(), text.size(), 0);
-    if (count <= 0 || static_cast<std::size_t>(count) > largestFile) {
+    const auto text = readableBytes(file, 0, largestFile + 1);
+    if (text.empty() || text.size() > largestFile) {
         return {};
     }
-    text.resize(static_cast<std::size_t>(count));
     return parseHolders(text).value_or(std::vector<Holder>());
 }
 

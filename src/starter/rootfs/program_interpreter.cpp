@@ -1,7 +1,6 @@
 #include "starter/rootfs/program_interpreter.hpp"
 
 #include <elf.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -9,21 +8,15 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/read_bytes.hpp"
+
 namespace sarus::starter {
 
 namespace {
 
-/// At most `size` bytes; less at the end of the file.
-std::string readAt(int file, std::size_t size, std::uint64_t offset) {
-    std::string bytes(size, '\0');
-    const auto count = offset > LONG_MAX ? -1 : ::pread(file, bytes.data(), size, static_cast<off_t>(offset));
-    bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-    return bytes;
-}
-
 template <typename Record>
 std::optional<Record> readRecord(int file, std::uint64_t offset) {
-    const auto bytes = readAt(file, sizeof(Record), offset);
+    const auto bytes = readableBytes(file, offset, sizeof(Record));
     Record record;
     if (bytes.size() != sizeof record) {
         return std::nullopt;
@@ -52,7 +45,7 @@ std::optional<std::string> ofElf(int file) {
         }
         if (segment->p_type == PT_INTERP) {
             const auto path =
-                readAt(file, std::min<std::uint64_t>(segment->p_filesz, PATH_MAX), segment->p_offset);
+                readableBytes(file, segment->p_offset, std::min<std::uint64_t>(segment->p_filesz, PATH_MAX));
             return std::string(path.c_str());
         }
     }
@@ -63,7 +56,7 @@ std::optional<std::string> ofElf(int file) {
 
 std::optional<std::string> interpreterOf(int file) {
     constexpr std::size_t longestLine = 256;  // the kernel reads no more
-    const auto beginning = readAt(file, longestLine, 0);
+    const auto beginning = readableBytes(file, 0, longestLine);
     return beginning.starts_with("#!")     ? ofScript(std::string_view(beginning).substr(2))
            : beginning.starts_with(ELFMAG) ? ofElf(file)
                                            : std::nullopt;

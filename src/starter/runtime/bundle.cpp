@@ -14,6 +14,7 @@
 #include "base/mount_table.hpp"
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "hook_contracts/hook_wrapper.hpp"
@@ -157,10 +158,7 @@ UniqueFd openProgram(int rootfs, const std::string& path) {
 
 /// The header of an ELF file, up to the target machine; empty if it cannot be read.
 std::string beginningOf(int file) {
-    std::string bytes(64, '\0');
-    const auto count = ::pread(file, bytes.data(), bytes.size(), 0);
-    bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-    return bytes;
+    return readableBytes(file, 0, 64);
 }
 
 std::string joinPath(const std::string& directory, const std::string& name) {

@@ -3,14 +3,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <climits>
-#include <string_view>
 
 #include "base/file_io.hpp"
+#include "base/read_bytes.hpp"
 #include "base/text.hpp"
 
 namespace sarus::starter {
@@ -57,10 +55,8 @@ std::optional<PidFile::Start> PidFile::read() {
     const UniqueFd file(written ? -1
                                 : ::openat(directory.get(), fileName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     const int source = written ? written.get() : file.get();
-    std::array<char, 32> buffer{};  // the runtime writes the number in one piece
-    const auto count = source < 0 ? -1 : ::pread(source, buffer.data(), buffer.size(), 0);
-    const auto number =
-        parseNumber(trim(std::string_view(buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0)));
+    const auto text = readableBytes(source, 0, 32);  // the runtime writes the number in one piece
+    const auto number = parseNumber(trim(text));
     if (!number || *number == 0 || *number > INT_MAX) {
         return std::nullopt;
     }
