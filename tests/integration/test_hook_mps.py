@@ -41,7 +41,7 @@ class Mps:
         (self.programs / "behaviour.json").write_text(json.dumps(behaviour))
 
     def environment(self, **more):
-        return {"PATH": f"{self.programs}:/usr/bin:/bin", "CUDA_MPS_PIPE_DIRECTORY": str(self.pipes), "MPS_TIMEOUT": "10", "HOOK_LOG": "none", **more}
+        return {"PATH": f"{self.programs}:/usr/bin:/bin", "CUDA_MPS_PIPE_DIRECTORY": str(self.pipes), "MPS_TIMEOUT": "100", "HOOK_LOG": "none", **more}
 
     def start(self, pass_fds=(), **more):
         state = json.dumps({"ociVersion": "1.0.0", "id": "mps", "status": "creating", "pid": os.getpid(), "bundle": str(self.directory)})
@@ -127,7 +127,7 @@ def test_hook_waits_until_the_server_has_registered(mps):
 
 def test_many_starts_at_once_start_one_server(mps):
     mps.behave(registers_after=0.2)
-    processes = [mps.start(MPS_TIMEOUT="50") for _ in range(16)]
+    processes = [mps.start() for _ in range(16)]
     assert [process.communicate(timeout=300)[1] for process in processes] == [""] * 16
     assert [process.returncode for process in processes] == [0] * 16
     assert sum(call.startswith("start_server") for call in mps.calls()) == 1
@@ -160,7 +160,7 @@ def test_daemon_inherits_no_descriptor(mps):
 def test_failure_is_named_and_has_status_1(mps, behaviour, problem):
     mps.behave(**behaviour)
     # Enough to get as far as the command that hangs.
-    timeout = {"-d": 5, "start_server": 5, "get_server_list": 1}.get(behaviour.get("hangs"), 1 if "registers_after" in behaviour else 20)
+    timeout = {"-d": 20, "start_server": 20, "get_server_list": 1}.get(behaviour.get("hangs"), 1 if "registers_after" in behaviour else 20)
     result = mps.run(MPS_TIMEOUT=str(timeout))
     assert result.returncode == 1 and problem in result.stderr, result.stderr
 

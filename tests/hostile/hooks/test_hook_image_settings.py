@@ -75,7 +75,7 @@ class Container:
         base = {"HOOK_BASE_DIR": self.outside, "PASSWD_FILE": directory / "passwd"}
         self.settings = {"ssh_hook": {**base, "DROPBEAR_DIR": directory / "dropbear", "SERVER_PORT_DEFAULT": "15263"},
                          "slurm_global_sync_hook": {**base, "SLURM_GLOBAL_SYNC_TIMEOUT": "1"},
-                         "mps_hook": {"PATH": f"{self.programs}:/usr/bin:/bin", "CUDA_MPS_PIPE_DIRECTORY": self.outside / "pipes", "MPS_TIMEOUT": "5"}}
+                         "mps_hook": {"PATH": f"{self.programs}:/usr/bin:/bin", "CUDA_MPS_PIPE_DIRECTORY": self.outside / "pipes", "MPS_TIMEOUT": "100"}}
 
     def run(self, program, *arguments, annotations=None, variables=(), stage="creating", **settings):
         config = {"ociVersion": "1.0.2", "root": {"path": "rootfs"}, "annotations": annotations or {},
