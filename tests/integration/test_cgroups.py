@@ -384,7 +384,7 @@ def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace)
         mkdir "$place" && squashfuse '{user.home}/tree.squashfs' "$place" || exit 5
         mkdir '{user.home}/cg' && ln -s '{secret}' '{user.home}/cg/cgroup.procs'
         '{engine.program}' run --name=target {image("setuid")} sleep 1000 &
-        for round in $(seq 100); do '{engine.program}' exec target true && break; sleep 0.1; done
+        for round in $(seq 3000); do '{engine.program}' exec target true && break; sleep 0.1; done
         touch '{user.home}/ready'
         while [ -e '{user.home}/ready' ]; do sleep 0.1; done
         '{engine.program}' exec target grep devices /proc/self/cgroup; echo "status $?"

@@ -221,9 +221,9 @@ class Site:
                      "CDI": self.directory / "cdi.json", "SLURM_OVERCOMMIT": "1", "SBATCH_WAIT": "1", "OUT": directory, "SHELL": "/bin/bash"}
         argv = ["script", "--quiet", "--return", "--command", f"bash {file}", "/dev/null"]
         if self.cluster:
-            return self.cluster.run("login", *argv, user=user, env=variables, cwd=user.home / "documents", timeout=200)
+            return self.cluster.run("login", *argv, user=user, env=variables, cwd=user.home / "documents", timeout=1000)
         return subprocess.run(argv, env=user.environment(**variables), cwd=user.home / "documents", stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=200, check=False, **user.identity())
+                              timeout=1000, check=False, **user.identity())
 
 
 def own_all(user, *paths):
@@ -299,7 +299,7 @@ store_images() {
 }
 store_images
 sarus save load/library/kept:1 ./tool.squashfs; sarus save load/library/kept:1 ./tool.sqsh; cp tool.sqsh data.sqsh
-wait_for_container() { for i in $(seq 100); do sarus exec "$1" true 2>/dev/null && return; sleep 0.1; done; }
+wait_for_container() { for i in $(seq 3000); do sarus exec "$1" true 2>/dev/null && return; sleep 0.1; done; }
 keep_running() { sarus exec "$1" true || { sarus run -n "$1" load/library/kept:1 sleep 60 & wait_for_container "$1"; }; }
 """
 
@@ -348,7 +348,7 @@ def run_commands(site, user, page, chosen):
         if text == "sarus rmi --all":
             script.append("store_images >/dev/null 2>&1")
         if container is not None and text.startswith("sarus kill"):
-            script.append(f"for i in $(seq 100); do sarus ps | grep -qw {container[1]} || break; sleep 0.1; done")
+            script.append(f"for i in $(seq 3000); do sarus ps | grep -qw {container[1]} || break; sleep 0.1; done")
         if (started := re.search(r"(?:-n|--name) (\S+).* &$", text)) is not None:
             script.append(f"wait_for_container {started[1]}")
     script.append("sarus kill -9 NAME >/dev/null 2>&1; sarus kill -9 solver >/dev/null 2>&1; wait")

@@ -82,7 +82,7 @@ def unread(stream):
 
 def test_noisy_hook_whose_output_nobody_reads_can_be_ended(hooks, image):
     program = hooks.program("noisy", f"#!/bin/sh\n{TO_LOG}while :; do {NOISE}; done > $log\n")
-    hooks.add("10-noisy", program, ["createRuntime"], env=SYSTEM_PATH, timeout=3)
+    hooks.add("10-noisy", program, ["createRuntime"], env=SYSTEM_PATH, timeout=60)
     process = hooks.engine.start("run", image, "true")
     assert system.eventually(lambda: unread(process.stderr) > 60000), "a pipe has 64 KiB"
     process.kill()

@@ -52,7 +52,7 @@ def alone(bundle, hook):
     (bundle.directory / "config.json").write_text(json.dumps({
         "root": {"path": "rootfs"}, "process": {"env": [f"HOME={HOME}"], "user": {"uid": USER, "gid": USER}}}))
     state = json.dumps({"ociVersion": "1.0.2", "id": "alone", "pid": 0, "status": "creating", "bundle": str(bundle.directory)})
-    result = subprocess.run([str(hook)], input=state, env={}, capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run([str(hook)], input=state, env={}, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stderr
 
 

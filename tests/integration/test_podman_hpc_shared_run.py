@@ -287,7 +287,7 @@ def test_the_end_of_all_processes_of_the_step(node, command):
         node.script("""step=/sys/fs/cgroup/pids/sarus-$$; mkdir $step
 for i in 0 1; do (echo $BASHPID >$step/cgroup.procs; task $i -e SLURM_LOCALID -v $PUBLIC:/public $image sh -c ': >/public/$SLURM_LOCALID; exec sleep 1000') & done
 until_exists $PUBLIC/0; until_exists $PUBLIC/1
-for i in $(seq 100); do kill -KILL $(cat $step/cgroup.procs) 2>/dev/null; rmdir $step 2>/dev/null && break; sleep 0.05; done
+for i in $(seq 3000); do kill -KILL $(cat $step/cgroup.procs) 2>/dev/null; rmdir $step 2>/dev/null && break; sleep 0.05; done
 gone""", tasks=2, **variables)
 
 

@@ -430,7 +430,7 @@ def test_environment_definition_lets_tasks_reach_each_other_by_ssh(srun, ssh_hoo
     definition = user.home / "ssh.toml"
     definition.write_text(f'image = "{image}"\n[annotations.com.hooks.ssh]\nenabled = "true"\nport = "{system.free_port()}"\n')
     script = "if [ $SLURM_PROCID = 0 ]; then ssh node2 cat /proc/sys/kernel/hostname; ssh node2 touch /tmp/done || :; " \
-             "else for i in $(seq 300); do [ -e /tmp/done ] && break; sleep 0.1; done; fi"
+             "else for i in $(seq 3000); do [ -e /tmp/done ] && break; sleep 0.1; done; fi"
     assert srun("--nodelist=node1,node2", "--ntasks=2", f"--environment={definition}", "sh", "-c", script) == "node2"
 
 
