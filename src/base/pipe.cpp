@@ -10,17 +10,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/time_left.hpp"
 
 namespace sarus {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-int millisecondsUntil(Clock::time_point time) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
-    return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
-}
 
 }  // namespace
 

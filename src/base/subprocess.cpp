@@ -23,6 +23,7 @@
 #include "base/error.hpp"
 #include "base/pipe.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 
 namespace sarus {
 
@@ -76,8 +77,7 @@ ExitStatus Child::wait() {
 }
 
 std::optional<ExitStatus> Child::waitUntil(std::chrono::steady_clock::time_point deadline) {
-    using std::chrono::milliseconds;
-    constexpr milliseconds interval{5};
+    constexpr int interval = 5;                                                  // milliseconds
     const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, id, 0)));  // none before Linux 5.3
     for (;;) {
         siginfo_t info{};
@@ -85,14 +85,12 @@ std::optional<ExitStatus> Child::waitUntil(std::chrono::steady_clock::time_point
             info.si_pid == id) {
             return wait();
         }
-        const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-        if (left.count() <= 0) {
+        const int left = millisecondsUntil(deadline);
+        if (left == 0) {
             return std::nullopt;
         }
         pollfd source{process.get(), POLLIN, 0};  // poll(2) skips -1
-        ::poll(&source, 1,
-               static_cast<int>(
-                   std::min(process ? milliseconds(std::chrono::hours(1)) : interval, left).count()));
+        ::poll(&source, 1, process ? left : std::min(left, interval));
     }
 }
 

@@ -24,6 +24,7 @@
 #include "base/pipe.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 #include "oci/json/json_node.hpp"
 
 namespace sarus::cli {
@@ -135,9 +136,9 @@ std::string containersOfOthers(Context& context, std::size_t limit) {
         if (!account || !account->group) {
             continue;  // nobody can log in with this number
         }
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+        const std::chrono::milliseconds left(millisecondsUntil(end));
         try {
-            const auto time = std::clamp<std::chrono::milliseconds>(left, {}, patience);
+            const auto time = std::min<std::chrono::milliseconds>(left, patience);
             const auto text = askAs(uid, *account->group, program, std::min(limitOfUser, limit - size), time);
             if (text) {
                 for (auto& container : listOf(*text, account->name)) {

@@ -11,6 +11,7 @@
 #include "base/pipe.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 
 namespace sarus::doctor {
 
@@ -83,8 +84,7 @@ Running launch(const Check& check) {
 
 std::vector<Finding> collect(const Check& check, const Running& running, Clock::time_point begin) {
     std::string text;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(begin + check.patience - Clock::now());
+    const std::chrono::milliseconds left(millisecondsUntil(begin + check.patience));
     if (!readToEnd({{running.reader.get(), appendTo(text, maxOutput)}},
                    std::max(left, std::chrono::milliseconds(1)))) {
         ::kill(running.pid, SIGKILL);  // not awaited: a dead file server may keep it for longer

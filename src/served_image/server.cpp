@@ -21,6 +21,7 @@
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 
 namespace sarus::served_image {
 
@@ -102,9 +103,7 @@ Answer askServer(int mount, std::chrono::milliseconds patience) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
     pollfd answer{.fd = in.get(), .events = POLLIN, .revents = 0};
     for (int ready = -1; ready < 0;) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-        ready = ::poll(&answer, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+        ready = ::poll(&answer, 1, millisecondsUntil(deadline));
         if (ready < 0 && errno != EINTR) {
             throwErrno("Failed to wait for an answer");
         }

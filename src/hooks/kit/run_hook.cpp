@@ -18,6 +18,7 @@
 #include "base/begin_process.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 #include "hook_contracts/callers_settings.hpp"
 #include "hook_contracts/shipped_hooks.hpp"
 
@@ -38,10 +39,8 @@ std::optional<int> waitFor(pid_t child, std::chrono::steady_clock::time_point en
                            const sigset_t& childEnded) {
     int status = 0;
     while (::waitpid(child, &status, WNOHANG) != child) {
-        const auto left =
-            std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now())
-                .count();
-        if (left <= 0) {
+        const long left = millisecondsUntil(end);
+        if (left == 0) {
             return std::nullopt;
         }
         const timespec patience{.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1'000'000};

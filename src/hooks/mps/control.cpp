@@ -14,6 +14,7 @@
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 #include "hooks/kit/abstract_address.hpp"
 
 namespace sarus::hooks::mps {
@@ -22,11 +23,6 @@ namespace {
 
 constexpr std::size_t largestAnswer = 64U << 10U;
 constexpr std::chrono::milliseconds pollInterval{20};
-
-std::chrono::milliseconds timeUntil(Control::Clock::time_point deadline) {
-    return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - Control::Clock::now()),
-                    std::chrono::milliseconds(0));
-}
 
 [[noreturn]] void throwTimeout(std::string_view what) {
     throw Error(cat(what, " has not answered in time"),
@@ -69,7 +65,7 @@ Control::Answer Control::ask(const std::string& command) const {
     const auto take = [&](std::string_view piece) {
         answer.text.append(piece.substr(0, largestAnswer - answer.text.size()));
     };
-    if (!readToEnd({{output.reader.get(), take}}, timeUntil(deadline))) {
+    if (!readToEnd({{output.reader.get(), take}}, std::chrono::milliseconds(millisecondsUntil(deadline)))) {
         throwTimeout(cat(controlProgram, " (", command, ')'));
     }
     answer.status = child.wait();
@@ -123,7 +119,7 @@ OneAtATime::OneAtATime(uid_t uid, Control::Clock::time_point deadline, const Hoo
         const auto contact = contactAt(address);
         if (contact.with == Contact::With::own) {
             pollfd itsEnd{contact.socket.get(), POLLIN, 0};
-            ::poll(&itsEnd, 1, static_cast<int>(timeUntil(deadline).count()));
+            ::poll(&itsEnd, 1, millisecondsUntil(deadline));
             end = std::min(Control::Clock::now() + patience, deadline);
         }
         if (contact.with == Contact::With::foreign || Control::Clock::now() >= end) {
@@ -155,7 +151,7 @@ void ensureServer(const Control& control, uid_t uid, uid_t localUid, Control::Cl
             continue;  // the daemon may just have died behind its socket
         }
         while (!hasServer(control, localUid)) {
-            if (timeUntil(deadline) <= pollInterval) {
+            if (Control::Clock::now() + pollInterval >= deadline) {
                 throwTimeout(cat("The CUDA MPS server of uid ", uid));
             }
             std::this_thread::sleep_for(pollInterval);

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 
 namespace sarus::hooks::slurm_global_sync {
 
@@ -33,11 +33,6 @@ std::string receiveMessage(int socket) {
     std::array<char, 4096> buffer{};
     const auto size = ::recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
     return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
-}
-
-int millisecondsUntil(Clock::time_point end) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    return static_cast<int>(std::clamp<decltype(left)>(left, 0, INT_MAX));
 }
 
 }  // namespace

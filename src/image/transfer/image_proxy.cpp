@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/received_message.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 
 namespace sarus::image {
 
@@ -182,8 +183,7 @@ void ImageProxy::wait() {
     for (const auto& stream : streams) {
         polled.push_back({.fd = stream.pipe.get(), .events = POLLIN, .revents = 0});
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(nextTick - Clock::now()).count();
-    if (::poll(polled.data(), polled.size(), static_cast<int>(std::max<decltype(left)>(left, 0))) < 0) {
+    if (::poll(polled.data(), polled.size(), millisecondsUntil(nextTick)) < 0) {
         if (errno != EINTR) {
             throwErrno("Failed to wait for skopeo's proxy");
         }

@@ -20,6 +20,7 @@
 #include "base/process_tree.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 #include "podman_hpc/shared_run/cgroups.hpp"
 #include "podman_hpc/shared_run/container_entry.hpp"
 
@@ -138,8 +139,7 @@ private:
         } else if (phase == Phase::failed) {
             next = arrivalDeadline;
         }
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
-        return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000'000));
+        return millisecondsUntil(next);
     }
 
     void reapChildren() {

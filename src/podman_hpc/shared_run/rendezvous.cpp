@@ -17,6 +17,7 @@
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
 #include "base/text.hpp"
+#include "base/time_left.hpp"
 #include "podman_hpc/config/podman_files.hpp"
 
 namespace sarus::podman_hpc {
@@ -39,11 +40,6 @@ sockaddr_un addressOf(const std::string& path) {
     }
     std::copy(path.begin(), path.end(), address.sun_path);
     return address;
-}
-
-int millisecondsUntil(Clock::time_point deadline) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000'000));
 }
 
 }  // namespace
