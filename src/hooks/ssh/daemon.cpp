@@ -32,6 +32,7 @@
 #include "base/pipe.hpp"
 #include "base/process_tree.hpp"
 #include "base/read_bytes.hpp"
+#include "base/received_message.hpp"
 #include "base/same_file.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
@@ -375,22 +376,12 @@ std::optional<StartedDaemon> waitUntilReady(int socket) {
         throw Error("The SSH daemon did not get ready");
     }
     std::array<char, 32> text{};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
-    iovec part{text.data(), text.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    const auto* const header = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-    if (header == nullptr || header->cmsg_type != SCM_CREDENTIALS) {
+    const auto message = receiveMessage(socket, text);
+    if (message.size <= 0 || !message.sender) {
         return std::nullopt;
     }
-    ucred sender{};
-    std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-    const auto inside = parseNumber(trim({text.data(), static_cast<std::size_t>(size)}));
-    return StartedDaemon{sender.pid, static_cast<pid_t>(inside.value_or(0))};
+    const auto inside = parseNumber(trim({text.data(), static_cast<std::size_t>(message.size)}));
+    return StartedDaemon{message.sender->pid, static_cast<pid_t>(inside.value_or(0))};
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ ImageProxy::Answer ImageProxy::receive() {
     std::string text(largestAnswer, '\0');
     auto received = receiveMessage(socket.get(), text);
     Answer answer;
-    answer.pipe = std::move(received.descriptor);
+    answer.pipe = received.takeDescriptor();
     if (received.size <= 0) {
         refuse("it ended");
     }

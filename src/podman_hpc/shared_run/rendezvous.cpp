@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
 
 #include "base/abstract_address.hpp"
@@ -16,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
+#include "base/received_message.hpp"
 #include "base/text.hpp"
 #include "base/time_left.hpp"
 #include "podman_hpc/config/podman_files.hpp"
@@ -23,14 +23,6 @@
 namespace sarus::podman_hpc {
 
 namespace {
-
-constexpr std::size_t maxDescriptors = 16;
-
-/// The buffer for descriptors that travel with a message.
-union Control {
-    cmsghdr header;
-    char bytes[CMSG_SPACE(maxDescriptors * sizeof(int))];
-};
 
 sockaddr_un addressOf(const std::string& path) {
     sockaddr_un address{};
@@ -45,48 +37,18 @@ sockaddr_un addressOf(const std::string& path) {
 }  // namespace
 
 bool sendMessage(int socket, const std::string& text, const std::vector<int>& fds) {
-    iovec data{const_cast<char*>(text.data()), std::min(text.size(), maxMessage)};
-    Control control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    if (!fds.empty()) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-        auto* header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-        std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
-    }
-    return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    return sarus::sendMessage(socket, {text.data(), std::min(text.size(), maxMessage)}, fds);
 }
 
 std::optional<Message> receiveMessage(int socket) {
     Message result;
     result.text.resize(maxMessage);
-    iovec data{result.text.data(), result.text.size()};
-    Control control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control;
-    ssize_t size = 0;
-    while ((size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-    }
-    for (auto* header = size < 0 ? nullptr : CMSG_FIRSTHDR(&message); header != nullptr;
-         header = CMSG_NXTHDR(&message, header)) {
-        std::vector<int> numbers((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        std::memcpy(numbers.data(), CMSG_DATA(header), numbers.size() * sizeof(int));
-        for (const int number : numbers) {
-            result.fds.emplace_back(number);
-        }
-    }
-    if (size <= 0) {
+    auto received = sarus::receiveMessage(socket, result.text);
+    if (received.size <= 0) {
         return std::nullopt;
     }
-    result.text.resize(static_cast<std::size_t>(size));
+    result.text.resize(static_cast<std::size_t>(received.size));
+    result.fds = std::move(received.descriptors);
     return result;
 }
 

@@ -39,7 +39,7 @@ FuseMount mountByFusermount(const std::string& mountPoint, bool allowOther) {
                         .dieWithParent = false});
     other.reset();
     std::array<char, 1> byte{};
-    auto device = receiveMessage(own.get(), byte).descriptor;
+    auto device = receiveMessage(own.get(), byte).takeDescriptor();
     if (!device) {
         child.wait();
         throw Error(cat("Failed to mount on ", printable(mountPoint), ": fusermount3 failed"));

@@ -124,7 +124,7 @@ void UserTerminal::receiveOuter() {
         return;
     }
     std::array<char, 256> name{};
-    outer = receiveMessage(socket.get(), name, MSG_DONTWAIT).descriptor;
+    outer = receiveMessage(socket.get(), name, MSG_DONTWAIT).takeDescriptor();
     socket.reset();
     if (outer) {
         ::fcntl(outer.get(), F_SETFL, O_RDWR | O_NONBLOCK);
