@@ -9,6 +9,7 @@ import termios
 import pytest
 from helpers import system
 from test_hooks import hooks, hooks_engine, image  # noqa: F401  fixtures
+from test_kills import answering, children
 from test_run import run_on_terminal
 
 SYSTEM_PATH = ["PATH=/usr/bin:/bin"]
@@ -140,6 +141,24 @@ def test_hanging_hook_ends_with_its_timeout(hooks, image, stage):
     assert result.returncode == 1 and "started" not in result.stdout
     assert str(program) in result.stderr
     assert system.eventually(lambda: not any(command == "sleep 3344" for _, _, command in system.processes()))
+
+
+def test_program_that_a_killed_starter_never_saw_ends(hooks, hooks_engine, image):
+    """The starter is stopped until the program runs, and killed together with the runtime: the janitor alone can find the program."""
+    began, go = hooks.directory / "began", hooks.directory / "go"
+    hooks.add("10-waits", hooks.program("waits", f"#!/bin/sh\n: > {began}\nuntil test -e {go}; do sleep 0.05; done\n"), ["createRuntime"], env=SYSTEM_PATH)
+    process = hooks.engine.start("run", image, "sh", "-c", answering("sleep 3366"))
+    assert system.eventually(began.exists)
+    runtime = children(process.pid)[hooks_engine.runtime]
+    system.kill(process.pid, signal.SIGSTOP)
+    go.touch()
+    assert process.stdout.readline() == "ready\n"
+    system.kill(runtime, signal.SIGUSR1)
+    assert process.stdout.readline() == "answers\n"
+    system.kill(runtime)
+    process.kill()
+    process.communicate(timeout=300)
+    assert system.eventually(lambda: not any(command == "sleep 3366" for _, _, command in system.processes()))
 
 
 def test_start_with_a_hanging_hook_can_be_killed(hooks, image):

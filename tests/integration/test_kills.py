@@ -82,13 +82,18 @@ def test_killed_runtime(killed_engine, image, options):
     check_gone(killed_engine)
 
 
+def answering(program):
+    """A script whose answer to SIGUSR1 shows that its runtime passes signals on, and so has reported it before."""
+    return f"trap '' HUP; trap 'echo answers' USR1; echo ready; while :; do {program} & wait $!; done"
+
+
 @pytest.mark.parametrize("command", ["run", "exec"])
 def test_runtime_killed_with_the_starter(killed_engine, image, command):
     """As the kernel does when memory is full: nobody else knows the program then."""
-    with killed_engine.standing(image, "--name=killed-together", script="echo ready; exec sleep 3334") as container:
+    with killed_engine.standing(image, "--name=killed-together", script=answering("sleep 3334")) as container:
         process = container
         if command == "exec":
-            process = killed_engine.start("exec", "killed-together", "sh", "-c", "trap '' HUP; echo ready; exec sleep 3333")
+            process = killed_engine.start("exec", "killed-together", "sh", "-c", answering("sleep 3333"))
             assert process.stdout.readline() == "ready\n", process.stderr.read()
         sleeper = {"run": "sleep 3334", "exec": "sleep 3333"}[command]
 
@@ -97,6 +102,8 @@ def test_runtime_killed_with_the_starter(killed_engine, image, command):
 
         assert system.eventually(runs)
         runtime = children(process.pid)[killed_engine.runtime]
+        system.kill(runtime, signal.SIGUSR1)
+        assert process.stdout.readline() == "answers\n"
         system.kill(process.pid, signal.SIGSTOP)
         system.kill(runtime)
         finish(process)
@@ -159,7 +166,7 @@ def test_containers_end_where_processes_of_root_are_hidden(engines, load_image, 
 def test_killed_with_processes_in_the_background(killed_engine, image, victim):
     process = killed_engine.start("run", image, "sh", "-c", "(sleep 3333 &); echo ready; exec sleep 3334")
     assert process.stdout.readline() == "ready\n", process.stderr.read()
-    payload = system.eventually(lambda: [pid for pid, uid, command in system.processes() if command == "sleep 3334"])[0]
+    payload = system.eventually(lambda: [pid for pid, uid, command in system.processes() if command == "sleep 3334" and uid == killed_engine.user.uid])[0]
     runtime = children(process.pid)[killed_engine.runtime]
     system.kill({"starter": process.pid, "runtime": runtime, "payload": payload}[victim])
     process.communicate(timeout=300)

@@ -27,14 +27,31 @@ std::int64_t clock(clockid_t id) {
     return nanoseconds(now);
 }
 
+/// When the node was booted, by the clock of files; at most 1 ms too late. Asks again if it was interrupted
+/// between the clocks.
+std::int64_t timeOfBoot() {
+    constexpr std::int64_t longest = 1'000'000;
+    constexpr int attempts = 1000;
+    std::int64_t boot = 0;
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        const auto before = clock(CLOCK_BOOTTIME);
+        const auto now = clock(CLOCK_REALTIME);
+        const auto after = clock(CLOCK_BOOTTIME);
+        boot = now - before;
+        if (after - before <= longest) {
+            break;
+        }
+    }
+    return boot;
+}
+
 /// In clock ticks since the node's boot.
 std::uint64_t modificationTime(int fd) {
     struct stat status {};
-    const auto sinceBoot = clock(CLOCK_BOOTTIME);
     if (::fstat(fd, &status) != 0) {
         return 0;
     }
-    const auto time = sinceBoot - (clock(CLOCK_REALTIME) - nanoseconds(status.st_mtim));
+    const auto time = nanoseconds(status.st_mtim) - timeOfBoot();
     return time < 0 ? 0 : static_cast<std::uint64_t>(time / (1'000'000'000 / ::sysconf(_SC_CLK_TCK)));
 }
 
@@ -48,10 +65,7 @@ PidFile::PidFile(RuntimeInvocation& invocation)
     }
 }
 
-std::optional<PidFile::Start> PidFile::read() {
-    if (seen) {
-        return std::nullopt;
-    }
+std::optional<PidFile::Start> PidFile::report() const {
     const UniqueFd file(written ? -1
                                 : ::openat(directory.get(), fileName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     const int source = written ? written.get() : file.get();
@@ -60,8 +74,33 @@ std::optional<PidFile::Start> PidFile::read() {
     if (!number || *number == 0 || *number > INT_MAX) {
         return std::nullopt;
     }
-    seen = true;
     return Start{.pid = static_cast<pid_t>(*number), .time = modificationTime(source)};
+}
+
+std::optional<PidFile::Start> PidFile::read() {
+    const auto start = seen ? std::nullopt : report();
+    seen = seen || start;
+    return start;
+}
+
+std::optional<Process> PidFile::program() const {
+    const auto start = report();
+    if (!start) {
+        return std::nullopt;
+    }
+    // Files get the time of the kernel's last tick, and a busy host may delay those of a virtual machine.
+    const auto tolerance = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    const Process process(start->pid);
+    const bool isReused = process.started() > start->time + tolerance;
+    return process.started() == 0 || isReused ? std::nullopt : std::optional(process);
+}
+
+void PidFile::appendDescriptors(std::vector<int>& descriptors) const {
+    for (const auto* descriptor : {&written, &directory}) {
+        if (*descriptor) {
+            descriptors.push_back(descriptor->get());
+        }
+    }
 }
 
 bool PidFile::started() const {

@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <vector>
 
+#include "base/process_tree.hpp"
 #include "base/unique_fd.hpp"
 #include "starter/runtime/runtime.hpp"
 
@@ -30,8 +31,15 @@ public:
     std::optional<Start> read();
     /// False if the runtime has reported nothing.
     bool started() const;
+    /// The program as long as it runs; nullopt before the runtime's report. It may be another process, of
+    /// whomever, that got the number within a second.
+    std::optional<Process> program() const;
+    /// What a forked process has to keep open for program().
+    void appendDescriptors(std::vector<int>& descriptors) const;
 
 private:
+    std::optional<Start> report() const;
+
     UniqueFd written;  ///< written by crun, kept open because the file belongs to root
     UniqueFd directory;
     bool seen = false;

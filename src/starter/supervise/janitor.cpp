@@ -20,6 +20,7 @@
 #include "base/process_tree.hpp"
 #include "starter/entry/entry.hpp"
 #include "starter/runtime/runtime.hpp"
+#include "starter/supervise/running_container.hpp"
 
 namespace sarus::starter {
 
@@ -88,8 +89,26 @@ void endContainer(const Process& runtime, bool graceful) {
     runtime.signal(SIGKILL);
 }
 
-/// What the runtime leaves behind if it is killed, too, goes to a process that knows nothing of it.
-void endProgram(const Process& program) {
+/// With the user's rights, or in a privileged janitor true only for a process that a runtime has started for
+/// the user: anybody's may have the number of a program that has ended. A runtime that was killed may have
+/// left its program on the way to the user's identity.
+bool mayEnd(const Process& program, const Credentials& credentials) {
+    for (int waited = 0; credentials.privileged() && !isPayload(program.read("status"), credentials.uid());
+         waited += pollMilliseconds) {
+        if (waited >= forceMilliseconds || !program.isRunning()) {
+            return false;
+        }
+        ::usleep(pollMilliseconds * 1000);
+    }
+    return true;
+}
+
+/// What the runtime leaves behind if it is killed, too, goes to a process that knows nothing of it. The
+/// record of the container stays as long as its program does.
+void endProgram(const Process& program, const Credentials& credentials) {
+    if (!mayEnd(program, credentials)) {
+        return;
+    }
     program.signal(SIGSTOP);
     try {
         killDescendants(program, 50);
@@ -97,13 +116,8 @@ void endProgram(const Process& program) {
         // Not all of them could be found.
     }
     program.signal(SIGKILL);
+    endsWithin(program, forceMilliseconds);
 }
-
-/// What the starter writes after the runtime has written its Process.
-struct Note {
-    std::optional<int> status{};  ///< of the container, which has ended
-    Process program{0};           ///< otherwise
-};
 
 /// False at the end of the pipe. The starter holds the write end, as does its runtime until exec.
 bool receive(int control, void* message, std::size_t size) {
@@ -113,7 +127,8 @@ bool receive(int control, void* message, std::size_t size) {
     return count == static_cast<ssize_t>(size);
 }
 
-[[noreturn]] void runJanitor(int control, Remains& remains, bool privileged, AuditLog& audit) {
+[[noreturn]] void runJanitor(int control, Remains& remains, const PidFile* program,
+                             const Credentials& credentials, AuditLog& audit) {
     const auto slash = remains.stateDirectory.rfind('/');
     const auto runtimeRoot = remains.stateDirectory.substr(0, slash);
     if (!runtimeRoot.empty()) {
@@ -124,21 +139,21 @@ bool receive(int control, void* message, std::size_t size) {
         }
     }
     Process runtime(0);
-    Process program(0);
-    Note note;
+    std::optional<int> status;
     if (receive(control, &runtime, sizeof runtime)) {
-        while (!note.status && receive(control, &note, sizeof note)) {
-            // The starter has the user's rights by now: it must not name somebody else's process.
-            if (note.program.parent() == runtime.pid()) {
-                program = note.program;
+        int number = 0;
+        if (receive(control, &number, sizeof number)) {
+            status = number;
+        } else {
+            endContainer(runtime, !runtimeRoot.empty());
+            // Not by the word of the starter, which has the user's rights by now, and may have been killed
+            // before it knew the program.
+            if (const auto left = program != nullptr ? program->program() : std::nullopt) {
+                endProgram(*left, credentials);
             }
         }
-        if (!note.status) {
-            endContainer(runtime, !runtimeRoot.empty());
-            endProgram(program);
-        }
     }
-    audit.ended(note.status);
+    audit.ended(status);
     try {
         if (remains.record) {
             remains.record->removeRemains(runtimeRoot, remains.stateDirectory.substr(slash + 1));
@@ -148,7 +163,7 @@ bool receive(int control, void* message, std::size_t size) {
     }
     remains.deviceCgroup.reset();
     remains.record.reset();
-    if (privileged) {
+    if (credentials.privileged()) {
         removeEmptyRuntimeRoots();
     }
     ::_exit(0);
@@ -156,13 +171,16 @@ bool receive(int control, void* message, std::size_t size) {
 
 }  // namespace
 
-Janitor::Janitor(const Credentials& credentials, Remains& remains, AuditLog audit) {
+Janitor::Janitor(const Credentials& credentials, Remains& remains, const PidFile* program, AuditLog audit) {
     auto [reader, control] = makePipe();
     id = checkErrno(::fork(), "Failed to create the janitor process");
     if (id == 0) {
         ::setpgid(0, 0);
         ::prctl(PR_SET_NAME, "sarus-janitor", 0, 0, 0);
         std::vector<int> kept{reader.get()};
+        if (program != nullptr) {
+            program->appendDescriptors(kept);
+        }
         if (remains.deviceCgroup) {
             remains.deviceCgroup->appendDescriptors(kept);
         }
@@ -179,7 +197,7 @@ Janitor::Janitor(const Credentials& credentials, Remains& remains, AuditLog audi
         // Cgroup directories are read-only for their owner, and the runtime may be hidden (proc(5),
         // "hidepid").
         limitCapabilities(credentials, {CAP_KILL, CAP_DAC_OVERRIDE, CAP_SYS_PTRACE});
-        runJanitor(reader.get(), remains, credentials.privileged(), audit);
+        runJanitor(reader.get(), remains, program, credentials, audit);
     }
     writer = std::move(control);
     if (remains.deviceCgroup) {
@@ -194,14 +212,8 @@ Janitor::~Janitor() {
     wait();
 }
 
-void Janitor::follow(const Process& program) {
-    const Note note{.program = program};
-    [[maybe_unused]] const auto written = ::write(writer.get(), &note, sizeof note);
-}
-
 void Janitor::finish(int status) {
-    const Note note{.status = status};
-    [[maybe_unused]] const auto written = ::write(writer.get(), &note, sizeof note);
+    [[maybe_unused]] const auto written = ::write(writer.get(), &status, sizeof status);
     wait();
 }
 

@@ -242,13 +242,7 @@ private:
         const auto found = std::find_if(children.begin(), children.end(),
                                         [&](const Process& child) { return child.pid() == start->pid; });
         leaders.emplace_back(found == children.end() ? Process(0) : *found);
-        if (found == children.end()) {
-            return;
-        }
-        if (things.started) {
-            things.started(*found);
-        }
-        if (things.planned != nullptr) {
+        if (found != children.end() && things.planned != nullptr) {
             unread = *found;
         }
     }

@@ -35,8 +35,6 @@ struct WatchedThings {
     UserTerminal* terminal = nullptr;       ///< when it vanishes, end the container
     int jobStep = -1;                       ///< when it is readable, end the container; -1: none
     std::vector<ForeignServer> servers{};   ///< when one ends, its files are lost
-    /// Called with the program when it has started.
-    std::function<void(const Process&)> started{};
 };
 
 /// Called for each child that has ended, except the runtime.

@@ -61,13 +61,6 @@ std::string readProcessFile(int directory, const std::string& name) {
     return readAll(openFileAt(directory, name, O_RDONLY).get(), 1U << 20U, name);
 }
 
-/// The runtime switches a process to the user's identity last, when everything else in the container is
-/// ready.
-bool isPayload(std::string_view status, uid_t user) {
-    return statusFields(status, "NoNewPrivs") == "1" &&
-           statusFields(status, "Uid") == cat(user, ' ', user, ' ', user, ' ', user);
-}
-
 void copyStateFiles(const std::string& from, const std::string& to, const std::string& except) {
     Directory entries(from, Missing::isError);
     while (const char* name = entries.next()) {
@@ -148,6 +141,11 @@ bool join(int namespaceFd, int kind) {
 }
 
 }  // namespace
+
+bool isPayload(std::string_view status, uid_t user) {
+    return statusFields(status, "NoNewPrivs") == "1" &&
+           statusFields(status, "Uid") == cat(user, ' ', user, ' ', user, ' ', user);
+}
 
 RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime) {
     const auto keys = keysOf(runtime);

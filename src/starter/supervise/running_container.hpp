@@ -35,6 +35,10 @@ RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime
 std::string withOtherProcess(std::string_view json, engine::OciRuntime runtime, pid_t pid,
                              std::uint64_t started, bool keepCgroups = false);
 
+/// Whether the process whose /proc/PID/status this is has the user's identity, which a runtime gives it last,
+/// when everything else in the container is ready.
+bool isPayload(std::string_view status, uid_t user);
+
 /// A running container of the caller, held so that its own processes cannot replace what is being entered.
 ///
 /// An OCI runtime finds a container's namespaces through the pid of its first process, which belongs to the

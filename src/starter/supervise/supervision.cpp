@@ -19,10 +19,9 @@ int supervise(Session& session, Supervised supervised) {
         return 128 + number;
     }
     session.audit.started();
-    Janitor janitor(credentials, remains, session.audit);
+    Janitor janitor(credentials, remains, watched.program, session.audit);
     session.audit.handOver();
     invocation.janitor = janitor.control();
-    watched.started = [&](const Process& program) { janitor.follow(program); };
     auto runtime = startRuntime(invocation);
     session.timer.done("Starting the OCI runtime");
     remains.deviceCgroup.reset();  // the monitor needs none of its descriptors

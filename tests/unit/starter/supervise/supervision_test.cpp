@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <string>
@@ -130,18 +131,20 @@ TEST(Supervision, AStarterThatIsKilledAsSoonAsTheRuntimeRunsLeavesNoCommand) {
     EXPECT_EQ(isolated([&] {
                   FakeRuntime::becomeStarter();
                   Remains none;
-                  Janitor janitor(runtime.session.credentials, none);
+                  Janitor janitor(runtime.session.credentials, none, nullptr);
                   const auto process = openFile("/dev/null", O_RDONLY);
                   auto invocation = invocationOf(runtime);
                   invocation.execProcess = process.get();
                   invocation.janitor = janitor.control();
                   const auto started = startRuntime(invocation);
+                  writeAll(openFile(runtime / "runtime", O_WRONLY | O_CREAT, 0600).get(), cat(started.pid()),
+                           "runtime");
                   ::kill(::getpid(), SIGKILL);
                   return 0;
               }),
               128 + SIGKILL);
-    ASSERT_TRUE(runtime.await("arguments"));
-    if (runtime.await("running", 5'000)) {  // else it was ended before
+    EXPECT_TRUE(endsSoon(runtime, "runtime"));
+    if (runtime.has("running")) {  // else it was ended before
         EXPECT_TRUE(endsSoon(runtime, "running"));
     }
 }
@@ -151,7 +154,7 @@ TEST(Supervision, WithoutAJanitorNoRuntimeStarts) {
     EXPECT_EQ(isolated([&] {
                   FakeRuntime::becomeStarter();
                   Remains none;
-                  Janitor janitor(runtime.session.credentials, none);
+                  Janitor janitor(runtime.session.credentials, none, nullptr);
                   ::kill(janitor.pid(), SIGKILL);
                   siginfo_t info{};
                   ::waitid(P_PID, static_cast<id_t>(janitor.pid()), &info, WEXITED | WNOWAIT);
@@ -166,34 +169,6 @@ TEST(Supervision, WithoutAJanitorNoRuntimeStarts) {
               }),
               0);
     EXPECT_FALSE(runtime.has("arguments"));
-}
-
-pid_t startPaused() {
-    const pid_t pid = ::fork();
-    while (pid == 0) {
-        ::pause();
-    }
-    return pid;
-}
-
-TEST(Supervision, TheJanitorEndsNoProcessThatTheRuntimeHasNotStarted) {
-    FakeRuntime runtime("exit 0");
-    EXPECT_EQ(isolated([&] {
-                  FakeRuntime::becomeStarter();
-                  const Child stranger(startPaused());
-                  {
-                      Remains none;
-                      Janitor janitor(runtime.session.credentials, none);
-                      const Child started(startPaused());
-                      const Process process(started.pid());
-                      if (::write(janitor.control(), &process, sizeof process) != sizeof process) {
-                          return 2;
-                      }
-                      janitor.follow(Process(stranger.pid()));
-                  }
-                  return Process(stranger.pid()).isRunning() ? 0 : 1;
-              }),
-              0);
 }
 
 }  // namespace
