@@ -195,7 +195,7 @@ private:
             if (!ahead.readQuoted().isOnOneLine) {
                 return false;
             }
-        } else if (std::string_view("[{|>\r\n", 7).find(first) == std::string_view::npos) {
+        } else if (std::string_view("[{|>\r\n\0", 7).find(first) == std::string_view::npos) {
             ahead.readPlain(std::numeric_limits<std::ptrdiff_t>::max(), false);
         }
         ahead.skipBlanks();
