@@ -95,7 +95,7 @@ def submit(cluster, engine, image):
 
 def assert_nothing_is_left(cluster, user, nodes=None):
     for node in nodes or cluster.nodes:
-        assert system.eventually(lambda: not cluster.left_on(node, user), 300, 0.1), (node, cluster.left_on(node, user))
+        assert system.remains(lambda: cluster.left_on(node, user), 300) == [], node
 
 
 @pytest.mark.parametrize("command, status", [("exit 42", 42), ("kill -TERM $$", 143), ("kill -9 $$", 137), ("exec /nonexistent", 127)])

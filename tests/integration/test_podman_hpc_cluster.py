@@ -40,7 +40,7 @@ class Steps:
         return [line for node in ("node1", "node2") for line in self.cluster.run(node, "ps", "-o", "args=", "-u", str(self.user.uid)).stdout.splitlines()]
 
     def assert_nothing_is_left(self):
-        assert system.eventually(lambda: not self.left()), self.left()
+        assert system.remains(self.left) == []
         containers = self.srun("-N2", "-n2", text=f"{PROGRAM} ps -aq")
         assert containers == []
 

@@ -319,7 +319,7 @@ def eventually(condition, timeout=120.0, interval=None):
         pause = interval or min(1.1 * pause, 0.1)
 
 
-def remains(left):
+def remains(left, timeout=120.0):
     """What left() gives in the end: nothing as soon as it gives nothing. An assertion that compares it shows the rest."""
     last = None
 
@@ -328,7 +328,7 @@ def remains(left):
         last = left()
         return not last
 
-    eventually(is_gone)
+    eventually(is_gone, timeout)
     return last
 
 
