@@ -77,7 +77,7 @@ ExitStatus Child::wait() {
 }
 
 std::optional<ExitStatus> Child::waitUntil(std::chrono::steady_clock::time_point deadline) {
-    constexpr int interval = 5;                                                  // milliseconds
+    constexpr int pollMilliseconds = 5;
     const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, id, 0)));  // none before Linux 5.3
     for (;;) {
         siginfo_t info{};
@@ -90,7 +90,7 @@ std::optional<ExitStatus> Child::waitUntil(std::chrono::steady_clock::time_point
             return std::nullopt;
         }
         pollfd source{process.get(), POLLIN, 0};  // poll(2) skips -1
-        ::poll(&source, 1, process ? left : std::min(left, interval));
+        ::poll(&source, 1, process ? left : std::min(left, pollMilliseconds));
     }
 }
 
