@@ -370,10 +370,12 @@ def test_the_engines_own_files_are_not_saved(engine, keep_own, place, name, tmp_
 
 
 def test_a_container_that_runs_is_not_saved(engine, own_image, place, name):
-    with engine.standing(own_image, "--name", name, "--keep"):
+    with engine.standing(own_image, "--name", name, "--keep") as process:
         result = engine.sarus("save", name, place / "work")
         assert result.returncode == 1 and f"The container '{name}' is running: it would change while it is saved" in result.stderr
         assert f"sarus kill -KILL {name}" in result.stderr and os.listdir(place) == []
+        fine(engine.sarus("kill", "-KILL", name))
+        assert process.wait(timeout=300) == 128 + 9
     fine(engine.sarus("save", name, place / "work"))
 
 
