@@ -29,7 +29,7 @@ bool isWord(std::string_view text, std::string_view word) {
 
 std::optional<Json> readConstant(std::string_view text) {
     if (text.empty() || text == "~" || isWord(text, "null")) {
-        return Json();
+        return std::make_optional<Json>(nullptr);
     }
     constexpr std::array yes{"true", "yes", "on", "y"};
     constexpr std::array no{"false", "no", "off", "n"};
@@ -56,7 +56,7 @@ std::optional<Json> readInteger(std::string_view text) {
     if (error != std::errc() || stop != end || (isNegative && number > largest)) {
         return std::nullopt;
     }
-    return isNegative ? Json(-static_cast<std::int64_t>(number)) : Json(number);
+    return std::make_optional<Json>(isNegative ? Json(-static_cast<std::int64_t>(number)) : Json(number));
 }
 
 std::optional<Json> readFraction(std::string_view text) {
@@ -71,8 +71,8 @@ std::optional<Json> readFraction(std::string_view text) {
         return std::nullopt;
     }
     constexpr double exact = 9007199254740992;  // whole numbers up to here
-    return std::abs(number) < exact && number == std::floor(number) ? Json(static_cast<std::int64_t>(number))
-                                                                    : Json(number);
+    const bool isWhole = std::abs(number) < exact && number == std::floor(number);
+    return std::make_optional<Json>(isWhole ? Json(static_cast<std::int64_t>(number)) : Json(number));
 }
 
 Json plainValue(const std::string& text) {

@@ -86,7 +86,8 @@ private:
                 while (next() && event.type != YAML_SEQUENCE_END_EVENT) {
                     list.push_back(value().value_or("refused"));
                 }
-                return event.type == YAML_SEQUENCE_END_EVENT ? note(anchor, list) : std::nullopt;
+                return event.type == YAML_SEQUENCE_END_EVENT ? note(anchor, std::make_optional(list))
+                                                             : std::nullopt;
             }
             case YAML_MAPPING_START_EVENT: {
                 const auto anchor = textOf(event.data.mapping_start.anchor);
@@ -101,7 +102,8 @@ private:
                         mapping[key.is_string() ? key.get<std::string>() : key.dump()] = content;
                     }
                 }
-                return event.type == YAML_MAPPING_END_EVENT ? note(anchor, mapping) : std::nullopt;
+                return event.type == YAML_MAPPING_END_EVENT ? note(anchor, std::make_optional(mapping))
+                                                            : std::nullopt;
             }
             default:
                 return std::nullopt;
