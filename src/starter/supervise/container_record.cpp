@@ -46,10 +46,6 @@ std::string_view nameOfRecord(std::string_view fileName) {
     return record ? fileName.substr(1, fileName.size() - suffix.size() - 1) : std::string_view();
 }
 
-/// Only the owner of a record locks it for longer. Others lock it to check that it exists, and to clean up
-/// after a dead container; that takes less than this.
-constexpr int patienceMilliseconds = 200;
-
 std::size_t sizeAsJson(std::string_view text) {
     return oci::JsonWriter().value(text).text().size() + 1;
 }
@@ -209,6 +205,20 @@ bool isDead(const std::optional<RuntimeState>& state) {
     return first.started() != state->started || !first.isRunning();
 }
 
+/// Gets the lock of a record, unless its container runs: a janitor that ends one, or whoever cleans up after
+/// one, needs less than the longest time. So does the start of another container.
+LockResult lockUnlessRunning(int record, const std::string& runtimeRoot, const std::string& containerName) {
+    constexpr int longest = 5'000;
+    constexpr int interval = 50;
+    auto lock = lockWithin(record, interval);
+    for (int waited = interval;
+         lock == LockResult::busy && waited < longest && hasEnded(runtimeRoot, containerName);
+         waited += interval) {
+        lock = lockWithin(record, interval);
+    }
+    return lock;
+}
+
 /// Requires the lock of the record, whose text is `record`.
 void removeEverythingOf(const std::string& runtimeRoot, const std::string& containerName,
                         const std::optional<RuntimeState>& state, std::string_view record) {
@@ -275,7 +285,7 @@ RecordFile RecordFile::create(const std::string& runtimeRoot, const std::string&
     UniqueFd file;
     do {  // until the name refers to the locked file: its former owner removes it
         file = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-        const auto lock = lockWithin(file.get(), patienceMilliseconds);
+        const auto lock = lockUnlessRunning(file.get(), runtimeRoot, containerName);
         if (lock == LockResult::busy) {
             throw inUse();
         }

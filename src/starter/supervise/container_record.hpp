@@ -34,8 +34,9 @@ struct ContainerRecord {
 /// file.
 class RecordFile {
 public:
-    /// Removes leftovers of a dead container of this name. Throws Error "A container with the name ... exists
-    /// already" if a record of this name is locked, or the runtime's state names a running process.
+    /// Removes leftovers of a dead container of this name, and waits some seconds for the end of one that is
+    /// ending. Throws Error "A container with the name ... exists already" if a record of this name stays
+    /// locked, or the runtime's state names a running process.
     ///
     /// A record stays below 330 KiB: /run is small and shared by all users, and a user's variables may have
     /// megabytes. Omits variables and arguments that would exceed this, and keeps smaller ones after them.

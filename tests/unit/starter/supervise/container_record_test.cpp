@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
+#include <thread>
+
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/process_tree.hpp"
@@ -118,13 +121,6 @@ TEST(ContainerRecord, OfAKilledStarterIsNoContainerAndIsTakenOver) {
     EXPECT_TRUE(readRecord(directory.path(), "n"));
 }
 
-TEST(ContainerRecord, ReservesTheName) {
-    const test::TemporaryDirectory directory;
-    const auto file = RecordFile::create(directory.path(), "n", sample);
-    EXPECT_THROW(RecordFile::create(directory.path(), "n", sample), Error);
-    EXPECT_TRUE(readRecord(directory.path(), "n"));
-}
-
 TEST(ContainerRecord, IsNeverWrittenThroughALink) {
     const test::TemporaryDirectory directory;
     ASSERT_EQ(::symlink("/dev/null", cat(directory.path(), "/.n.json").c_str()), 0);
@@ -182,6 +178,26 @@ TEST(ContainerRecord, SweepTakesTheRuntimesStateOfTheDeadAlone) {
     EXPECT_TRUE(pathExists(directory / "other"));
     EXPECT_TRUE(hasEnded(directory.path(), "other"));
     EXPECT_FALSE(hasEnded(directory.path(), "survivor"));
+}
+
+TEST(ContainerRecord, ReservesTheName) {
+    const test::TemporaryDirectory directory;
+    const auto file = RecordFile::create(directory.path(), "n", sample);
+    makeState(directory, "n", Process(::getpid()));
+    EXPECT_THROW(RecordFile::create(directory.path(), "n", sample), Error);
+    EXPECT_TRUE(readRecord(directory.path(), "n"));
+}
+
+TEST(ContainerRecord, WaitsForTheEndOfAContainerThatIsEnding) {
+    const test::TemporaryDirectory directory;
+    auto ending = std::make_optional(RecordFile::create(directory.path(), "n", sample));
+    makeState(directory, "n", Process(1));
+    std::thread janitor([&] {
+        ::usleep(500'000);  // longer than a cleanup takes
+        ending.reset();
+    });
+    EXPECT_NO_THROW(RecordFile::create(directory.path(), "n", sample));
+    janitor.join();
 }
 
 TEST(ContainerRecord, ANameIsFreeWhenItsContainerIsDead) {
