@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 7> harmless{"com.hooks.glibc.enabled", "c
                                                    "com.hooks.mpi.enabled",   "com.hooks.mpi.type",
                                                    "com.hooks.pce.enabled"};
 
-constexpr std::array<std::string_view, 10> variables{
+constexpr std::array<std::string_view, 10> callersVariables{
     "TIMESTAMP_HOOK_LOGFILE", "SLURM_JOB_ID", "SLURM_STEPID", "SLURM_STEP_ID", "SLURM_JOB_UID",
     "SLURM_MPI_TYPE",         "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NODEID",  "SLURM_RESTART_COUNT"};
 
@@ -34,7 +34,7 @@ std::string firstCallersAnnotation(const std::map<std::string, std::string>& ann
 }
 
 bool isCallersVariable(std::string_view name) {
-    return std::find(variables.begin(), variables.end(), name) != variables.end();
+    return std::find(callersVariables.begin(), callersVariables.end(), name) != callersVariables.end();
 }
 
 }  // namespace sarus::hook_contracts

@@ -3,12 +3,12 @@
 #include "base/hex.hpp"
 #include "base/read_bytes.hpp"
 #include "base/text.hpp"
+#include "squashfs/superblock.hpp"
 
 namespace sarus::squashfs {
 
 namespace {
 
-constexpr std::size_t superblockSize = 96;
 constexpr std::size_t largestOptions = 64;  // of all compressors, with the header of their block
 
 std::string readStart(int fd, std::string_view nameForMessages) {

@@ -30,7 +30,6 @@ SquashfsSuperblock readSquashfsSuperblock(int imageFd, const std::string& imageP
         throw Error(cat("Failed to use image ", shown, ": not a regular file"));
     }
     const auto part = findSquashfs(imageFd, static_cast<std::uint64_t>(status.st_size), imagePath);
-    constexpr std::size_t superblockSize = 96;
     const auto start = readBytes(imageFd, part.offset, superblockSize, cat("image ", shown));
     const auto* bytes = reinterpret_cast<const unsigned char*>(start.data());
     // Offsets 0, 20, 28, 30 and 40: magic, compression, major and minor version, bytes used.

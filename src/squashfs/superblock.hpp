@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,7 +12,10 @@ namespace sarus::squashfs {
 inline constexpr const char* pullAgain =
     "The image file is damaged: remove it with 'sarus rmi' and pull it again";
 
-/// What the squashfs filesystem of a file declares in its first 96 bytes (squashfs 4.0).
+/// In bytes (squashfs 4.0).
+inline constexpr std::size_t superblockSize = 96;
+
+/// What the superblock of a file declares: the first bytes of its squashfs filesystem.
 struct SquashfsSuperblock {
     std::string compression;   ///< "gzip", "lzma", "lzo", "xz", "lz4", "zstd" or "unknown"
     std::uint64_t size = 0;    ///< bytes used by the filesystem

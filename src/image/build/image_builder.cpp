@@ -153,7 +153,7 @@ std::unique_ptr<MemberSource> openContainerLayer(const BuildRequest& request, st
 }
 
 void readContainer(const BuildRequest& request, LayerMerger& merger, ReadCounters& counters) {
-    for (const std::uint32_t layer : {1, 0}) {
+    for (const std::uint32_t layer : {1U, 0U}) {
         merger.readLayer(layer, *openContainerLayer(request, layer, counters));
     }
 }

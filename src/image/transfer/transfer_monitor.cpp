@@ -103,8 +103,8 @@ void TransferMonitor::hear(std::string_view piece) {
                     cat("The registry '", transfer.server, "' refuses more requests for the next ",
                         pause->count(), " s. A login may raise the limit."));
     }
-    constexpr std::size_t longestLine = 512;
-    heard.erase(0, heard.size() - std::min(heard.size(), longestLine));
+    constexpr std::size_t longestPart = 512;  // of a line
+    heard.erase(0, heard.size() - std::min(heard.size(), longestPart));
 }
 
 std::uint64_t TransferMonitor::transferred() {

@@ -41,13 +41,13 @@ TEST(Monitor, PassesTheExitStatusOn) {
 TEST(Monitor, ForwardsSignalsToTheRuntime) {
     for (const auto& [number, name] :
          {std::pair{SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGINT, "INT"}}) {
-        EXPECT_EQ(0, isolated([number = number, name = name] {
+        EXPECT_EQ(0, isolated([signal = number, word = name] {
                       blockAllSignals();
                       auto runtime =
-                          startShell(std::string("trap 'exit 7' ") + name + "; kill -s " + name +
+                          startShell(std::string("trap 'exit 7' ") + word + "; kill -s " + word +
                                      " $PPID; i=0; while [ $i -lt 100 ]; do sleep 0.05; i=$((i+1)); done");
                       const auto end = watchRuntime(std::move(runtime), ignore);
-                      return exitStatusOf(end, "runtime") == 7 && end.lastForwarded == number ? 0 : 1;
+                      return exitStatusOf(end, "runtime") == 7 && end.lastForwarded == signal ? 0 : 1;
                   }))
             << name;
     }
