@@ -9,7 +9,7 @@ import pytest
 from helpers import installation
 
 RECORDER = """#!/bin/sh
-{ echo "args=$*"; echo "directory=$(pwd)"; echo "state=$(cat)"; env | sed 's/^/env:/'; } >> "$RECORD"
+{ echo "args=$*"; echo "directory=$(pwd)"; echo "state=$(tr -d '\\n')"; env | sed 's/^/env:/'; } >> "$RECORD"
 echo "hook talks" >&2
 """
 

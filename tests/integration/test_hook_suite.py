@@ -17,7 +17,7 @@ MPI = 'const char* which_mpi(void) {{ return "{}"; }}\n'
 
 # Stands in for NVIDIA's program, with its habits: the stage as its argument, the state on standard input, a tool in its PATH.
 RECORDER = """#!/bin/sh
-{ echo "name=$0"; echo "args=$*"; echo "directory=$PWD"; echo "state=$(cat)"; env | sort; nvidia-container-cli; } >"$RECORD"
+{ echo "name=$0"; echo "args=$*"; echo "directory=$PWD"; echo "state=$(tr -d '\\n')"; env | sort; nvidia-container-cli; } >"$RECORD"
 """
 
 

@@ -15,7 +15,7 @@ import pytest
 from helpers import hook_bundle, installation, system
 
 RECORDER = """#!/bin/sh
-{ echo "stage=$1"; echo "args=$*"; echo "directory=$(pwd)"; echo "state=$(cat)"; env | sed 's/^/env:/'; echo end; } >> "$RECORD"
+{ echo "stage=$1"; echo "args=$*"; echo "directory=$(pwd)"; echo "state=$(tr -d '\\n')"; env | sed 's/^/env:/'; echo end; } >> "$RECORD"
 """
 
 
