@@ -227,8 +227,11 @@ findPrograms() {
     report umoci "$(findProgram bin/umoci umoci /usr/local/bin/umoci)" "it is not needed"
     report mksquashfs "$(findProgram mksquashfs)" "it is not needed"
     # A static init runs in every image; a dynamic one runs only if the image has its libraries.
-    init=$(findProgram bin/tini-static-amd64 /tini-static tini-static /tini tini)
-    report "init program" "$init" "'sarus run --init' will not be available (Debian package 'tini')"
+    init=$(findProgram bin/tini-static-amd64 /tini-static tini-static catatonit /tini tini)
+    report "init program" "$init" "'sarus run --init' will not be available (Debian package 'catatonit' or 'tini')"
+    if [ -n "$init" ] && head -c 4096 "$init" | grep -aq '/ld-'; then
+        echo "This init program is dynamic: 'sarus run --init' works in images that have its libraries alone (Debian package 'catatonit' has a static one)"
+    fi
 
     if [ -n "${SARUS_OCI_RUNTIME:-}" ]; then
         runtime=$(findProgram "$SARUS_OCI_RUNTIME")

@@ -41,7 +41,7 @@ function(sarus_package component name depends recommends description)
     set(CPACK_DEBIAN_${id}_PACKAGE_CONTROL_EXTRA "${control}" PARENT_SCOPE)
 endfunction()
 
-sarus_package(sarus sarus "skopeo, crun | runc" "sarus-hooks, tini, fuse3"
+sarus_package(sarus sarus "skopeo, crun | runc" "sarus-hooks, catatonit | tini, fuse3"
     "container engine for HPC systems
 Sarus runs containers of many users on shared machines and in jobs: with the
 user's identity, one image mount per node, MPI and GPUs of the host."

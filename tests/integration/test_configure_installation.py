@@ -37,10 +37,19 @@ def only_programs(tmp_path, *names):
     """A PATH in which the tools of the script exist and, of the optional programs, `names` alone."""
     directory = tmp_path / "path"
     directory.mkdir()
-    tools = "dirname basename id find chown chgrp chmod mkdir mktemp cat mv cp rm sed grep cut getent sync stat sh sha256sum".split()
+    tools = "dirname basename id find chown chgrp chmod mkdir mktemp cat mv cp rm sed grep cut head getent sync stat sh sha256sum".split()
     for name in [*tools, *names]:
         (directory / name).symlink_to(system.program(name))
     return str(directory)
+
+
+def test_an_init_program_that_runs_in_every_image_comes_first(prefix, tmp_path):
+    path = only_programs(tmp_path, "skopeo", "crun", "tini")
+    said = configure(prefix, path=path).stdout
+    assert f"Found init program: {path}/tini" in said and "This init program is dynamic: 'sarus run --init' works in images that have its libraries" in said
+    (tmp_path / "path" / "catatonit").symlink_to(system.program("catatonit"))
+    said = configure(prefix, path=path).stdout
+    assert f"Found init program: {path}/catatonit" in said and "dynamic" not in said
 
 
 def test_documented_output(prefix):
