@@ -190,6 +190,20 @@ def test_without_containers_a_user_has_no_directory_of_them(killed_engine, image
     assert not pathlib.Path(f"/run/sarus/{killed_engine.user.uid}").exists()
 
 
+def test_the_last_container_of_a_user_takes_the_cache_of_crun_along(engines, load_image, plain_busybox):
+    """Newer ones keep compiled seccomp filters beside their containers."""
+    engine = engines("setuid", "crun")
+    image = load_image(engine, "busybox", plain_busybox)
+    root = pathlib.Path(f"/run/sarus/{engine.user.uid}")
+    with engine.standing(image) as process:
+        (root / ".cache/seccomp").mkdir(parents=True, exist_ok=True)
+        (root / ".cache/seccomp/08c2").write_bytes(b"filter")
+        engine.run(image, "true")
+        assert (root / ".cache/seccomp/08c2").exists()
+        process.kill()
+        assert system.eventually(lambda: not root.exists())
+
+
 def image_server_of(others):
     return next((pid for name, pid in others.items() if name == "sarus-squashfs"), None)
 

@@ -288,10 +288,25 @@ StateDirectories prepareStateDirectories(const Credentials& credentials, const e
     return {.runtimeRoot = path, .bundleDir = config.ociBundleDir};
 }
 
+void removeCrunsCache(const std::string& runtimeRoot) noexcept try {
+    constexpr std::string_view cache = ".cache";
+    Directory entries(runtimeRoot, Missing::isEmpty);
+    while (const char* name = entries.next()) {
+        if (name != cache) {
+            return;
+        }
+    }
+    removeTree(cat(runtimeRoot, '/', cache));
+} catch (const std::exception& error) {
+    logDebug("Runtime", error.what());  // it is small; the next container tries again
+}
+
 void removeEmptyRuntimeRoots() noexcept try {
     Directory entries(privilegedBase, Missing::isEmpty);
     while (const char* name = entries.next()) {
-        if (parseNumber(name)) {  // the other one holds the hints of loop devices
+        // The one that is no number holds the hints of loop devices.
+        if (parseNumber(name) && ::unlinkat(entries.fd(), name, AT_REMOVEDIR) != 0 && errno == ENOTEMPTY) {
+            removeCrunsCache(cat(privilegedBase, '/', name));
             ::unlinkat(entries.fd(), name, AT_REMOVEDIR);
         }
     }

@@ -40,8 +40,12 @@ struct StateDirectories {
 StateDirectories prepareStateDirectories(const Credentials& credentials, const engine::SiteConfig& config,
                                          const std::vector<std::string>& callerEnvironment);
 
-/// Removes the directories of users without containers from /run/sarus, as far as this process may. A
-/// concurrent start recreates its directory.
+/// Removes the compiled seccomp filters that crun keeps in its root, if it has no container: also no
+/// record, which is made before crun starts.
+void removeCrunsCache(const std::string& runtimeRoot) noexcept;
+
+/// Removes the directories of users without containers from /run/sarus, as far as this process may, with what
+/// crun has left there. A concurrent start recreates its directory.
 void removeEmptyRuntimeRoots() noexcept;
 
 /// Where the caller's rootless containers find each other's user namespaces, independent of the environment:

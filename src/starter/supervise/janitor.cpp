@@ -165,6 +165,8 @@ bool receive(int control, void* message, std::size_t size) {
     remains.record.reset();
     if (credentials.privileged()) {
         removeEmptyRuntimeRoots();
+    } else if (!runtimeRoot.empty()) {
+        removeCrunsCache(runtimeRoot);
     }
     ::_exit(0);
 }
