@@ -315,11 +315,12 @@ void setEnvironment(const Environment& environment, ContainerPlan& plan) {
     plan.environment.assign(environment.begin(), environment.end());
 }
 
-void setIdentity(const HostFacts& facts, ContainerPlan& plan) {
+void setCaller(const HostFacts& facts, ContainerPlan& plan) {
     plan.uid = facts.uid;
     plan.gid = facts.gid;
     plan.supplementaryGroups = facts.supplementaryGroups;
     plan.umask = facts.umask;
+    plan.cpus = facts.cpus;
 }
 
 void planEnvironment(const SiteConfig& config, const LaunchRequest& request, const HostFacts& facts,
@@ -469,8 +470,7 @@ ContainerPlan plan(const SiteConfig& config, const LaunchRequest& request, const
     plan.workdir = planWorkdir(request);
     plan.volumes = planVolumes(request);
     plan.workdirChosen = request.workdir.has_value();
-    setIdentity(facts, plan);
-    plan.cpus = facts.cpus;
+    setCaller(facts, plan);
     plan.terminal = request.tty;
     plan.privatePid = request.privatePid || request.ssh;
     plan.privateNetwork = request.privateNetwork;
@@ -514,7 +514,7 @@ ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, con
     plan.workdir = request.workdir ? resolveWorkdir(*request.workdir, base.workdir) : base.workdir;
     plan.workdirChosen = request.workdir.has_value();
     checkWorkdir(plan.workdir);
-    setIdentity(facts, plan);
+    setCaller(facts, plan);
     plan.remapRoot = base.remapRoot;
     plan.terminal = request.tty;
     const auto host = parseEnvironment(request.hostEnvironment);

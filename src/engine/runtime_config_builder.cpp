@@ -67,6 +67,9 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
     if (inputs.oomScore) {
         process.args.push_back(cat("--oom-score-adj=", *inputs.oomScore));
     }
+    if (!plan.cpus.empty()) {
+        process.args.push_back(cat("--cpus=", oci::formatCpuList(plan.cpus)));
+    }
     if (!plan.localeVariables.empty()) {
         process.args.push_back(cat("--locale=", join(plan.localeVariables, ",")));
     }
@@ -187,7 +190,8 @@ void addUserNamespace(const ContainerPlan& plan, const RuntimeDialect& dialect, 
     section.gidMappings = plan.remapRoot ? sameIds(inputs.gids) : Mappings{{later ? 0 : plan.gid, 0, 1}};
 }
 
-/// crun runs without a cgroup manager: the starter creates the device cgroup, and the affinity is inherited.
+/// crun runs without a cgroup manager: the starter creates the device cgroup. sarus-enter binds the command
+/// to the CPUs of the caller.
 void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, const RuntimeInputs& inputs,
                   oci::RuntimeLinux& section) {
     if (dialect.runtime != OciRuntime::runc || !dialect.privileged) {
@@ -196,7 +200,7 @@ void addResources(const ContainerPlan& plan, const RuntimeDialect& dialect, cons
     auto& resources = section.resources.emplace();
     resources.devices.push_back({false, 'a', std::nullopt, std::nullopt, "rwm"});
     resources.devices.insert(resources.devices.end(), inputs.deviceRules.begin(), inputs.deviceRules.end());
-    // On version 2 a cgroup next to the job's processes has no controllers; the affinity is inherited, too.
+    // On version 2 a cgroup next to the job's processes has no controllers.
     const bool isVersion2 = inputs.cgroupsPath && inputs.cgroupsPath->starts_with('/');
     if (!plan.cpus.empty() && !isVersion2) {
         resources.cpus = oci::formatCpuList(plan.cpus);

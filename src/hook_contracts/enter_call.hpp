@@ -16,9 +16,9 @@ namespace sarus::hook_contracts {
 /// container's user what the OCI runtime cannot or may not do, and becomes the command. config.json calls it
 /// as
 /// `sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]]
-/// [--oom-score-adj=NUMBER] [--locale=VARIABLE[,VARIABLE...]] [--percent [--env=NAME=VALUE]...]
-/// [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]`. Words behind --percent are percentEncoded():
-/// names of files may be no UTF-8, of which JSON consists.
+/// [--oom-score-adj=NUMBER] [--cpus=LIST] [--locale=VARIABLE[,VARIABLE...]]
+/// [--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]`. Words behind
+/// --percent are percentEncoded(): names of files may be no UTF-8, of which JSON consists.
 inline constexpr const char* enterProgram = "/dev/.sarus-enter";
 
 /// With this as its first word, it does not become a command, but waits until its standard input ends. The

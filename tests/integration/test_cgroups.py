@@ -114,6 +114,44 @@ int main(int count, char** words) {
 """
 
 
+UNBINDING = r"""
+#define _GNU_SOURCE
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int count, char** words) {
+    cpu_set_t all;
+    (void)count;
+    memset(&all, 0xFF, sizeof all);
+    return sched_setaffinity(0, sizeof all, &all) != 0 || execv("/usr/bin/crun", words);
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["setuid", "rootless"])
+def test_commands_keep_their_callers_cpus_with_a_runtime_that_gives_them_all(engines, image, make_setuid_prefix, make_rootless_prefix, opt, mode):
+    """As crun does since 1.9.2. A command of `exec` has those of its own caller."""
+    runtime = opt / f"unbinding-{mode}" / "crun"
+    compile_c(runtime, UNBINDING, ["-static"])
+    engine = engines(mode, "crun").variant(prefix=(make_setuid_prefix if mode == "setuid" else make_rootless_prefix)(f"unbound-{mode}", runcPath=str(runtime)))
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    script = "grep Cpus_allowed_list /proc/self/status; echo ready; exec sleep 1000"
+
+    def bound(cpu, *arguments):
+        return engine.start_by(["taskset", "-c", str(cpu)], *arguments)
+
+    run = bound(first, "run", "--name=bound", image(mode), "sh", "-c", script)
+    try:
+        assert run.stdout.readline().split()[-1] == str(first)
+        assert run.stdout.readline() == "ready\n", run.stderr.read()
+        inside = bound(second, "exec", "bound", "grep", "Cpus_allowed_list", "/proc/self/status").communicate(timeout=300)
+        assert inside[0].split()[-1] == str(second), inside
+    finally:
+        run.kill()
+        run.communicate(timeout=300)
+
+
 @pytest.mark.parametrize("mode", ["setuid", "rootless"])
 @pytest.mark.parametrize("name", ["crun", "oci-runtime"])
 def test_a_runtime_that_refuses_the_layout_is_named_with_the_cure(engines, image, make_setuid_prefix, make_rootless_prefix, opt, mode, name):

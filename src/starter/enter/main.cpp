@@ -1,6 +1,6 @@
 // sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]]
-//     [--oom-score-adj=NUMBER] [--locale=VARIABLE[,VARIABLE...]] [--percent [--env=NAME=VALUE]...]
-//     [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
+//     [--oom-score-adj=NUMBER] [--cpus=LIST] [--locale=VARIABLE[,VARIABLE...]]
+//     [--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]
 //
 // Runs in a container in front of each command, as its user, and becomes the command. Linked statically,
 // because it runs inside any image.
@@ -20,6 +20,9 @@
 //
 // --oom-score-adj: how early the kernel ends the command when memory is full. crun sets it for a container's
 // first process only, and a failure would be an error.
+//
+// --cpus: the CPUs to which the engine's caller is bound ("0-3,8"). crun gives a command all of its cgroup
+// (since 1.9.2).
 //
 // --locale: of these variables, those are unset that name a locale which glibc does not find here. Otherwise
 // programs complain about the caller's locale in each image that lacks it.
@@ -211,6 +214,27 @@ void setOomScore(const char* number) {
     ::close(fd);
 }
 
+/// "0-3,8". The command runs without them, too: its cgroup may have none of these CPUs.
+void setCpus(const char* list) {
+    constexpr unsigned long most = 8192;  // that Linux can have
+    constexpr unsigned long bits = 8 * sizeof(unsigned long);
+    static unsigned long wanted[most / bits];
+    static unsigned long present[most / bits];
+    while (*list != '\0') {
+        char* rest = nullptr;
+        auto cpu = ::strtoul(list, &rest, 10);
+        const auto last = *rest == '-' ? ::strtoul(rest + 1, &rest, 10) : cpu;
+        for (; cpu <= last && cpu < most; ++cpu) {
+            wanted[cpu / bits] |= 1UL << (cpu % bits);
+        }
+        list = *rest == ',' ? rest + 1 : "";
+    }
+    if (::syscall(SYS_sched_getaffinity, 0, sizeof present, present) < 0 ||
+        ::memcmp(present, wanted, sizeof wanted) != 0) {
+        ::syscall(SYS_sched_setaffinity, 0, sizeof wanted, wanted);
+    }
+}
+
 /// "en_US.UTF-8@x" -> "en_US.utf8@x", as glibc calls the files. False if it does not fit.
 bool writeNormalized(const char* name, char* out, std::size_t size) {
     bool isCodeset = false;
@@ -328,6 +352,8 @@ int main(int argc, char** argv) {
             ignoreSignals(text);
         } else if (text = valueOf(argv[next], "--oom-score-adj="); text != nullptr) {
             setOomScore(text);
+        } else if (text = valueOf(argv[next], "--cpus="); text != nullptr) {
+            setCpus(text);
         } else if (text = valueOf(argv[next], "--locale="); text != nullptr) {
             locales = text;
         } else if (text = valueOf(argv[next], "--env="); text != nullptr) {
@@ -345,8 +371,8 @@ int main(int argc, char** argv) {
         ::dprintf(
             STDERR_FILENO,
             "usage: sarus-enter [--root] [--ids=UID:GID [--namespace=FD]] [--ignore=SIGNAL[,SIGNAL...]] "
-            "[--oom-score-adj=NUMBER] [--locale=VARIABLE[,VARIABLE...]] [--percent [--env=NAME=VALUE]...] "
-            "[--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
+            "[--oom-score-adj=NUMBER] [--cpus=LIST] [--locale=VARIABLE[,VARIABLE...]] "
+            "[--percent [--env=NAME=VALUE]...] [--[default-]workdir=DIRECTORY] -- COMMAND [ARGUMENT...]\n");
         return 1;
     }
     if (changesIds) {

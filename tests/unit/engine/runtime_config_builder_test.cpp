@@ -219,8 +219,8 @@ TEST_F(RuntimeConfigBuilderTest, RootlessRuncGetsItsUserFromSarusEnter) {
     EXPECT_EQ(result.linux_.gidMappings.at(0).containerId, 0U);
     EXPECT_EQ(result.process.user.uid, 0U);
     EXPECT_EQ(result.process.user.gid, 0U);
-    EXPECT_THAT(result.process.args,
-                ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--default-workdir=/w", "--", "ls", "-l"));
+    EXPECT_THAT(result.process.args, ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--cpus=0-2,5",
+                                                 "--default-workdir=/w", "--", "ls", "-l"));
     EXPECT_THAT(result.process.capabilities.bounding, ElementsAre("CAP_SETFCAP"));
     EXPECT_THAT(result.process.capabilities.effective, ElementsAre("CAP_SETFCAP"));
     EXPECT_THAT(result.process.capabilities.permitted, ElementsAre("CAP_SETFCAP"));
@@ -242,8 +242,8 @@ TEST_F(RuntimeConfigBuilderTest, RootlessContainersEnterTheNamespacesTheyHaveInC
     inputs.payloadNamespace = 5;
     EXPECT_EQ(userNamespace(make(runcRootless)), "/proc/1/fd/7");
     EXPECT_THAT(make(runcRootless).process.args,
-                ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--namespace=5", "--default-workdir=/w",
-                            "--", "ls", "-l"));
+                ElementsAre("/dev/.sarus-enter", "--ids=1000:100", "--namespace=5", "--cpus=0-2,5",
+                            "--default-workdir=/w", "--", "ls", "-l"));
 }
 
 TEST_F(RuntimeConfigBuilderTest, RootlessHooksInsideKeepTheirCapabilities) {
@@ -262,11 +262,13 @@ TEST_F(RuntimeConfigBuilderTest, RuntimesLookUpNeitherTheWorkingDirectoryNorTheP
         plan.workdirChosen = false;
         auto process = make(dialect).process;
         EXPECT_EQ(process.cwd, "/");
-        EXPECT_THAT(process.args, ElementsAre("/dev/.sarus-enter", "--default-workdir=/w", "--", "ls", "-l"));
+        EXPECT_THAT(process.args, ElementsAre("/dev/.sarus-enter", "--cpus=0-2,5", "--default-workdir=/w",
+                                              "--", "ls", "-l"));
         plan.workdirChosen = true;
         process = make(dialect).process;
         EXPECT_EQ(process.cwd, "/");
-        EXPECT_THAT(process.args, ElementsAre("/dev/.sarus-enter", "--workdir=/w", "--", "ls", "-l"));
+        EXPECT_THAT(process.args,
+                    ElementsAre("/dev/.sarus-enter", "--cpus=0-2,5", "--workdir=/w", "--", "ls", "-l"));
     }
 }
 
