@@ -85,7 +85,8 @@ oci::RuntimeProcess makeProcess(const ContainerPlan& plan, const SiteConfig& con
 /// The starter mounted the root nosuid and nodev. Runtimes clear these flags when they change others of the
 /// root, except in a user namespace that does not own the mount. So the configuration makes them set all
 /// flags together, by remounts that they delay until hooks have used the writable root.
-void addRootMount(const ContainerPlan& plan, OciRuntime runtime, std::vector<oci::RuntimeMount>& mounts) {
+void addRootMount(const ContainerPlan& plan, OciRuntime runtime, bool isReadonly,
+                  std::vector<oci::RuntimeMount>& mounts) {
     Options options{"remount", "nosuid", "nodev"};
     if (plan.readonlyRoot) {
         options.emplace_back("ro");
@@ -95,7 +96,8 @@ void addRootMount(const ContainerPlan& plan, OciRuntime runtime, std::vector<oci
         // into an empty path; a remount ignores its source.
         options.emplace_back("bind");
         mounts.push_back({"/.", "bind", "/", options});
-    } else if (plan.readonlyRoot) {
+    } else if (plan.readonlyRoot && !isReadonly) {
+        // runc 1.3.6 refuses this mount: there, hooks that write to a read-only root need crun.
         // Only mounts of this type are made read-only at the end; a remount ignores the type.
         mounts.push_back({"/.", "tmpfs", "tmpfs", options});
     }
@@ -111,7 +113,7 @@ void addSystemMounts(const ContainerPlan& plan, const RuntimeDialect& dialect, c
         return options;
     };
     if (dialect.privileged) {
-        addRootMount(plan, dialect.runtime, mounts);
+        addRootMount(plan, dialect.runtime, inputs.rootIsReadonly, mounts);
     }
     if (plan.privatePid) {
         mounts.push_back({"/proc", "proc", "proc", restricted});

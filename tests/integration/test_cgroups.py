@@ -152,6 +152,37 @@ def test_commands_keep_their_callers_cpus_with_a_runtime_that_gives_them_all(eng
         run.communicate(timeout=300)
 
 
+# As runc 1.3.6 refuses a mount on the root itself.
+STRICT = r"""
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int count, char** words) {
+    static char text[1 << 20];
+    char path[4096];
+    for (int i = 1; i + 1 < count; ++i) {
+        if (strcmp(words[i], "--bundle") == 0) {
+            snprintf(path, sizeof path, "%s/config.json", words[i + 1]);
+            FILE* file = fopen(path, "r");
+            if (file == NULL || fread(text, 1, sizeof text - 1, file) == 0 || strstr(text, "\"/.\"") != NULL) return 1;
+        }
+    }
+    return execv("/usr/bin/runc", words);
+}
+"""
+
+
+def test_a_read_only_root_needs_no_mount_on_itself_by_runc(engines, image, make_setuid_prefix, opt):
+    runtime = opt / "strict" / "runc"
+    compile_c(runtime, STRICT, ["-static"])
+    engine = engines("setuid", "runc").variant(prefix=make_setuid_prefix("strict", runcPath=str(runtime)))
+    script = "echo x > /new; grep ' / / ' /proc/self/mountinfo"
+    result = engine.run(image("setuid"), "sh", "-c", script, options=["--read-only"])
+    assert "Read-only file system" in result.stderr
+    assert {"ro", "nosuid", "nodev"} <= set(result.stdout.split()[5].split(","))
+
+
 @pytest.mark.parametrize("mode", ["setuid", "rootless"])
 @pytest.mark.parametrize("name", ["crun", "oci-runtime"])
 def test_a_runtime_that_refuses_the_layout_is_named_with_the_cure(engines, image, make_setuid_prefix, make_rootless_prefix, opt, mode, name):

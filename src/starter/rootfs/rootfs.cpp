@@ -245,6 +245,12 @@ std::string startDirectory(const engine::ContainerPlan& plan, const ContainerTre
 
 }  // namespace
 
+void Rootfs::makeReadonly() const {
+    constexpr unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV;
+    checkErrno(::mount(nullptr, rootPath().c_str(), nullptr, flags, nullptr),
+               "Failed to make the root filesystem read-only");
+}
+
 std::uint64_t Rootfs::bytesWritten() const noexcept {
     struct statfs status {};
     return ::statfs(bundle.c_str(), &status) == 0 && status.f_blocks >= status.f_bfree

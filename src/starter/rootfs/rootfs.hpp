@@ -70,6 +70,8 @@ public:
     int devFd() const noexcept { return dev.get(); }
     /// Where the program starts: the plan's working directory, or "/" if the image's is closed to the user.
     const std::string& workdir() const noexcept { return directory; }
+    /// From now on nothing can be written to it, except to what is mounted there. Throws Error.
+    void makeReadonly() const;
     /// Bytes that its writable layer takes; 0 if unknown.
     std::uint64_t bytesWritten() const noexcept;
     /// One rule for each device of the plan, in its order.

@@ -79,6 +79,7 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         const auto more = findDeviceRulesOfHooks(request.plan);
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
+    inputs.rootIsReadonly = request.plan.readonlyRoot && runcMakesCgroups && !needsWritableRoot(request.plan);
     inputs.rlimits = callerLimits(request.limits);
     inputs.ignoredSignals = signalsIgnoredByCaller();
     inputs.consoleSize = request.consoleSize;

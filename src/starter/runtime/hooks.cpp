@@ -274,6 +274,12 @@ std::vector<std::size_t> findEarlyHooks(const engine::ContainerPlan& plan) {
     return early;
 }
 
+bool needsWritableRoot(const engine::ContainerPlan& plan) {
+    return std::any_of(plan.hooks.begin(), plan.hooks.end(), [](const engine::PlannedHook& planned) {
+        return isBeforeStart(planned.stage) && hook_contracts::findShippedHook(planned.hook.path) == nullptr;
+    });
+}
+
 void runEarlyHooks(const engine::ContainerPlan& plan, const std::vector<std::size_t>& early,
                    const HookWrapper& by, const std::string& bundleDir, HookLog& log) {
     std::vector<oci::RuntimeHook> hooks;

@@ -78,6 +78,10 @@ RuntimeHooks wrapHooks(const engine::ContainerPlan& plan, const std::vector<std:
 /// cgroup does not exist yet. Their positions, in the order of config.json.
 std::vector<std::size_t> findEarlyHooks(const engine::ContainerPlan& plan);
 
+/// Whether a hook may write to the container's root before the command starts, and could not if that were
+/// read-only: this package's make it writable while they work (container_root::Editor).
+bool needsWritableRoot(const engine::ContainerPlan& plan);
+
 class HookLog;
 /// Runs them through sarus-hook, which ends with the starter; forwards their output to `log`. The bundle has
 /// config.json already. Throws Error with the hook's name if one fails or takes too long.

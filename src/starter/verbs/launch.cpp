@@ -413,6 +413,9 @@ void Launch::runEarly() {
                       *hookLog);
         session.timer.done("Running hooks in front of the OCI runtime");
     }
+    if (plan.readonlyRoot && privileged() && !isCrun() && !needsWritableRoot(plan)) {
+        rootfs->makeReadonly();
+    }
 }
 
 int Launch::watch() {

@@ -93,6 +93,9 @@ TEST_F(RuntimeConfigBuilderTest, RootStaysNosuidAndNodevUnderRuntimesWhichWouldC
     EXPECT_THAT(optionsOf(crunAsRoot, "/."), ElementsAre("remount", "nosuid", "nodev", "ro", "bind"));
     EXPECT_THAT(optionsOf(runcAsRoot, "/."), ElementsAre("remount", "nosuid", "nodev", "ro"));
     EXPECT_EQ(mount(runcAsRoot, "/.").type, "tmpfs");
+    inputs.rootIsReadonly = true;
+    EXPECT_EQ(mount(runcAsRoot, "/.").destination, "");
+    EXPECT_THAT(optionsOf(crunAsRoot, "/."), ElementsAre("remount", "nosuid", "nodev", "ro", "bind"));
     for (const auto& dialect : {crunAsRoot, runcAsRoot}) {
         EXPECT_FALSE(make(dialect).root.readonly) << "would clear them";
     }
