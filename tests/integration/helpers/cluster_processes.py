@@ -203,7 +203,9 @@ def switch(cluster):
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) for node in nodes}
     for init in inits.values():
         init.stdout.readline()  # its namespaces exist
-    ip(*(f"link add {node} type veth peer name eth0 netns {init.pid}" for node, init in inits.items()),
+    # Not by the number that the init has here: newer programs look for that in /proc, which is the host's.
+    network = {node: f"/proc/{(BASE / cluster / f'{node}.pid').read_text()}/ns/net" for node in nodes}
+    ip(*(f"link add {node} type veth peer name eth0 netns {network[node]}" for node in nodes),
        *(f"link set {node} master bridge up" for node in nodes))
     for init in inits.values():
         init.stdin.write("linked\n")
