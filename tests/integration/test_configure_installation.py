@@ -68,7 +68,7 @@ def test_documented_output(prefix):
         "Found skopeo: /usr/bin/skopeo",
         "Found umoci: /usr/bin/umoci",
         "Found mksquashfs: /usr/bin/mksquashfs",
-        "Found init program: /usr/bin/tini-static",
+        f"Found init program: {shutil.which('tini-static') or shutil.which('catatonit')}",
         "Found crun: /usr/bin/crun",
         "Setting local repository base directory to: /home",
         "Setting centralized repository directory to: /var/sarus/centralized_repository",
