@@ -444,34 +444,36 @@ def test_exec_writes_to_cgroups_alone(engines, image, user, poor_job, workspace)
     secret = workspace / "secret"
     secret.write_text("root's own")
     secret.chmod(0o600)
-    tree = user.home / "tree"
+    here = pathlib.Path(tempfile.mkdtemp(dir=user.home))
+    user.own(here)
+    tree = here / "tree"
     tree.mkdir()
     (tree / "cgroup.procs").symlink_to(secret)
-    subprocess.run(["mksquashfs", tree, user.home / "tree.squashfs", "-quiet", "-no-progress"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["mksquashfs", tree, here / "tree.squashfs", "-quiet", "-no-progress"], check=True, stdout=subprocess.DEVNULL)
     script = f"""
-        place=$(printf '%s/cg\\v-\\vcgroup\\vx\\vdevices' '{user.home}')
-        mkdir "$place" && squashfuse '{user.home}/tree.squashfs' "$place" || exit 5
-        mkdir '{user.home}/cg' && ln -s '{secret}' '{user.home}/cg/cgroup.procs'
+        place=$(printf '%s/cg\\v-\\vcgroup\\vx\\vdevices' '{here}')
+        mkdir "$place" && squashfuse '{here}/tree.squashfs' "$place" || exit 5
+        mkdir '{here}/cg' && ln -s '{secret}' '{here}/cg/cgroup.procs'
         '{engine.program}' run --name=target {image("setuid")} sleep 1000 &
         for round in $(seq 3000); do '{engine.program}' exec target true && break; sleep 0.1; done
-        touch '{user.home}/ready'
-        while [ -e '{user.home}/ready' ]; do sleep 0.1; done
+        touch '{here}/ready'
+        while [ -e '{here}/ready' ]; do sleep 0.1; done
         '{engine.program}' exec target grep devices /proc/self/cgroup; echo "status $?"
         '{engine.program}' kill --signal=KILL target; wait
     """
     command = [str(installation.SANDBOX), "--fuse", "--user", user.name, "--", "sh", "-c", script]
     shell = subprocess.Popen(command, env=user.environment(), cwd=user.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert system.eventually((user.home / "ready").exists), shell.communicate()[1] if shell.poll() is not None else "not ready"
+        assert system.eventually((here / "ready").exists), shell.communicate()[1] if shell.poll() is not None else "not ready"
         for pid, uid, line in system.processes():
             if uid == user.uid and line.startswith("sh -c"):
                 (rich / "cgroup.procs").write_text(str(pid))
-        (user.home / "ready").unlink()
+        (here / "ready").unlink()
         out, _ = shell.communicate(timeout=300)
     finally:
         shell.kill()
         for pid, _, line in system.processes():
-            if line.startswith(f"squashfuse {user.home}"):
+            if line.startswith(f"squashfuse {here}"):
                 system.kill(pid)
     assert secret.read_text() == "root's own"
     assert "status 0" in out and "/sarus-job-" not in out  # it has joined the container's cgroup
