@@ -40,7 +40,7 @@ struct RuntimeInputs {
     std::optional<int> payloadNamespace{};                 ///< descriptor of the one that sarus-enter enters
     std::vector<int> ignoredSignals{};                     ///< which the command ignores from its start
     std::optional<int> oomScore{};                         ///< oom_score_adj of the command (proc(5))
-    bool rootIsReadonly = false;  ///< a read-only root is one already, in front of runc
+    bool rootIsReadonly = false;  ///< before the runtime starts, so that it need not make it so
     /// The sizes of the ranges of ids that the starter's user namespace has, from 0 on.
     std::vector<std::uint32_t> uids{1};
     std::vector<std::uint32_t> gids{1};

@@ -79,11 +79,11 @@ engine::RuntimeInputs makeInputs(const BundleRequest& request) {
         const auto more = findDeviceRulesOfHooks(request.plan);
         inputs.deviceRules.insert(inputs.deviceRules.end(), more.begin(), more.end());
     }
-    inputs.rootIsReadonly = request.plan.readonlyRoot && runcMakesCgroups && !needsWritableRoot(request.plan);
     inputs.rlimits = callerLimits(request.limits);
     inputs.ignoredSignals = signalsIgnoredByCaller();
     inputs.consoleSize = request.consoleSize;
     inputs.oomScore = request.oomScore;
+    inputs.rootIsReadonly = request.rootIsReadonly;
     inputs.uids = request.credentials.uids();
     inputs.gids = request.credentials.gids();
     if (request.credentials.privileged() && !request.plan.privatePid) {

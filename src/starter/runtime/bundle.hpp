@@ -39,6 +39,7 @@ struct BundleRequest {
     const UserNamespaces& userNamespaces;  ///< namespaces that the container shares with others
     std::optional<oci::RuntimeConsoleSize> consoleSize{};  ///< of the container's terminal
     std::optional<int> oomScore{};                         ///< as in engine::RuntimeInputs
+    bool rootIsReadonly = false;                           ///< as in engine::RuntimeInputs
 };
 
 /// Writes config.json (0600) beside the root filesystem, and provides sarus-enter in the container.

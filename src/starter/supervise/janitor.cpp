@@ -56,14 +56,20 @@ void resistOutOfMemory() {
     }
 }
 
-bool endsWithin(const Process& runtime, int milliseconds) {
-    for (int waited = 0; runtime.isRunning(); waited += pollMilliseconds) {
+/// Whether it becomes true within this time.
+template <typename Condition>
+bool within(int milliseconds, Condition condition) {
+    for (int waited = 0; !condition(); waited += pollMilliseconds) {
         if (waited >= milliseconds) {
             return false;
         }
         ::usleep(pollMilliseconds * 1000);
     }
     return true;
+}
+
+bool endsWithin(const Process& process, int milliseconds) {
+    return within(milliseconds, [&] { return !process.isRunning(); });
 }
 
 /// The runtime of a container received SIGHUP when the starter died, and forwards it. The runtime of an exec
@@ -93,14 +99,12 @@ void endContainer(const Process& runtime, bool graceful) {
 /// the user: anybody's may have the number of a program that has ended. A runtime that was killed may have
 /// left its program on the way to the user's identity.
 bool mayEnd(const Process& program, const Credentials& credentials) {
-    for (int waited = 0; credentials.privileged() && !isPayload(program.read("status"), credentials.uid());
-         waited += pollMilliseconds) {
-        if (waited >= forceMilliseconds || !program.isRunning()) {
-            return false;
-        }
-        ::usleep(pollMilliseconds * 1000);
-    }
-    return true;
+    bool isUsers = !credentials.privileged();
+    within(forceMilliseconds, [&] {
+        isUsers = isUsers || isPayload(program.read("status"), credentials.uid());
+        return isUsers || !program.isRunning();
+    });
+    return isUsers;
 }
 
 /// What the runtime leaves behind if it is killed, too, goes to a process that knows nothing of it. The

@@ -116,6 +116,10 @@ private:
         return std::any_of(plan.hooks.begin(), plan.hooks.end(),
                            [&](const auto& planned) { return planned.stage == stage; });
     }
+    /// Whether a read-only root is made so here: privileged runc would drop nosuid and nodev.
+    bool makesRootReadonly() const {
+        return plan.readonlyRoot && privileged() && !isCrun() && !needsWritableRoot(plan);
+    }
     std::string program(std::string_view name) const { return cat(session.entry.prefix, "/libexec/", name); }
 
     Session& session;
@@ -400,7 +404,8 @@ void Launch::writeConfiguration() {
                                 .runcDevices = runcDevices,
                                 .userNamespaces = userNamespaces,
                                 .consoleSize = terminal ? terminal->size() : std::nullopt,
-                                .oomScore = node::raisedOomScore(memoryLimit)});
+                                .oomScore = node::raisedOomScore(memoryLimit),
+                                .rootIsReadonly = makesRootReadonly()});
     session.timer.done("Writing the bundle");
 }
 
@@ -413,7 +418,7 @@ void Launch::runEarly() {
                       *hookLog);
         session.timer.done("Running hooks in front of the OCI runtime");
     }
-    if (plan.readonlyRoot && privileged() && !isCrun() && !needsWritableRoot(plan)) {
+    if (makesRootReadonly()) {
         rootfs->makeReadonly();
     }
 }
