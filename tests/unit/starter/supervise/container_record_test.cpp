@@ -16,6 +16,7 @@
 #include "base/process_tree.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
+#include "starter/runtime_state.hpp"
 
 namespace sarus::starter::container_record_test {
 namespace {
@@ -151,11 +152,8 @@ TEST(ContainerRecord, SweepTakesWhatKilledStartersLeftAndNothingElse) {
 
 /// What crun leaves of a container with this first process.
 void makeState(const test::TemporaryDirectory& directory, const std::string& name, const Process& first) {
-    createDirectories(directory / name);
-    writeAll(openFile(cat(directory.path(), '/', name, "/status"), O_WRONLY | O_CREAT, 0600).get(),
-             cat(R"({"pid": )", first.pid(), R"(, "process-start-time": )",
-                 first.started() + (first.pid() == 1 ? 1 : 0), "}"),
-             name);
+    test::writeRuntimeState(directory.path(), name, first.pid(),
+                            first.started() + (first.pid() == 1 ? 1 : 0));
 }
 
 TEST(ContainerRecord, SweepTakesTheRuntimesStateOfTheDeadAlone) {

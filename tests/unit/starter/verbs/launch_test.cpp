@@ -9,14 +9,12 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/file_io.hpp"
 #include "base/process_tree.hpp"
-#include "base/text.hpp"
 #include "starter/fake_runtime.hpp"
 #include "starter/isolated.hpp"
 #include "starter/runtime/runtime.hpp"
+#include "starter/runtime_state.hpp"
 #include "starter/supervise/container_record.hpp"
-#include "starter/supervise/running_container.hpp"
 #include "starter/verbs/dry_run.hpp"
 #include "starter/verbs/exec.hpp"
 
@@ -87,9 +85,7 @@ TEST_F(LaunchPhases, TheNameOfARunningContainerIsRefused) {
     first.image = "first";
     const auto running = RecordFile::create(directories.runtimeRoot, "job", first);
     const Process self(::getpid());
-    createDirectories(directories.runtimeRoot + "/job");
-    replaceFile(runtimeStateFile(engine::OciRuntime::crun, directories.runtimeRoot, "job"),
-                cat(R"({"pid": )", self.pid(), R"(, "process-start-time": )", self.started(), "}"), 0600);
+    test::writeRuntimeState(directories.runtimeRoot, "job", self.pid(), self.started());
     EXPECT_THAT(launchError(), HasSubstr("A container with the name 'job' exists already"));
     EXPECT_EQ(readRecord(directories.runtimeRoot, "job").value().image, "first");
 }
