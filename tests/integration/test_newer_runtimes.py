@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from helpers import installation
 from helpers.debian import Releases
+from test_run import test_every_filesystem_is_nosuid, test_keeps_the_callers_cpus_and_limits  # noqa: F401
 from test_shared_namespaces import engine_with_hook, hold, image, neighbour  # noqa: F401 (fixtures)
 from test_shared_namespaces import (  # noqa: F401
     test_containers_read_each_others_memory_and_descriptors, test_hooks_inside_and_commands_beside,
