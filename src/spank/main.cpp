@@ -146,14 +146,16 @@ int submit(const std::vector<std::string>& words) {
     return 0;
 }
 
+/// False for a container whose program has ended, although it is not removed yet.
 bool isRunning(const std::string& name) {
-    const auto output = runAndCapture({.path = sarusPath(), .args = {"sarus", "ps"}});
+    const auto output = runAndCapture({.path = sarusPath(), .args = {"sarus", "ps", "--json"}});
     if (!output.status.ok()) {
         throw Error(std::string(trim(output.err)));
     }
-    const auto lines = split(output.out, '\n');
-    return std::any_of(lines.begin() + 1, lines.end(),
-                       [&](const std::string& line) { return line.substr(0, line.find(' ')) == name; });
+    const auto containers = oci::parseJson<nlohmann::json>(output.out, "the list of containers");
+    return std::any_of(containers.begin(), containers.end(), [&](const nlohmann::json& container) {
+        return container.value("name", "") == name && container.value("status", "") != "stopped";
+    });
 }
 
 /// Slurm may have bound this task to one CPU. The others wait: all CPUs of the step can convert the image.

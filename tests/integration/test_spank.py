@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -493,6 +494,7 @@ srun --overlap --container-name=joined:create --container-image={image} true 2>&
 env -u SLURM_JOB_ID -u SLURM_JOBID srun --container-name=joined true 2>&1 | grep -o 'There is no .*'
 kill $!
 wait $!
+while {call.prefix}/bin/sarus ps | grep -q ^joined; do sleep 0.1; done
 srun --container-name=joined:exec true 2>&1 | grep -o 'There is no .*'
 srun --container-name=joined sh -c 'echo again >> /mark'
 srun --container-name=joined:no_exec --container-image={image} cat /mark
@@ -504,6 +506,26 @@ srun --container-name=other:create --container-image={image} sh -c 'test -e /mar
     assert lines == ["made /work"] * 2 + [f"There is a container {here} already",
                                           f"There is no container {here}, and no image to start it from", f"There is no running container {here}",
                                           "made", "again", "the tool of the image", "anew"]
+
+
+def test_a_container_that_is_ending_is_not_joined(call, image):
+    """Whoever ends it takes a moment after its program: here that one is stopped."""
+    step = call.start("--container-name=ending", f"--container-image={image}", "sh", "-c", "echo $$ $SLURM_JOB_ID; exec sleep 1000")
+    program, job = step.stdout.readline().split()
+    runtime = parent(program)
+    supervisors = [parent(runtime), runtime]
+    for pid in supervisors:
+        system.kill(pid, signal.SIGSTOP)
+    system.kill(int(program))
+    error = call.error("--overlap", f"--jobid={job}", "--container-name=ending:exec", "true")
+    for pid in supervisors:
+        system.kill(pid, signal.SIGCONT)
+    step.communicate(timeout=300)
+    assert "There is no running container with the name 'ending' on this node in this job" in error
+
+
+def parent(pid):
+    return int(re.search(r"^PPid:\t(\d+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
 
 
 def test_options_that_a_running_container_does_not_have_end_the_step(call, image, spank_engine, load_image, plain_busybox):
