@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 
 import pytest
+from helpers import installation
 from helpers.images import Image, Layer
 
 NUMBERS = itertools.count()
@@ -63,6 +64,15 @@ def test_the_caller_is_root_with_a_home(engine, inside):
 def test_who_is_who_comes_from_the_image(engine, inside):
     assert "root" in fine(inside("cat /etc/passwd 2>/dev/null || echo root"))
     assert engine.mode == "root" or engine.user.name not in fine(inside("cat /etc/passwd /etc/group 2>/dev/null; true"))
+
+
+def test_an_account_that_the_passwd_cache_lacks_has_its_subordinate_ids(make_setuid_prefix, user, load_image, plain_busybox):
+    """It was made after the cache."""
+    prefix = make_setuid_prefix("new-account")
+    (prefix / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    engine = installation.Engine(prefix, user, "setuid", "crun")
+    image = load_image(engine, "new-account", plain_busybox)
+    assert fine(engine.sarus("run", "--remap-root", image, "sh", "-c", "touch /file && chown 7:8 /file && stat -c %u:%g /file")) == "7:8\n"
 
 
 def test_variables_of_the_command_line_win(inside):

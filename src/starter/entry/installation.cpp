@@ -9,6 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/log.hpp"
+#include "base/name_service.hpp"
 #include "base/passwd_file.hpp"
 #include "base/text.hpp"
 #include "engine/trusted_paths.hpp"
@@ -35,6 +37,14 @@ UniqueFd openChecked(int directory, const std::string& name, const std::string& 
     }
     checkStatus(status, shown, owners);
     return fd;
+}
+
+std::optional<std::string> cachedName(const engine::SiteConfig& config, uid_t uid) {
+    try {
+        return findUserName(readFile(cat(config.prefixDir, "/etc/passwd")), uid);
+    } catch (const Error&) {
+        return std::nullopt;  // The start of a container reports a missing file.
+    }
 }
 
 }  // namespace
@@ -106,17 +116,22 @@ engine::SiteConfig loadInstallation(const Entry& entry, PathChecker& paths) {
 }
 
 std::string userName(const engine::SiteConfig& config, uid_t uid) {
-    std::string passwd;
-    try {
-        passwd = readFile(cat(config.prefixDir, "/etc/passwd"));
-    } catch (const Error&) {
-        // The number says as much; the start of a container reports a missing file.
-    }
-    return findUserName(passwd, uid).value_or(cat('#', uid));
+    return cachedName(config, uid).value_or(cat('#', uid));
 }
 
 node::SubordinateIds subordinateIdsOf(const engine::SiteConfig& config, const Credentials& credentials) {
-    return node::findSubordinateIds(userName(config, credentials.uid()), credentials.uid());
+    const auto uid = credentials.uid();
+    auto name = cachedName(config, uid);
+    try {
+        if (!name) {  // The user could forge the answer: newuidmap(1) asks for itself.
+            const auto account = credentials.asUser([&] { return findAccount(uid); });
+            name = account ? account->name : cat(uid);
+        }
+    } catch (const Error& error) {
+        logWarn("Namespaces", cat("The container has a single user id: ", error.what()));
+        return {};
+    }
+    return node::findSubordinateIds(*name, uid);
 }
 
 Session openSession(Entry entry, const Credentials& credentials) {
