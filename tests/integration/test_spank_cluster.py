@@ -362,6 +362,23 @@ def test_ranks_in_a_shared_container_find_each_other(srun, spank_engine, load_im
     assert len(lines) == 4 and all("sum 10" in line for line in lines), lines
 
 
+@pytest.mark.parametrize("kind, protocol", [("mpich", "pmi2"), ("openmpi", "pmix")])
+def test_ranks_that_join_a_container_find_each_other(srun, spank_engine, load_image, images, workspace, user, kind, protocol):
+    """The container belongs to a step without MPI."""
+    program = mpi.compile_program(kind, SOURCE.parent / "mpi_ranks.c", workspace / f"spank-joined-{kind}")
+    ranks = load_image(spank_engine, f"spank-joined-{kind}", mpi.image_with(images, kind, program))
+    script = user.home / "join-ranks.sh"
+    script.write_text(f"""#!/bin/sh
+srun --overlap -n1 --container-name=ranks --container-image={ranks} sh -c 'echo started; exec sleep 1000' > started-{kind} &
+until grep -q started started-{kind}; do sleep 0.1; done
+srun --overlap -n2 --mpi={protocol} --container-name=ranks /app 2>&1
+kill $!
+""")
+    script.chmod(0o755)
+    lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home).splitlines()
+    assert len(lines) == 2 and all("sum 3" in line for line in lines), lines
+
+
 def test_a_site_can_give_each_task_a_container(srun, spank_engine, image):
     configuration = spank_engine.prefix / "etc/sarus.json"
     before = configuration.read_text()

@@ -32,6 +32,8 @@
 //
 // --default-workdir: / instead, if the user may not enter it.
 //
+// Where the directory of the PMIx server is missing, the variable PMIX_MCA_gds says so to its clients.
+//
 // sarus-enter --hold [WORD...]
 //
 // Runs no command, but holds a container open: writes a byte to its standard output when it runs, and ends
@@ -306,6 +308,15 @@ void unsetMissingLocales(const char* names) {
     }
 }
 
+/// A job step that joins a container has its PMIx server's files outside of it. Its clients then find out one
+/// by one, with an error message each: let them ask for everything over the connection.
+void avoidMissingPmixFiles() {
+    if (const char* directory = ::getenv("PMIX_SERVER_TMPDIR");
+        directory != nullptr && ::access(directory, X_OK) != 0) {
+        ::setenv("PMIX_MCA_gds", "hash", 0);
+    }
+}
+
 /// Workload managers signal all processes of a job step, also this one: the commands in the container
 /// decide when it ends.
 int hold() {
@@ -382,6 +393,7 @@ int main(int argc, char** argv) {
         enterDirectory(workdir, isDefault);
     }
     unsetMissingLocales(locales);
+    avoidMissingPmixFiles();
     if (isRoot && !emulateRoot(hasSingleId())) {
         fail("Failed to emulate root");
     }
