@@ -14,6 +14,7 @@
 #include "base/log.hpp"
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
+#include "base/within.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "oci/json/json_node.hpp"
 #include "oci/json/json_writer.hpp"
@@ -205,14 +206,17 @@ bool isDead(const std::optional<RuntimeState>& state) {
     return first.started() != state->started || !first.isRunning();
 }
 
+/// The longest time that a program which was killed needs to end, in milliseconds.
+constexpr int longestEnd = 1'000;
+
 /// Gets the lock of a record, unless its container runs: a janitor that ends one, or whoever cleans up after
 /// one, needs less than the longest time. So does the start of another container.
 LockResult lockUnlessRunning(int record, const std::string& runtimeRoot, const std::string& containerName) {
     constexpr int longest = 5'000;
     constexpr int interval = 50;
     auto lock = lockWithin(record, interval);
-    for (int waited = interval;
-         lock == LockResult::busy && waited < longest && hasEnded(runtimeRoot, containerName);
+    for (int waited = interval; lock == LockResult::busy && waited < longest &&
+                                (waited < longestEnd || hasEnded(runtimeRoot, containerName));
          waited += interval) {
         lock = lockWithin(record, interval);
     }
@@ -297,7 +301,7 @@ RecordFile RecordFile::create(const std::string& runtimeRoot, const std::string&
     } while (!hasName(file.get(), path));
     if (pathExists(cat(runtimeRoot, '/', containerName))) {
         const auto state = readRuntimeState(runtimeRoot, containerName);
-        if (!isDead(state)) {
+        if (!within(longestEnd, [&] { return isDead(state); })) {
             throw inUse();
         }
         removeEverythingOf(runtimeRoot, containerName, state,

@@ -18,6 +18,7 @@
 #include "base/file_io.hpp"
 #include "base/pipe.hpp"
 #include "base/process_tree.hpp"
+#include "base/within.hpp"
 #include "starter/entry/entry.hpp"
 #include "starter/runtime/runtime.hpp"
 #include "starter/supervise/running_container.hpp"
@@ -54,18 +55,6 @@ void resistOutOfMemory() {
     } catch (const Error&) {
         // The site's own lower limit stays.
     }
-}
-
-/// Whether it becomes true within this time.
-template <typename Condition>
-bool within(int milliseconds, Condition condition) {
-    for (int waited = 0; !condition(); waited += pollMilliseconds) {
-        if (waited >= milliseconds) {
-            return false;
-        }
-        ::usleep(pollMilliseconds * 1000);
-    }
-    return true;
 }
 
 bool endsWithin(const Process& process, int milliseconds) {

@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/process_tree.hpp"
+#include "base/subprocess.hpp"
 #include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 #include "starter/runtime_state.hpp"
@@ -196,6 +197,18 @@ TEST(ContainerRecord, WaitsForTheEndOfAContainerThatIsEnding) {
     });
     EXPECT_NO_THROW(RecordFile::create(directory.path(), "n", sample));
     janitor.join();
+}
+
+TEST(ContainerRecord, WaitsForTheEndOfAProgramWhoseSupervisorsAreDead) {
+    const test::TemporaryDirectory directory;
+    const auto program = start({.path = "/bin/sleep", .args = {"sleep", "1000"}});
+    makeState(directory, "n", Process(program.pid()));
+    std::thread kernel([&] {
+        ::usleep(100'000);  // longer than the end of a process takes
+        ::kill(program.pid(), SIGKILL);
+    });
+    EXPECT_NO_THROW(RecordFile::create(directory.path(), "n", sample));
+    kernel.join();
 }
 
 TEST(ContainerRecord, ANameIsFreeWhenItsContainerIsDead) {
