@@ -391,12 +391,11 @@ def test_a_container_is_joined_only_as_it_is(engine, load_image, images, plain_b
         assert engine.sarus(*JOIN, "--join", "", "--join-without=read-only", "--", "echo", "ran").stdout == "ran\n"
 
 
-def test_a_forged_record_gains_nothing(rootless_engine, load_image, plain_busybox, tmp_path):
+def test_a_forged_record_gains_nothing(rootless_engine, load_image, plain_busybox, open_directory):
     """A record without privileges is the user's own: it lets a command join, and brings nothing."""
     engine = rootless_engine
-    runtime = tmp_path / "session"
+    runtime = open_directory / "session"
     runtime.mkdir(mode=0o700)
-    system.open_to_all(tmp_path)
     engine.user.own(runtime)
     image = load_image(engine, "busybox", plain_busybox)
     session = {"XDG_RUNTIME_DIR": str(runtime)}

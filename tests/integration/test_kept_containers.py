@@ -95,11 +95,10 @@ def test_rm_ends_a_running_container_only_by_force(engine, busybox, name):
     assert name not in rows(engine)
 
 
-def test_rm_of_all_ends_those_that_run_only_by_force(make_variant, load_image, plain_busybox, name, tmp_path):
+def test_rm_of_all_ends_those_that_run_only_by_force(make_variant, load_image, plain_busybox, name, open_directory):
     """In a storage of its own: other tests have containers, too."""
-    storage = tmp_path / "storage"
+    storage = open_directory / "storage"
     storage.mkdir()
-    system.open_to_all(tmp_path)
     engine = make_variant(containerStorage={"directory": str(storage)})
     if engine.rootless:
         engine.user.own(storage)
@@ -225,11 +224,10 @@ def test_an_unfinished_container_is_made_anew(rootless_engine, load_image, plain
 
 
 @pytest.fixture
-def place(engine, tmp_path):
+def place(engine, open_directory):
     """A directory of the user's for files."""
-    directory = tmp_path / "place"
+    directory = open_directory / "place"
     directory.mkdir()
-    system.open_to_all(tmp_path)
     return engine.user.own(directory)
 
 

@@ -11,7 +11,7 @@ import test_hooks
 import test_images
 import test_mpi
 import test_rootless_limits
-from helpers import mpi, system
+from helpers import mpi
 from test_configuration_effects import configured, prefixes, site_engine, site_files  # noqa: F401  fixtures of the rules
 from test_edf import work  # noqa: F401
 from test_hooks import hooks  # noqa: F401
@@ -57,10 +57,8 @@ def test_site_mounts(configured, site_image, site_files):  # noqa: F811
     test_configuration_effects.test_site_mounts(configured, site_image, site_files)
 
 
-def test_site_devices(configured, site_image, mode, tmp_path_factory):  # noqa: F811
-    directory = tmp_path_factory.mktemp("nodes")
-    system.open_to_all(directory)
-    test_configuration_effects.test_site_devices(configured, site_image, mode, directory)
+def test_site_devices(configured, site_image, mode, open_directory):  # noqa: F811
+    test_configuration_effects.test_site_devices(configured, site_image, mode, open_directory)
 
 
 def test_hooks_of_all_stages(hooks, image):  # noqa: F811

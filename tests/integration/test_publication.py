@@ -11,7 +11,6 @@ import subprocess
 import threading
 
 import pytest
-from helpers import system
 
 pytestmark = pytest.mark.asroot
 
@@ -135,12 +134,11 @@ def test_first_publication_that_is_interrupted_between_its_renames_is_found(engi
     check_in_force(engine, f"{fault} at {call} {number}", 0)
 
 
-def test_load_that_is_interrupted_between_its_renames_leaves_one_of_the_images(engine, images, tmp_path):
+def test_load_that_is_interrupted_between_its_renames_leaves_one_of_the_images(engine, images, open_directory):
     archives = {version: images.directory / f"publication-{version}.tar" for version in ("old", "new")}
-    system.open_to_all(tmp_path)
     engine.load(archives["old"], "target")
     command = ["load", str(archives["new"]), "target"]
-    renames = [(call, number) for call, number in steps_of(engine, command, r"\.meta-", tmp_path) if call.startswith("rename")]
+    renames = [(call, number) for call, number in steps_of(engine, command, r"\.meta-", open_directory) if call.startswith("rename")]
     for call, number in renames:
         for fault in ("signal=KILL", "error=EIO"):
             engine.load(archives["old"], "target")

@@ -5,7 +5,6 @@ import signal
 import subprocess
 
 import pytest
-from helpers import system
 
 # The image is opened first, then the directory. File systems such as NFS have no files without names (O_TMPFILE).
 NO_NAMELESS_FILES = "openat:error=EOPNOTSUPP:when=2"
@@ -17,10 +16,9 @@ def image(any_engine, load_image, images):
 
 
 @pytest.fixture
-def place(any_engine, tmp_path):
-    directory = tmp_path / "place"
+def place(any_engine, open_directory):
+    directory = open_directory / "place"
     directory.mkdir()
-    system.open_to_all(tmp_path)
     return any_engine.user.own(directory)
 
 

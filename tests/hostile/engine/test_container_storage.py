@@ -226,11 +226,10 @@ def test_what_a_user_may_not_read_is_left_out_and_named(setuid_engine, evil_imag
     assert f" {setuid_engine.user.uid}/{setuid_engine.user.gid} " in lines["squashfs-root/written"]
 
 
-def test_a_full_disk_leaves_no_file(setuid_engine, image, kept, tmp_path):
+def test_a_full_disk_leaves_no_file(setuid_engine, image, kept, open_directory):
     keep(setuid_engine, image, "large", "head -c 8000000 /dev/urandom > /large")
-    small = tmp_path / "small"
+    small = open_directory / "small"
     small.mkdir()
-    system.open_to_all(tmp_path)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=4m,mode=700,uid={setuid_engine.user.uid}", "none", small], check=True)
     try:
         result = setuid_engine.sarus("save", "large", small / "saved")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from helpers.sync_hook import STEP, SyncHook, results
-from helpers.system import eventually, open_to_all
+from helpers.system import eventually
 
 USER = 61234
 SQUAT = """
@@ -41,17 +41,16 @@ time.sleep(600)
 
 
 @pytest.fixture
-def hook(build_dir, tmp_path):
-    made = SyncHook(build_dir / "slurm_global_sync_hook", tmp_path)
+def hook(build_dir, open_directory):
+    made = SyncHook(build_dir / "slurm_global_sync_hook", open_directory)
     yield made
     made.end()
 
 
 @pytest.fixture
-def users_hook(build_dir, tmp_path):
+def users_hook(build_dir, open_directory):
     """Root's hook for a container of a user."""
-    open_to_all(tmp_path)
-    made = SyncHook(build_dir / "slurm_global_sync_hook", tmp_path, uid=USER)
+    made = SyncHook(build_dir / "slurm_global_sync_hook", open_directory, uid=USER)
     yield made
     made.end()
 

@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -330,15 +329,6 @@ def remains(left, timeout=120.0):
 
     eventually(is_gone, timeout)
     return last
-
-
-def open_to_all(directory):
-    """Lets everybody into a temporary directory of pytest's, which makes them for their owner alone."""
-    for path in (directory, *directory.parents):
-        if path == pathlib.Path(tempfile.gettempdir()):
-            break
-        if path.stat().st_uid == os.getuid():
-            path.chmod(0o755)
 
 
 def free_port():
