@@ -74,11 +74,11 @@ exec /usr/bin/sbcast "$@"
 
 
 def test_first_task_of_one_step_broadcasts_and_all_others_wait(job, bcast_engine, user, image):
-    programs = user.home / "counting"
+    programs = installation.unused(user.home / "counting")
     programs.mkdir()
     (programs / "sbcast").write_text(COUNTING)
     (programs / "sbcast").chmod(0o755)
-    calls = user.home / "calls"
+    calls = installation.unused(user.home / "calls")
     step = f"srun --overlap -n8 --overcommit $sarus --verbose run --bcast {image} true"
     result = job(f"{step} & {step} & wait", bcast_engine, PATH=f"{programs}:/usr/bin:/bin", CALLS=calls)
     assert (result.returncode, result.stderr) == (0, "")
@@ -127,7 +127,8 @@ exec sleep 1000
 
 def test_killed_broadcast_leaves_a_copy_that_nobody_uses(job, cluster, bcast_engine, user, image):
     """It is removed by the next one, which is not kept waiting."""
-    programs = user.home / "slow"
+    (user.home / "sent").unlink(missing_ok=True)
+    programs = installation.unused(user.home / "slow")
     programs.mkdir()
     (programs / "sbcast").write_text(SLOW)
     (programs / "sbcast").chmod(0o755)
@@ -141,7 +142,7 @@ def test_killed_broadcast_leaves_a_copy_that_nobody_uses(job, cluster, bcast_eng
 
 def test_file_that_was_replaced_in_between_is_found_out(job, cluster, bcast_engine, user, image):
     """Each node verifies what it got: here, a program that sends something else."""
-    programs = user.home / "lying"
+    programs = installation.unused(user.home / "lying")
     programs.mkdir()
     (programs / "sbcast").write_text('#!/bin/sh\nexec /usr/bin/sbcast "$1" /usr/bin/env "$3"\n')
     (programs / "sbcast").chmod(0o755)

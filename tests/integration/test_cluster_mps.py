@@ -35,6 +35,7 @@ def image(engine, load_image, plain_busybox):
 
 def test_ranks_of_a_node_share_a_daemon_that_ends_with_their_step(cluster, engine, image):
     pipes = f"/tmp/nvidia-mps-{engine.user.uid}/pipe"
+    cluster.run("node1", "rm", "-f", f"{pipes}/calls", check=True)
     daemons = set()
     for _ in range(2):
         result = cluster.srun("--nodelist=node1", "--ntasks=4", "--overcommit", engine.program, "run", "--annotation=mps.enable=true", image,

@@ -156,7 +156,7 @@ def test_the_client_accepts_only_the_users_own_containers(one_engine, one_image,
 
 
 def test_files_are_copied_by_sftp(one_engine, one_image, client, workspace):
-    directory = workspace / "sftp"
+    directory = installation.unused(workspace / "sftp")
     directory.mkdir()
     directory.chmod(0o777)
     (directory / "file").write_text("content")

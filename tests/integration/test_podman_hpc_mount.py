@@ -280,7 +280,7 @@ def test_a_squash_file_replaced_under_a_container_is_none_of_its_files(hpc, stor
 
 def test_variables_of_the_reference(hpc):
     log = hpc.directory / "log"
-    log.touch()
+    log.write_text("")
     hpc.user.own(log)
     recorder = hpc.directory / "recorder"
     recorder.write_text(f"#!/bin/sh\necho \"$0 $*\" >> {log}\necho said\nexec {hpc.prefix}/bin/sarus-squashfs \"$@\"\n")

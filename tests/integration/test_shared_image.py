@@ -221,7 +221,8 @@ def test_other_users_have_servers_of_their_own(shared_engine, start, image, othe
     # The very same file.
     home = other_user.home / ".sarus/images" / image
     home.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(shared_engine.user.home / ".sarus/images" / image, home, copy_function=os.link, dirs_exist_ok=True)
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(shared_engine.user.home / ".sarus/images" / image, home, copy_function=os.link)
     subprocess.run(["chown", "-R", "-h", f"{other_user.uid}:{other_user.gid}", other_user.home / ".sarus"], check=True)
     start(engine=theirs)
     assert len(servers(shared_engine)) == 1 and len(servers(theirs)) == 1

@@ -130,7 +130,7 @@ def test_private_processes_and_a_command_beside_them_are_in_the_same_namespace(r
 
 
 def test_other_users_share_nothing(installed, home_base, temp_dir, rootless_engine, load_image, neighbour, hold, other_user):
-    prefix = installation.copy_tree(installed, other_user.home / f"shared-{rootless_engine.runtime}", other_user)
+    prefix = installation.copy_tree(installed, installation.unused(other_user.home / f"shared-{rootless_engine.runtime}"), other_user)
     installation.configure(prefix, user=other_user, runtime=rootless_engine.runtime, local_base=home_base, tempDir=str(temp_dir))
     stranger = rootless_engine.variant(prefix=prefix, user=other_user)
     theirs = load_image(stranger, "neighbour", neighbour)

@@ -92,7 +92,7 @@ def test_directories_of_the_step_are_in_the_container_unless_the_site_refuses(cl
 
 def test_no_task_asks_the_controller(pmix_engine, pmix_image, workspace):
     """Ten thousand of them would stop it. A Slurm in a directory of its own has its slurm.conf there."""
-    prefix = workspace / "own"
+    prefix = installation.unused(workspace / "own")
     tmp = prefix / "tmp"
     clients = tmp / f"spmix_appdir_{pmix_engine.user.uid}_1.0"
     for made in (prefix / "bin", prefix / "etc", clients):

@@ -667,7 +667,7 @@ def test_plugin_shows_slurm_its_entry_points_alone(prefix):
     assert "libstdc++" not in needed and "libslurm" not in needed
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def old_plugin(prefix, workspace):
     """The plugin of an installation that was built for Slurm 20.11. Slurm compares the version in the plugin with its own."""
     plugin = workspace / "old" / "lib" / "slurm" / "spank_sarus.so"
@@ -682,9 +682,15 @@ def old_plugin(prefix, workspace):
     return plugin
 
 
-def test_plugin_for_another_version_of_slurm_ends_no_step_and_doctor_explains(site, old_plugin, workspace):
-    folder = workspace / "old-conf"
+def own_configuration(site, workspace):
+    """A folder with a copy of the cluster's configuration."""
+    folder = installation.unused(workspace / "own-configuration")
     shutil.copytree(site.directory, folder, ignore=lambda *_: ["state", "spool", "tmp", "run-munge", "munge.key", "etc-slurm"])
+    return folder
+
+
+def test_plugin_for_another_version_of_slurm_ends_no_step_and_doctor_explains(site, old_plugin, workspace):
+    folder = own_configuration(site, workspace)
     (folder / "plugstack.conf").write_text(f"include {folder}/sarus*.conf\n")
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
@@ -701,8 +707,7 @@ def test_plugin_for_another_version_of_slurm_ends_no_step_and_doctor_explains(si
 
 
 def test_node_that_does_not_load_the_plugin_runs_no_command(site, call, image, workspace):
-    folder = workspace / "client-conf"
-    shutil.copytree(site.directory, folder, ignore=lambda *_: ["state", "spool", "tmp", "run-munge", "munge.key", "etc-slurm"])
+    folder = own_configuration(site, workspace)
     nodes = site.directory / "plugstack.conf"
     line = nodes.read_text()
     nodes.write_text("")
@@ -714,8 +719,7 @@ def test_node_that_does_not_load_the_plugin_runs_no_command(site, call, image, w
 
 
 def test_doctor_advises_against_a_required_plugin(site, prefix, workspace, call):
-    folder = workspace / "required-conf"
-    shutil.copytree(site.directory, folder, ignore=lambda *_: ["state", "spool", "tmp", "run-munge", "munge.key", "etc-slurm"])
+    folder = own_configuration(site, workspace)
     for word, status in (("required", "warning"), ("optional", "ok")):
         (folder / "plugstack.conf").write_text(f"{word} {prefix}/lib/slurm/spank_sarus.so\n")
         answer = subprocess.run([prefix / "bin/sarus", "doctor", "--json"], env=call.user.environment(SLURM_CONF=str(folder / "slurm.conf")),

@@ -407,7 +407,7 @@ def test_components_of_a_heterogeneous_step(srun, image):
 
 def test_srun_in_a_batch_script_starts_outside_of_its_container(srun, site, image, user, spank_engine):
     """The script gets Slurm's client from the host. Nothing in its variables puts the steps into the script's container."""
-    folder = user.home / "inner"
+    folder = installation.unused(user.home / "inner")
     configuration = folder / "slurm"
     configuration.mkdir(parents=True)
     for name in ("slurm.conf", "cgroup.conf"):
@@ -454,7 +454,7 @@ def test_environment_definition_lets_tasks_reach_each_other_by_ssh(srun, ssh_hoo
 @pytest.fixture
 def registry_of_the_cluster(registry, site, workspace, user):
     """The images of `registry`, served to all nodes. Its log is registry_of_the_cluster.log."""
-    directory = workspace / "cluster-registry"
+    directory = installation.unused(workspace / "cluster-registry")
     directory.mkdir()
     host = f"{site.address('login')}:5000"
     (directory / "config.yml").write_text(f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {registry.directory}/data\nhttp:\n  addr: {host}\n")
@@ -470,8 +470,8 @@ def registry_of_the_cluster(registry, site, workspace, user):
 
 def test_one_node_of_a_job_pulls_the_image(srun, registry, registry_of_the_cluster, images):
     host, log = registry_of_the_cluster
-    registry.push(images.busybox(extra=lambda layer: layer.file("once", "an image of its own, or nothing is pulled")), "spank/once:1")
-    lines = srun("--nodes=4", "--ntasks=8", f"--container-image={host}#spank/once:1", "sh", "-c", "test -e /etc/debian_version || echo contained").splitlines()
+    registry.push(images.busybox(extra=lambda layer: layer.file("once", f"an image of its own, or nothing is pulled: {log}")), f"spank/once:{log.parent.name}")
+    lines = srun("--nodes=4", "--ntasks=8", f"--container-image={host}#spank/once:{log.parent.name}", "sh", "-c", "test -e /etc/debian_version || echo contained").splitlines()
     assert lines == ["contained"] * 8
     text = log.read_text(errors="replace")
     assert len(re.findall(r'"GET /v2/spank/once/blobs/', text)) == 2, text  # configuration and layer

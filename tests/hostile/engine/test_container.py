@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from helpers import system
+from helpers import installation, system
 from helpers.installation import set_configuration
 
 pytestmark = pytest.mark.asroot
@@ -437,15 +437,15 @@ def test_odd_pmi_fd(user_engine, busybox, value):
 @pytest.mark.parametrize("kind", ["foreign", "link", "file", "missing", "open"])
 def test_hostile_runtime_directory(rootless_engine, load_image, plain_busybox, workspace, other_user, kind):
     image = load_image(rootless_engine, "busybox", plain_busybox)
-    base = workspace / f"xdg-{kind}"
+    base = installation.unused(workspace / f"xdg-{kind}")
     if kind == "link":
-        base.mkdir(exist_ok=True)
+        base.mkdir()
         os.chown(base, rootless_engine.user.uid, -1)
         (base / "sarus").symlink_to("/etc")
     elif kind == "file":
         base.write_text("")
     elif kind != "missing":
-        base.mkdir(exist_ok=True)
+        base.mkdir()
         os.chown(base, other_user.uid if kind == "foreign" else rootless_engine.user.uid, -1)
         base.chmod(0o777)
     assert rootless_engine.run(image, "true", env={"XDG_RUNTIME_DIR": str(base)}).returncode == 0
@@ -454,7 +454,7 @@ def test_hostile_runtime_directory(rootless_engine, load_image, plain_busybox, w
 @pytest.mark.parametrize("kind", ["foreign", "link", "open"])
 def test_occupied_place_below_the_temporary_directory(make_rootless_prefix, rootless_engine, load_image, plain_busybox, workspace, other_user, kind):
     image = load_image(rootless_engine, "busybox", plain_busybox)
-    temporary = workspace / f"tmp-{kind}"
+    temporary = installation.unused(workspace / f"tmp-{kind}")
     temporary.mkdir()
     temporary.chmod(0o1777)
     own = temporary / f"sarus-{rootless_engine.user.uid}"

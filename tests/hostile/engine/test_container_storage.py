@@ -8,7 +8,7 @@ import stat
 import subprocess
 
 import pytest
-from helpers import system
+from helpers import installation, system
 from launch_request import ask, memory_file, remove_request, request, save_request, start
 
 pytestmark = pytest.mark.asroot
@@ -75,7 +75,7 @@ def test_devices_of_an_image_stay_closed(setuid_engine, evil_image, kept):
 
 
 def test_a_name_that_another_user_has_taken_is_not_used(setuid_engine, other_user, image, temp_dir, make_setuid_prefix):
-    taken = temp_dir / "taken"
+    taken = installation.unused(temp_dir / "taken")
     taken.mkdir()
     taken.chmod(0o1777)
     engine = setuid_engine.variant(prefix=make_setuid_prefix("kept-taken", containerStorage={"directory": str(taken)}))
@@ -90,7 +90,7 @@ def test_a_name_that_another_user_has_taken_is_not_used(setuid_engine, other_use
 
 
 def test_a_directory_that_a_user_can_change_is_refused(setuid_engine, image, make_setuid_prefix):
-    users = setuid_engine.user.home / "storage"
+    users = installation.unused(setuid_engine.user.home / "storage")
     users.mkdir()
     setuid_engine.user.own(users)
     engine = setuid_engine.variant(prefix=make_setuid_prefix("kept-users", containerStorage={"directory": str(users)}))
@@ -101,7 +101,7 @@ def test_a_directory_that_a_user_can_change_is_refused(setuid_engine, image, mak
 
 def test_links_in_a_kept_container_lead_nowhere_else(setuid_engine, image, kept, opt):
     """What the container left is the image of the next one: its links decide nothing outside."""
-    outside = opt / "outside-kept"
+    outside = installation.unused(opt / "outside-kept")
     outside.mkdir()
     (outside / "file").write_text("of root")
     script = f"rm -rf /etc /srv /proc /sys /dev 2>/dev/null; mkdir -p {opt}; ln -s {outside} /srv; ln -s {outside} /etc; ln -s /dev /run; true"
@@ -241,7 +241,7 @@ def test_a_full_disk_leaves_no_file(setuid_engine, image, kept, open_directory):
 
 def test_a_killed_save_leaves_no_file_and_no_lock(setuid_engine, image, kept):
     keep(setuid_engine, image, "large", "i=0; while [ $i -lt 40 ]; do head -c 4000000 /dev/urandom >> /large; i=$((i+1)); done")
-    directory = setuid_engine.user.home / "saved"
+    directory = installation.unused(setuid_engine.user.home / "saved")
     directory.mkdir()
     setuid_engine.user.own(directory)
     saving = setuid_engine.start("save", "large", directory / "file")

@@ -12,6 +12,7 @@ import subprocess
 import threading
 
 import pytest
+from helpers import installation
 from launch_request import (SEALS, ask, exec_request, head, inspect_request, kill_request, list_request, memory_file, request,
                             start)
 
@@ -310,7 +311,7 @@ def test_prefix_of_a_deleted_hard_link_is_refused(make_setuid_prefix, setuid_eng
     """The program has one name when it is executed, and the path that the kernel remembers of it lies in the attacker's folder. Where the
     node has `protected_hardlinks`, users cannot make the link: root does."""
     prefix = make_setuid_prefix(f"unchecked-{again}", securityChecks=False)
-    attacker = prefix.parent / f"attackers-prefix-{again}"
+    attacker = installation.unused(prefix.parent / f"attackers-prefix-{again}")
     (attacker / "libexec").mkdir(parents=True)
     (attacker / "etc").symlink_to(prefix / "etc")
     for name in ("sarus-hook", "sarus-enter"):
