@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from helpers import installation, mpi, slurm, system
+from helpers import installation, mpi, sif, slurm, system
 from test_mpi import RANKS, SOURCE, expected_lines
 
 pytestmark = pytest.mark.asroot
@@ -478,6 +478,17 @@ def test_image_file(call, image):
     shutil.copy(path, folder / "copy.squashfs")
     call.user.own(folder / "copy.squashfs")
     assert call.output("--container-image=./copy.squashfs", "/usr/local/bin/hostname", cwd=folder) == "the tool of the image"
+
+
+def test_files_of_data_are_mounted(call, image):
+    folder = call.folder()
+    (folder / "tree").mkdir()
+    (folder / "tree/name").write_text("data\n")
+    subprocess.run(["mksquashfs", folder / "tree", folder / "data.sqsh", "-quiet", "-no-progress"], check=True, stdout=subprocess.DEVNULL)
+    sif.make(folder / "data.sif", ((folder / "data.sqsh").read_bytes(), sif.SQUASHFS, sif.PRIMARY))
+    call.user.own(folder)
+    mounts = f"{folder}/data.sqsh:/first:sqsh,{folder}/data.sif:/second:sqsh"
+    assert call.output(f"--container-image={image}", f"--container-mounts={mounts}", "cat", "/first/name", "/second/name") == "data\ndata"
 
 
 # Names
