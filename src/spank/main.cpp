@@ -14,6 +14,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -146,16 +147,27 @@ int submit(const std::vector<std::string>& words) {
     return 0;
 }
 
-/// False for a container whose program has ended, although it is not removed yet.
-bool isRunning(const std::string& name) {
+/// The container of this name, or of the first task of the step that the name means; nullopt if it does not
+/// run: its program may have ended although it is not removed yet.
+std::optional<std::string> findRunning(const std::string& name) {
     const auto output = runAndCapture({.path = sarusPath(), .args = {"sarus", "ps", "--json"}});
     if (!output.status.ok()) {
         throw Error(std::string(trim(output.err)));
     }
-    const auto containers = oci::parseJson<nlohmann::json>(output.out, "the list of containers");
-    return std::any_of(containers.begin(), containers.end(), [&](const nlohmann::json& container) {
-        return container.value("name", "") == name && container.value("status", "") != "stopped";
-    });
+    const auto step = stepOfName(name);
+    std::optional<std::string> found;
+    auto first = std::numeric_limits<std::uint64_t>::max();
+    for (const auto& container : oci::parseJson<nlohmann::json>(output.out, "the list of containers")) {
+        const auto task = parseNumber(container.value("task", "")).value_or(first);
+        const bool isMeant = step ? container.value("job", "") == step->job &&
+                                        container.value("step", "") == step->step && task < first
+                                  : container.value("name", "") == name;
+        if (isMeant && container.value("status", "") != "stopped") {
+            found = container.value("name", "");
+            first = task;
+        }
+    }
+    return found;
 }
 
 /// Slurm may have bound this task to one CPU. The others wait: all CPUs of the step can convert the image.
@@ -201,8 +213,8 @@ enum class Action : char {
 /// What the tasks of a step on a node do.
 struct Decision {
     Action action = Action::failed;
-    std::string image{};    ///< of the container that was kept, if the request names none
-    std::string address{};  ///< of the keeper
+    std::string image{};   ///< of the container that was kept, if the request names none
+    std::string target{};  ///< the address of the keeper, or the name of the container to join
 };
 
 /// The image of a container that was kept; nullopt if there is none.
@@ -233,14 +245,23 @@ void checkPlace(const StepRequest& request) {
 Decision decide(const StepRequest& request, const std::string& container, bool script) {
     checkPlace(request);
     const auto use = request.nameUse;
-    const auto shown = cat("'", request.name, "' on this node in this job");
+    const auto step = stepOfName(request.name);
+    const auto shown = cat("'", request.name, step ? "' on this node" : "' on this node in this job");
+    if (step && step->job != variable("SLURM_JOB_ID")) {
+        throw Error(cat("--container-name: the step ", request.name, " belongs to another job"),
+                    cat("A command joins containers of its own job: srun --jobid=", step->job,
+                        " --overlap --container-name=", request.name));
+    }
     const bool mayJoin = !script && (use == NameUse::automatic || use == NameUse::exec);
-    if (!container.empty() && mayJoin && isRunning(container)) {
+    if (const auto running = container.empty() || !mayJoin ? std::nullopt : findRunning(container)) {
         if (!request.save.empty()) {
             throw Error(cat("--container-save: the container with the name ", shown, " runs in another step"),
                         "A container is saved by the step that starts it");
         }
-        return {Action::join};
+        return {Action::join, "", *running};
+    }
+    if (step) {
+        throw Error(cat("There is no running container of the step ", shown), "See 'squeue --steps'");
     }
     if (use == NameUse::exec) {
         throw Error(cat("There is no running container with the name ", shown),
@@ -283,7 +304,7 @@ public:
         return text.empty() ? std::nullopt : std::optional(parse(text));
     }
     void set(const Decision& decision) const {
-        const auto text = cat(static_cast<char>(decision.action), decision.address, '\n', decision.image);
+        const auto text = cat(static_cast<char>(decision.action), decision.target, '\n', decision.image);
         checkErrno(::pwrite(file.get(), text.data(), text.size(), 0), problem);
     }
 
@@ -377,7 +398,7 @@ Decision startShared(const StepRequest& request, const StepCommand& command, con
     own.image = namesImage(request) ? request.image : decision.image;
     const AllCpus allCpus;
     decision.action = Action::share;
-    decision.address = startKeeper(
+    decision.target = startKeeper(
         {.sarus = sarusPath(),
          .words = [&](const std::string& edfPath) { return holdArguments(own, command, edfPath, container); },
          .edf = request.edf,
@@ -434,10 +455,10 @@ bool isContainerOfOneTask() {
     }
     const DefinitionFile definition(request.edf);
     if (decision.action == Action::join) {
-        execute(joinArguments(request, command, definition.path(), terminal, container));
+        execute(joinArguments(request, command, definition.path(), terminal, decision.target));
     }
     if (decision.action == Action::share) {
-        const auto keeper = joinKeeper(decision.address, localId, isFirstOfStep);
+        const auto keeper = joinKeeper(decision.target, localId, isFirstOfStep);
         execute(joinArguments(request, command, definition.path(), terminal, container, keeper.get()));
     }
     // Only the first task of a step on a node can have the name.

@@ -115,8 +115,16 @@ std::optional<NameUse> parseNameUse(std::string_view text) {
     return std::nullopt;
 }
 
+std::optional<JobStep> stepOfName(std::string_view name) {
+    const auto dot = std::min(name.find('.'), name.size());
+    const auto job = name.substr(0, dot);
+    const auto step = name.substr(std::min(dot + 1, name.size()));
+    return parseNumber(job) && parseNumber(step) ? std::optional(JobStep{std::string(job), std::string(step)})
+                                                 : std::nullopt;
+}
+
 std::string containerName(const std::string& name, const std::string& job) {
-    return name.empty() || job.empty() ? name : cat(name, ".job", job);
+    return name.empty() || job.empty() || stepOfName(name) ? name : cat(name, ".job", job);
 }
 
 std::string nameUntilSaved(const std::string& job, const std::string& step) {

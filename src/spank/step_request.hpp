@@ -47,12 +47,20 @@ struct StepCommand {
     std::vector<std::string> arguments;
 };
 
+/// A name of --container-name that stands for a job step: "7.0". It means the container of the first task of
+/// this step on the node, whatever it is called. nullopt for other names.
+struct JobStep {
+    std::string job;
+    std::string step;
+};
+std::optional<JobStep> stepOfName(std::string_view name);
+
 /// The longest name of --container-name, in characters: `sarus` takes 128, and the largest number of a job
 /// needs its part of them.
 constexpr std::size_t longestName = 128 - std::string_view(".job4294967295").size();
 
 /// The name of the container for `sarus`: a name of --container-name belongs to its job. `job` is the job's
-/// number, "" outside of jobs. "" without a name.
+/// number, "" outside of jobs. "" without a name. That of a step stays as it is.
 std::string containerName(const std::string& name, const std::string& job);
 
 /// That of a container without a name which is kept until it is saved.

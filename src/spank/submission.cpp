@@ -253,6 +253,11 @@ void addName(const Values& values, StepRequest& request) {
                     cat("A name has 1 to ", longestName,
                         " of the characters A-Z a-z 0-9 _ . - and starts with a letter or digit"));
     }
+    if (stepOfName(request.name) && *use != NameUse::automatic && *use != NameUse::exec) {
+        throw Error(
+            cat("--container-name: '", request.name, "' is a job step, whose container can only be joined"),
+            "A name that is no number is free");
+    }
 }
 
 void addMounts(const Values& values, const Caller& caller, StepRequest& request) {

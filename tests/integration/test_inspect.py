@@ -74,7 +74,7 @@ def test_inspect_of_a_container(engine, running):
 
 def test_ps_json(engine, running):
     [container] = [entry for entry in json.loads(output(engine, "ps", "--json")) if entry["name"] == running]  # root may have others
-    assert set(container) == CONTAINER_KEYS | {"image", "args", "job"}
+    assert set(container) == CONTAINER_KEYS | {"image", "args", "job", "step", "task"}
 
 
 def test_ps_json_of_no_container_is_an_empty_array(user_engine):

@@ -277,6 +277,7 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
     ("--container-workdir=", "--container-workdir: the path is empty"),
     ("--container-workdir=../../proc/1", "it must not be below /proc"),
     ("--container-name=a/b", "--container-name: 'a/b' is not a valid name"),
+    ("--container-name=7.0:create", "--container-name: '7.0' is a job step, whose container can only be joined"),
     (f"--container-name={'n' * 115}", "A name has 1 to 114 of the characters"),
     ("--container-image=Not:A:Name", "Invalid image reference 'Not:A:Name'"),
     ("--container-image=host#Not/a name", "Invalid image reference"),
@@ -517,6 +518,27 @@ srun --container-name=other:create --container-image={image} sh -c 'test -e /mar
     assert lines == ["made /work"] * 2 + [f"There is a container {here} already",
                                           f"There is no container {here}, and no image to start it from", f"There is no running container {here}",
                                           "made", "again", "the tool of the image", "anew"]
+
+
+def test_a_command_joins_the_container_of_a_step_by_its_number(call, image):
+    """That of the first task: each task of a step without a name has a container of its own."""
+    folder = call.folder()
+    script = f"""#!/bin/sh
+exec 2>/dev/null
+srun --overlap -n 2 --container-image={image} sh -c 'echo $SLURM_PROCID > /mark; echo ready; exec sleep 1000' > $1/started &
+until test "$(grep -c ready $1/started)" = 2; do sleep 0.1; done
+number=$SLURM_JOB_ID.$({call.prefix}/bin/sarus ps --json | sed 's/.*"step":"\\([0-9]*\\)".*/\\1/')
+srun --overlap -n 2 --container-name=$number sh -c 'echo task $SLURM_PROCID in $(cat /mark)'
+srun --overlap -n 1 --container-name=$number:exec --container-image={image} cat /mark
+srun --overlap -n 1 --container-name=$SLURM_JOB_ID.999 true 2>&1 | sed "s/$SLURM_JOB_ID/JOB/g" | grep 'running container'
+srun --overlap -n 1 --container-name=1000000.0 true 2>&1 | grep -e 'another job' -e ' own job'
+kill $!
+"""
+    lines = call.batch(script, "--ntasks=2", arguments=[folder]).splitlines()
+    assert sorted(lines[:2]) == ["task 0 in 0", "task 1 in 0"]
+    assert lines[2:] == ["0", "There is no running container of the step 'JOB.999' on this node",
+                         "--container-name: the step 1000000.0 belongs to another job",
+                         "A command joins containers of its own job: srun --jobid=1000000 --overlap --container-name=1000000.0"]
 
 
 def test_a_container_that_is_ending_is_not_joined(call, image):

@@ -36,6 +36,7 @@ namespace sarus::starter {
 namespace {
 
 using Json = nlohmann::json;
+using std::string_view_literals::operator""sv;
 
 constexpr const char* runtimePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -81,7 +82,7 @@ void writeMembers(oci::JsonWriter& out, const ListedContainer& container) {
 /// What a list has beyond runc's.
 void writeRecordMembers(oci::JsonWriter& out, const ListedContainer& container) {
     out.member("image", container.image).member("args", container.command);
-    out.member("job", container.job);
+    out.member("job", container.job).member("step", container.step).member("task", container.task);
 }
 
 /// `record` is empty for a container whose starter was killed.
@@ -153,10 +154,13 @@ void addRecord(const std::string& root, ListedContainer& container) {
         if (!record) {
             return;
         }
-        constexpr std::string_view job = "SLURM_JOB_ID=";
-        for (const auto& variable : record->environment) {
-            if (variable.starts_with(job)) {
-                container.job = variable.substr(job.size());
+        for (const auto& [start, value] :
+             {std::pair("SLURM_JOB_ID="sv, &container.job), std::pair("SLURM_STEP_ID="sv, &container.step),
+              std::pair("SLURM_PROCID="sv, &container.task)}) {
+            for (const auto& variable : record->environment) {
+                if (variable.starts_with(start)) {
+                    *value = variable.substr(start.size());
+                }
             }
         }
         container.image = std::move(record->image);
@@ -314,7 +318,9 @@ std::vector<ListedContainer> parseContainerList(std::string_view json) {
              .owner = text(entry, "owner"),
              .image = text(entry, "image"),
              .command = words(entry, "args"),
-             .job = text(entry, "job")});
+             .job = text(entry, "job"),
+             .step = text(entry, "step"),
+             .task = text(entry, "task")});
     }
     return containers;
 }

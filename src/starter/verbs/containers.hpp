@@ -23,6 +23,8 @@ struct ListedContainer {
     std::string image{};
     std::vector<std::string> command{};
     std::string job{};          ///< of Slurm
+    std::string step{};         ///< of the job: its number
+    std::string task{};         ///< of the step: its number
     std::string runtimeRoot{};  ///< where it was found
 };
 

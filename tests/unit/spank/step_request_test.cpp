@@ -80,6 +80,16 @@ TEST(StepCommands, NamesBelongToTheirJob) {
     EXPECT_EQ(containerName("n", "7"), "n.job7");
     EXPECT_EQ(containerName("n", ""), "n");
     EXPECT_EQ(containerName("", "7"), "");
+    EXPECT_EQ(containerName("7.0", "7"), "7.0");
+}
+
+TEST(StepCommands, NumbersOfAJobAndAStepAreNoName) {
+    ASSERT_TRUE(stepOfName("71.2"));
+    EXPECT_EQ(stepOfName("71.2")->job, "71");
+    EXPECT_EQ(stepOfName("71.2")->step, "2");
+    for (const auto* name : {"7", "7.", ".0", "7.0.1", "7.batch", "n.0", "7-0", ""}) {
+        EXPECT_FALSE(stepOfName(name)) << name;
+    }
 }
 
 }  // namespace

@@ -356,10 +356,12 @@ TEST(ContainerJson, KeysAreThoseOfTheManPage) {
                                 .owner = "root",
                                 .image = "i",
                                 .command = {"ls", "-l"},
-                                .job = "4"};
+                                .job = "4",
+                                .step = "0",
+                                .task = "2"};
     EXPECT_EQ(formatContainerJson({entry}),
               R"([{"name":"a","pid":7,"status":"running","bundle":"/b","created":"now","owner":"root",)"
-              R"("image":"i","args":["ls","-l"],"job":"4"}])"
+              R"("image":"i","args":["ls","-l"],"job":"4","step":"0","task":"2"}])"
               "\n");
     EXPECT_EQ(formatContainerJson({}), "[]\n");
 }
