@@ -317,9 +317,12 @@ constexpr std::array siteKeys{
     key<Boolean, &SiteConfig::containerPerTask>(
         "containerPerTask", own,
         "Whether each task of a step with `srun --container-name` has a container of its own. The name is "
-        "then "
-        "that of the first task on a node. Without the key, all tasks of the step on a node run in one "
+        "then that of the first task on a node. Without the key, all tasks of the step on a node run in one "
         "container."),
+    key<Boolean, &SiteConfig::pyxisVariables>(
+        "pyxisVariables", own,
+        "Whether `srun` takes variables of Pyxis (`PYXIS_CONTAINER_IMAGE`) for its options. Default: true. "
+        "With false, they mean nothing."),
     key<Object<containerLimitKeys>, &SiteConfig::containerLimits>(
         "containerLimits", own, "Limits that the starter enforces if it holds privileges."),
     key<Boolean, &SiteConfig::allowMount>(

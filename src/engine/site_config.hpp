@@ -151,6 +151,7 @@ struct SiteConfig {
     std::uint64_t broadcastPatienceMs = 30'000;
     ContainerStorageSettings containerStorage;
     bool containerPerTask = false;
+    bool pyxisVariables = true;
     bool allowRootless =
         true;  ///< key `allowRootless`: whether containers may start without the set-user-ID starter
     AuditFacility auditLog = AuditFacility::authpriv;

@@ -81,12 +81,25 @@ GivenOption parseOption(const std::string& word) {
             separator == std::string::npos ? std::string() : option.substr(separator + 1), isOuter};
 }
 
+/// The defaults if it cannot be read: `sarus` tells what is wrong.
+engine::SiteConfig siteConfig() {
+    const auto file = cat(installationPrefix(), "/etc/sarus.json");
+    try {
+        return engine::parseSiteConfig(readFile(file), file);
+    } catch (const Error&) {
+        return {};
+    }
+}
+
 std::vector<GivenOption> peerVariables() {
     std::vector<GivenOption> found;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         if (std::string_view(*entry).starts_with(peerPrefix)) {
             found.push_back(parseOption(*entry));
         }
+    }
+    if (!found.empty() && !siteConfig().pyxisVariables) {
+        found.clear();
     }
     return found;
 }
@@ -412,13 +425,8 @@ Decision startShared(const StepRequest& request, const StepCommand& command, con
 
 /// Without the right to join containers, there is no other way.
 bool isContainerOfOneTask() {
-    const auto file = cat(installationPrefix(), "/etc/sarus.json");
-    try {
-        const auto config = engine::parseSiteConfig(readFile(file), file);
-        return config.containerPerTask || !config.allowExec;
-    } catch (const Error&) {
-        return false;  // `sarus` tells what is wrong
-    }
+    const auto config = siteConfig();
+    return config.containerPerTask || !config.allowExec;
 }
 
 /// Slurm starts this in place of the user's command, with its arguments.

@@ -335,6 +335,11 @@ def test_variables_of_pyxis_are_honoured_or_end_the_step(call, image):
     assert call.output("hostname", env={**env, "PYXIS_CONTAINER_IMAGE": ""}) == os.uname().nodename
     error = call.error("hostname", env={**env, "PYXIS_CONTAINER_NEWER": "x"})
     assert "PYXIS_CONTAINER_NEWER is not supported" in error and os.uname().nodename not in error
+    try:
+        installation.set_configuration(call.prefix, pyxisVariables=False)
+        assert call.output("hostname", env={**env, "PYXIS_CONTAINER_NEWER": "x"}) == os.uname().nodename
+    finally:
+        installation.set_configuration(call.prefix, pyxisVariables=None)
     script = "#!/bin/sh\nhostname\nsrun hostname\n"
     assert call.batch(script, env={"PYXIS_CONTAINER_IMAGE": image}) == f"{os.uname().nodename}\nthe tool of the image\n"
 
