@@ -200,6 +200,14 @@ std::string copiesDirectory(Context& context, const SlurmJob& job) {
     return image::copiesDirectory(config.broadcastDir.value_or(config.tempDir), job.id);
 }
 
+void removeCopies(Context& context, const SlurmJob& job) {
+    try {
+        image::removeCopies(copiesDirectory(context, job));
+    } catch (const Error& error) {
+        logWarn("CLI", cat("The copies of images stay on this node: ", error.what()));
+    }
+}
+
 Broadcast broadcastImage(Context& context, const SlurmJob& job, const image::FoundImage& image,
                          WhileBusy whileBusy) {
     const auto onWait = [&] {

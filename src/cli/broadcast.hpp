@@ -23,6 +23,9 @@ std::optional<SlurmJob> findSlurmJob();
 /// Where the copies of the job's images are on each node.
 std::string copiesDirectory(Context& context, const SlurmJob& job);
 
+/// Removes them on this node. Warns if that fails.
+void removeCopies(Context& context, const SlurmJob& job);
+
 struct Broadcast {
     std::uint64_t nodes = 0;
     bool wasNeeded = false;  ///< otherwise all nodes had the copy

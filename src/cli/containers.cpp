@@ -3,6 +3,7 @@
 #include "base/columns.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "cli/broadcast.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/containers_of_others.hpp"
@@ -60,10 +61,14 @@ int rm(Context& context, const Arguments& arguments) {
     if (arguments.has("job") && !request.allIdle) {
         throw usageError("The option '--job' requires '--all'", "rm");
     }
-    if (arguments.has("job") && !parseNumber(request.onlyJob)) {
+    const auto job = parseNumber(request.onlyJob);
+    if (arguments.has("job") && !job) {
         throw usageError(cat("Incorrect value provided for --job option: '", printable(request.onlyJob),
                              "'. Expected the number of a job."),
                          "rm");
+    }
+    if (job) {
+        removeCopies(context, {.id = *job});
     }
     execStarter(context, request);
 }
@@ -98,23 +103,25 @@ Subcommand psCommand() {
 }
 
 Subcommand rmCommand() {
-    return {.name = "rm",
-            .usage = "sarus rm [OPTIONS] NAME [NAME...]",
-            .description = "Remove containers that were kept",
-            .note = "Note: These are the containers of \"sarus run --keep\"; \"sarus rmi\" removes images.",
-            .options = {{.longName = "all",
-                         .shortName = 'a',
-                         .help = "Remove all that do not run; with '--force', all"},
-                        {.longName = "force", .shortName = 'f', .help = "End those that run"},
-                        {.longName = "job",
-                         .takesValue = true,
-                         .help = "With '--all': remove only those of this Slurm job"}},
-            .minPositionals = 1,
-            .maxPositionals = anyNumber,
-            .optionForPositionals = "all",
-            .completions = {Completion::containers},
-            .aliases = {"container rm", "container remove"},
-            .run = rm};
+    return {
+        .name = "rm",
+        .usage = "sarus rm [OPTIONS] NAME [NAME...]",
+        .description = "Remove containers that were kept",
+        .note = "Note: These are the containers of \"sarus run --keep\"; \"sarus rmi\" removes images.",
+        .options = {{.longName = "all",
+                     .shortName = 'a',
+                     .help = "Remove all that do not run; with '--force', all"},
+                    {.longName = "force", .shortName = 'f', .help = "End those that run"},
+                    {.longName = "job",
+                     .takesValue = true,
+                     .help = "With '--all': remove only those of this Slurm job, and its copies of images "
+                             "('sarus bcast')"}},
+        .minPositionals = 1,
+        .maxPositionals = anyNumber,
+        .optionForPositionals = "all",
+        .completions = {Completion::containers},
+        .aliases = {"container rm", "container remove"},
+        .run = rm};
 }
 
 /// As in Docker; hidden: "rm --all" says the same.

@@ -21,7 +21,7 @@ inline constexpr std::array options{
            "begins "
            "with / or ./"},
     Option{"container-mounts", "SRC:DST[:FLAGS],...",
-           "[sarus] directories and files of the host for the container; FLAGS: ro or rw"},
+           "[sarus] directories and files of the host for the container; FLAGS: ro, rw, sqsh... joined by +"},
     Option{"container-workdir", "PATH",
            "[sarus] working directory in the container; a relative path begins at the image's"},
     Option{"container-name", "NAME[:auto|create|exec|no_exec]",
@@ -48,7 +48,7 @@ inline constexpr std::array options{
            "[sarus] be root in the container, to install packages; on the node, you stay yourself"},
     Option{"no-container-remap-root", nullptr, "[sarus] run as the user (default)"},
     Option{"container-save", "PATH",
-           "[sarus] write the container of the first task, when that ends, to a squashfs file"},
+           "[sarus] write the container of the first task, when it ends, to a squashfs file"},
     Option{"environment", "FILE|NAME", "[sarus] run in the container of an environment definition file"},
     Option{"edf", "FILE|NAME", "[sarus] the same as --environment"},
 };

@@ -490,7 +490,8 @@ def copies(site, spank_engine):
 
 
 @pytest.mark.parametrize("nodes", [3, 4])
-def test_image_is_broadcast_in_a_job_of_many_nodes(srun, image, copies, nodes):
+def test_image_is_broadcast_in_a_job_of_many_nodes(srun, site, image, copies, nodes):
     lines = srun(f"--nodes={nodes}", f"--container-image={image}", f"--container-mounts={copies}:/copies", "sh", "-c",
                  "echo $(find /copies -name '*.squashfs' | wc -l)").splitlines()
     assert lines == ["1" if nodes == 4 else "0"] * nodes
+    assert system.remains(lambda: [node for node in site.nodes if site.run(node, "ls", "-A", copies).stdout]) == [], "longer than their job"

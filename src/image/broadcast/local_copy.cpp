@@ -130,6 +130,12 @@ std::string copiesDirectory(const std::string& parent, std::uint64_t job) {
     return cat(parent, "/sarus-", ::geteuid(), "-job-", job);
 }
 
+void removeCopies(const std::string& directory) {
+    if (openDirectory(directory)) {
+        removeTree(directory);
+    }
+}
+
 std::optional<LocalCopy> findLocalCopy(const std::string& directory, const StoreInfo& info) {
     return look(directory, info).copy;
 }

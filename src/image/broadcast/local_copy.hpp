@@ -17,6 +17,9 @@ namespace sarus::image {
 /// Where the copies of a job are on each of its nodes: `<parent>/sarus-<uid>-job-<job>`.
 std::string copiesDirectory(const std::string& parent, std::uint64_t job);
 
+/// Removes the copies of a job that is over. Throws Error if the directory is not the caller's alone.
+void removeCopies(const std::string& directory);
+
 struct LocalCopy {
     UniqueFd file;  ///< O_RDONLY
     std::string path;
