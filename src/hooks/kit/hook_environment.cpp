@@ -1,10 +1,10 @@
 #include "hooks/kit/hook_environment.hpp"
 
-#include <strings.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
+#include "base/boolean.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -37,9 +37,17 @@ const std::string& HookEnvironment::require(std::string_view name) const {
     return found->second;
 }
 
-bool HookEnvironment::isTrue(std::string_view name) const {
+bool HookEnvironment::isTrue(std::string_view name, bool otherwise) const {
     const auto found = values.find(name);
-    return found != values.end() && ::strcasecmp(found->second.c_str(), "true") == 0;
+    if (found == values.end() || found->second.empty()) {
+        return otherwise;
+    }
+    const auto value = parseBoolean(found->second);
+    if (!value) {
+        throw Error(cat(name, ": expected true or false, found '", printable(found->second), "'"),
+                    "Correct it in \"env\" of the hook's JSON file");
+    }
+    return *value;
 }
 
 std::vector<std::string> HookEnvironment::names() const {

@@ -22,8 +22,9 @@ public:
     std::optional<std::string> find(std::string_view name) const;
     /// Throws Error if the variable is missing or empty.
     const std::string& require(std::string_view name) const;
-    /// Whether the value is "true", ignoring case; false if the variable is not set.
-    bool isTrue(std::string_view name) const;
+    /// The value as parseBoolean() reads it; `otherwise` if the variable is not set or empty. Throws Error
+    /// for other values.
+    bool isTrue(std::string_view name, bool otherwise = false) const;
     /// The names of all variables, sorted.
     std::vector<std::string> names() const;
 

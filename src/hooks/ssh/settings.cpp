@@ -1,8 +1,5 @@
 #include "hooks/ssh/settings.hpp"
 
-#include <algorithm>
-#include <cctype>
-
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -15,12 +12,6 @@ std::string requirePath(std::string_view name, const std::string& path) {
         throw Error(cat(name, " is not an absolute path: ", printable(path)));
     }
     return path;
-}
-
-bool isWord(const std::optional<std::string>& value, std::string_view word) {
-    return value && std::equal(value->begin(), value->end(), word.begin(), word.end(), [](char a, char b) {
-               return std::tolower(static_cast<unsigned char>(a)) == b;
-           });
 }
 
 }  // namespace
@@ -43,8 +34,8 @@ Settings readSettings(const HookEnvironment& environment) {
     const bool isNew = environment.find("SERVER_PORT_DEFAULT").has_value();
     const auto* const port = isNew ? "SERVER_PORT_DEFAULT" : "SERVER_PORT";
     settings.port = parsePort(port, environment.require(port));
-    settings.overlay = !isWord(environment.find("OVERLAY_MOUNT_HOME_SSH"), "false");
-    settings.joinNamespaces = !environment.find("JOIN_NAMESPACES") || environment.isTrue("JOIN_NAMESPACES");
+    settings.overlay = environment.isTrue("OVERLAY_MOUNT_HOME_SSH", true);
+    settings.joinNamespaces = environment.isTrue("JOIN_NAMESPACES", true);
     return settings;
 }
 

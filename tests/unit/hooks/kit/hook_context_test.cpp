@@ -131,13 +131,16 @@ TEST(HookEnvironment, isTakenOutOfTheProcess) {
     EXPECT_THROW(environment.require("SARUS_TEST_NONE"), Error);
 }
 
-TEST(HookEnvironment, knowsTrueInAnyCase) {
-    const HookEnvironment environment({{"A", "true"}, {"B", "TRUE"}, {"C", "yes"}, {"D", ""}});
+TEST(HookEnvironment, knowsTruthValues) {
+    const HookEnvironment environment({{"A", "true"}, {"B", "YES"}, {"C", "0"}, {"D", ""}, {"E", "maybe"}});
     EXPECT_TRUE(environment.isTrue("A"));
     EXPECT_TRUE(environment.isTrue("B"));
-    EXPECT_FALSE(environment.isTrue("C"));
-    EXPECT_FALSE(environment.isTrue("D"));
-    EXPECT_FALSE(environment.isTrue("E"));
+    EXPECT_FALSE(environment.isTrue("C", true));
+    for (const auto* name : {"D", "F"}) {
+        EXPECT_FALSE(environment.isTrue(name));
+        EXPECT_TRUE(environment.isTrue(name, true));
+    }
+    EXPECT_THROW(environment.isTrue("E"), Error);
     EXPECT_THROW(environment.require("D"), Error);
 }
 

@@ -29,16 +29,16 @@ TEST(SshSettings, TheNewNameOfThePortComesFirst) {
     EXPECT_THROW(ssh::readSettings(environment({{"SERVER_PORT", "22"}})), Error);
 }
 
-TEST(SshSettings, OnlyFalseSwitchesTheOverlayOffAndOnlyTrueJoins) {
+TEST(SshSettings, SwitchesAreTruthValues) {
     const auto read = [](const char* name, const char* value) {
         return ssh::readSettings(environment({{"SERVER_PORT", "2000"}, {name, value}}));
     };
-    for (const auto* const value : {"False", "FALSE", "false"}) {
+    for (const auto* const value : {"False", "FALSE", "0", "no"}) {
         EXPECT_FALSE(read("OVERLAY_MOUNT_HOME_SSH", value).overlay);
         EXPECT_FALSE(read("JOIN_NAMESPACES", value).joinNamespaces);
     }
-    EXPECT_TRUE(read("OVERLAY_MOUNT_HOME_SSH", "0").overlay);
-    EXPECT_FALSE(read("JOIN_NAMESPACES", "yes").joinNamespaces);
+    EXPECT_THROW(read("OVERLAY_MOUNT_HOME_SSH", "off course"), Error);
+    EXPECT_TRUE(read("JOIN_NAMESPACES", "yes").joinNamespaces);
     EXPECT_TRUE(read("JOIN_NAMESPACES", "TRUE").joinNamespaces);
     EXPECT_TRUE(read("OTHER", "").joinNamespaces);
 }
