@@ -440,11 +440,26 @@ Arguments parseCommand(const Subcommand& command, std::span<const std::string> t
     if (level.words.size() < command.minPositionals && !mayBeFewer) {
         throw usageError(cat("Too few arguments for command '", command.name, "'"), command.name);
     }
-    if (level.words.size() > command.maxPositionals) {
+    const bool areTooMany = level.words.size() > command.maxPositionals;
+    if (areTooMany && !mistake) {
         throw tooManyArguments(command.name);
     }
     if (mistake) {
-        std::rethrow_exception(mistake);
+        try {
+            std::rethrow_exception(mistake);
+        } catch (const Error& error) {  // the value of an unknown option counts as a word
+            auto whole = tooManyArguments(command.name);
+            if (!areTooMany || std::string_view(error.what()) == whole.what()) {
+                throw;
+            }
+            whole.addUsage(error.what());
+            for (const auto& line : error.usage()) {
+                if (line != seeHelp(command.name)) {
+                    whole.addUsage(line);
+                }
+            }
+            throw whole;
+        }
     }
     return std::move(*arguments);
 }

@@ -76,6 +76,9 @@ TEST(CommandLine, UnknownOptionBehindWordsIsNamed) {
     EXPECT_EQ(fail("pull", {"image", "--quite"}),
               "Too many arguments for command 'pull'\nSee 'sarus help pull'\nunrecognised option '--quite'\n"
               "Did you mean '--quiet'?");
+    EXPECT_EQ(
+        fail("pull", {"image", "--authfile", "f"}),
+        "Too many arguments for command 'pull'\nSee 'sarus help pull'\nunrecognised option '--authfile'");
     EXPECT_EQ(fail("rmi", {"image", "--frobnicate"}),
               "unrecognised option '--frobnicate'\nSee 'sarus help rmi'");
 }
