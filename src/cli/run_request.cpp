@@ -171,6 +171,19 @@ std::optional<image::ImageReference> referenceOf(const std::string& name) {
                                     : std::optional(referenceArgument(name, "run").normalized());
 }
 
+/// What the variables of another node cannot change.
+EdfFile withoutVariables(EdfFile definition) {
+    const auto varies = [](const EdfText& value) { return value.text.find('$') != std::string::npos; };
+    std::erase_if(definition.mounts, varies);
+    std::erase_if(definition.devices, varies);
+    std::erase_if(definition.annotations, [&](const auto& annotation) { return varies(annotation.second); });
+    definition.env.clear();
+    if (definition.workdir && varies(*definition.workdir)) {
+        definition.workdir.reset();
+    }
+    return definition;
+}
+
 /// "--" in front of the command. An entrypoint gets it, as every word.
 void dropTwoDashes(engine::LaunchRequest& request) {
     const auto& entrypoint = request.entrypoint ? *request.entrypoint : request.metadata.entrypoint;
@@ -231,13 +244,16 @@ RunRequest makeRunRequest(Context& context, const Arguments& arguments, MayBroad
 void checkForLater(Context& context, const Arguments& arguments) {
     const auto definition = readDefinition(context, arguments);
     auto request = readRunOptions(context.config(), arguments);
+    if (definition) {
+        applyDefinition(withoutVariables(*definition), request);
+    }
     if (definition && definition->image && definition->image->text.find('$') != std::string::npos) {
         return;  // a variable of the node
     }
     auto words = arguments.positionals();
     const auto name = takeImage(definition, words);
     if (!image::isImageFile(name)) {
-        image::parseReference(name).normalized();
+        referenceOf(name);
     } else if (pathExists(name) || isOnAllNodes(name)) {
         openGivenFile(arguments, name, request);
     }

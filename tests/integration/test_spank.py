@@ -389,9 +389,19 @@ def test_definition_is_read_when_the_job_is_submitted(call, image):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("image = 3", "expected a string"), ("workdir = '/x'", "names no image"), ("image =", "not valid TOML")])
+    ("image = 3", "expected a string"), ("workdir = '/x'", "names no image"), ("image =", "not valid TOML"),
+    ("image = 'i'\nmounts = ['/a:/b:squash']", "squash"), ("image = 'i'\ndevices = ['gpu']", "gpu"), ("image = 'i'\nworkdir = 'here'", "here"),
+    ("image = 'A B'", "Invalid image reference")])
 def test_mistakes_in_a_definition_are_reported_before_the_job_starts(call, text, message):
-    assert message in call.error(f"--environment={write_definition(call, text)}", "true")
+    definition = write_definition(call, text)
+    assert message in call.error("--test-only", f"--environment={definition}", "--wrap=true", program="sbatch")
+
+
+def test_a_definition_may_name_variables_of_the_node_and_the_kind_of_registry(call, image):
+    """The registry as other engines name it: the same as with `sarus run --edf`."""
+    text = f"image = 'docker://{image}'\nmounts = ['$SLURM_JOB_ID_OF_NO_LOGIN_NODE:/b:squash']\nworkdir = '$UNKNOWN'\n"
+    assert call("sbatch", "--test-only", f"--environment={write_definition(call, text)}", "--wrap=true").returncode == 0
+    assert call.output(f"--environment={write_definition(call, f'image = {chr(34)}docker://{image}{chr(34)}')}", "hostname") == "the tool of the image"
 
 
 # Batch scripts and allocations
