@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/file_io.hpp"
-#include "base/passwd_file.hpp"
+#include "base/name_service.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "node/subordinate_ids.hpp"
@@ -53,7 +53,8 @@ std::optional<SubordinateIds> countSubordinateIds(uid_t uid, const std::optional
     if (node::hasSubordinateIdService()) {
         return std::nullopt;
     }
-    const auto user = findUserName(readFile("/etc/passwd"), uid).value_or(name.value_or(cat(uid)));
+    const auto account = findAccount(uid);
+    const auto user = account ? account->name : name.value_or(cat(uid));
     return SubordinateIds{user, count("/etc/subuid", user, uid), count("/etc/subgid", user, uid),
                           std::max(firstFree("/etc/subuid"), firstFree("/etc/subgid"))};
 }

@@ -25,8 +25,8 @@ struct SubordinateIds {
     std::string cure() const;
 };
 
-/// `name`: of a user whom /etc/passwd does not know. nullopt if another service of this node knows
-/// (nsswitch.conf(5), `subid`). Throws Error.
+/// `name`: of a user whom the node's account database does not know. nullopt if another service of this node
+/// knows (nsswitch.conf(5), `subid`). Throws Error.
 std::optional<SubordinateIds> countSubordinateIds(uid_t uid, const std::optional<std::string>& name);
 
 /// What a program does about missing ids.

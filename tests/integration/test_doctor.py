@@ -63,12 +63,19 @@ WITHOUT_SUBORDINATE_IDS = ("unshare", "--mount", "sh", "-c", 'mount --bind /dev/
 
 
 @pytest.mark.asroot
-def test_root_inside(user_engine, make_any_prefix):
+def test_root_inside(user_engine, make_any_prefix, open_directory):
     """Which ids --remap-root has, and what gives an account more of them."""
     assert check(examine(user_engine), "remap-root") == ("ok", "65536 user ids, 65536 group ids")
     finding, = examine(user_engine.variant(wrapper=WITHOUT_SUBORDINATE_IDS))["remap-root"]
     assert finding["status"] == "note" and f"{user_engine.user.name} has no ids in /etc/subuid: --remap-root works with one id" in finding["message"]
     assert re.fullmatch(rf"usermod --add-subuids \d+-\d+ --add-subgids \d+-\d+ {user_engine.user.name} # as root", finding["cure"])
+    directory_service = user_engine.variant(wrapper=("unshare", "--mount", "sh", "-c", f"""
+        grep ^{user_engine.user.name}: /etc/passwd > {open_directory}/account; grep -v ^{user_engine.user.name}: /etc/passwd > {open_directory}/passwd
+        printf '#!/bin/sh\ncat {open_directory}/account\n' > {open_directory}/getent; chmod -R a+rX {open_directory}; chmod 755 {open_directory}/getent
+        mount --bind {open_directory}/getent /usr/bin/getent && mount --bind {open_directory}/passwd /etc/passwd && mount --bind /dev/null /etc/subuid && exec "$@"
+        """, "sh"))
+    finding, = examine(directory_service, env={"USER": "somebody"})["remap-root"]
+    assert user_engine.user.name in finding["message"] and "somebody" not in finding["message"] + finding["cure"]
     forbidden = user_engine.variant(prefix=make_any_prefix("doctor-rootless"))
     set_configuration(forbidden.prefix, allowRootless=False)
     assert "allowRootless" in check(examine(forbidden), "remap-root")[1]
