@@ -307,7 +307,7 @@ def test_tasks_share_a_container_without_privileges(site, srun, spank_engine, im
     try:
         lines = srun(*shared(image, "-n3"), EACH_WAITS_FOR_ALL.format(3)).splitlines()
         assert sorted(lines) == [str(task) for task in range(3) for _ in range(3)]
-        script = ("echo > /ended-$SLURM_LOCALID; test $SLURM_LOCALID != 0 || kill -9 $SLURM_TASK_PID; "
+        script = ("echo > /ended-$SLURM_LOCALID; test $SLURM_LOCALID != 0 || { kill -9 $SLURM_TASK_PID; sleep 1000; }; "
                   "until test -e /ended-0; do sleep 0.05; done; cat /bin/busybox > /dev/null && echo on")
         result = site.run("login", "srun", *shared(image, "-n3", "--kill-on-bad-exit=0"), script, user=user)
         assert "task 0: Killed" in result.stderr and result.stdout.splitlines() == ["on"] * 2, result
