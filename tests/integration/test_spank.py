@@ -540,14 +540,14 @@ def test_a_command_joins_the_container_of_a_step_by_its_number(call, image):
     folder = call.folder()
     script = f"""#!/bin/sh
 exec 2>/dev/null
-srun --overlap -n 2 --container-image={image} sh -c 'echo $SLURM_PROCID > /mark; echo ready; exec sleep 1000' > $1/started &
+srun --overlap -n 2 --container-image={image} sh -c 'echo $SLURM_PROCID > /mark; echo ready $$; exec sleep 1000' > $1/started &
 until test "$(grep -c ready $1/started)" = 2; do sleep 0.1; done
 number=$SLURM_JOB_ID.$({call.prefix}/bin/sarus ps --json | sed 's/.*"step":"\\([0-9]*\\)".*/\\1/')
 srun --overlap -n 2 --container-name=$number sh -c 'echo task $SLURM_PROCID in $(cat /mark)'
 srun --overlap -n 1 --container-name=$number:exec --container-image={image} cat /mark
 srun --overlap -n 1 --container-name=$SLURM_JOB_ID.999 true 2>&1 | sed "s/$SLURM_JOB_ID/JOB/g" | grep 'running container'
 srun --overlap -n 1 --container-name=1000000.0 true 2>&1 | grep -e 'another job' -e ' own job'
-kill $!
+kill $(sed "s/ready //" $1/started); wait $! || :
 """
     lines = call.batch(script, "--ntasks=2", arguments=[folder]).splitlines()
     assert sorted(lines[:2]) == ["task 0 in 0", "task 1 in 0"]

@@ -369,10 +369,11 @@ def test_ranks_that_join_a_container_find_each_other(srun, spank_engine, load_im
     ranks = load_image(spank_engine, f"spank-joined-{kind}", mpi.image_with(images, kind, program))
     script = user.home / "join-ranks.sh"
     script.write_text(f"""#!/bin/sh
-srun --overlap -n1 --container-name=ranks --container-image={ranks} sh -c 'echo started; exec sleep 1000' > started-{kind} &
-until grep -q started started-{kind}; do sleep 0.1; done
+rm -f program-{kind}
+srun --overlap -n1 --container-name=ranks --container-image={ranks} sh -c 'echo $$; exec sleep 1000' > program-{kind} &
+until test -s program-{kind}; do sleep 0.1; done
 srun --overlap -n2 --mpi={protocol} --container-name=ranks /app 2>&1
-kill $!
+srun --overlap -n1 kill $(cat program-{kind}); wait $! || :
 """)
     script.chmod(0o755)
     lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home).splitlines()
