@@ -10,6 +10,22 @@
 
 namespace sarus {
 
+namespace {
+
+/// "" if this process cannot open it.
+std::string readPasswdFile(const std::string& path) {
+    try {
+        return readFile(path, largestPasswdFile);
+    } catch (const Error& error) {
+        if (error.errnum() == 0) {
+            throw;
+        }
+        return {};
+    }
+}
+
+}  // namespace
+
 std::string askNameService(const std::string& database, const std::vector<std::string>& keys,
                            std::string_view searchPath) {
     constexpr std::chrono::seconds patience{10};
@@ -35,17 +51,16 @@ std::string askNameService(const std::string& database, const std::vector<std::s
 }
 
 std::optional<PasswdEntry> findAccount(uid_t uid, std::string_view searchPath) {
-    constexpr const char* file = "/etc/passwd";
-    std::optional<PasswdEntry> account;
-    try {
-        account = findPasswdEntry(readFile(file, largestPasswdFile), uid);
-    } catch (const Error& error) {
-        if (error.errnum() == 0) {
-            throw;
-        }
-        // No such file for this process.
-    }
+    const auto account = findPasswdEntry(readPasswdFile("/etc/passwd"), uid);
     return account ? account : findPasswdEntry(askNameService("passwd", {cat(uid)}, searchPath), uid);
+}
+
+std::optional<std::string> findAccountName(const std::string& cache, uid_t uid) {
+    if (auto name = findUserName(readPasswdFile(cache), uid)) {
+        return name;
+    }
+    const auto account = findAccount(uid);
+    return account ? std::optional(account->name) : std::nullopt;
 }
 
 }  // namespace sarus

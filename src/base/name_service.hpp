@@ -27,4 +27,8 @@ std::string askNameService(const std::string& database, const std::vector<std::s
 /// one. Throws Error as askNameService() does.
 std::optional<PasswdEntry> findAccount(uid_t uid, std::string_view searchPath = "/usr/bin:/bin");
 
+/// The name of this uid: of `cache`, an installation's file in the form of passwd(5), or, if that is missing
+/// or older than the account, of findAccount(); nullopt without one. Throws Error as findAccount() does.
+std::optional<std::string> findAccountName(const std::string& cache, uid_t uid);
+
 }  // namespace sarus

@@ -70,19 +70,7 @@ bool checkChosenPart(const std::string& path, bool mustBeOwn, const std::string&
 
 std::string userName(const std::string& prefixDir, uid_t uid) {
     const auto file = cat(prefixDir, "/etc/passwd");
-    std::optional<std::string> name;
-    try {
-        name = findUserName(readFile(file, largestPasswdFile), uid);
-    } catch (const Error& error) {
-        if (error.errnum() == 0) {
-            throw;
-        }
-        // No such cache, as in a user's own installation: the system knows.
-    }
-    if (!name) {
-        const auto account = findAccount(uid);
-        name = account ? std::optional(account->name) : std::nullopt;
-    }
+    const auto name = findAccountName(file, uid);
     if (!name || !isDirectoryName(*name)) {
         throw Error(
             cat("No user name found for uid ", uid, ": it determines the path of the image repository"),

@@ -39,14 +39,6 @@ UniqueFd openChecked(int directory, const std::string& name, const std::string& 
     return fd;
 }
 
-std::optional<std::string> cachedName(const engine::SiteConfig& config, uid_t uid) {
-    try {
-        return findUserName(readFile(cat(config.prefixDir, "/etc/passwd")), uid);
-    } catch (const Error&) {
-        return std::nullopt;  // The start of a container reports a missing file.
-    }
-}
-
 }  // namespace
 
 TrustedOwners trustedOwners(const Entry& entry, const Credentials& credentials) {
@@ -116,22 +108,26 @@ engine::SiteConfig loadInstallation(const Entry& entry, PathChecker& paths) {
 }
 
 std::string userName(const engine::SiteConfig& config, uid_t uid) {
-    return cachedName(config, uid).value_or(cat('#', uid));
+    std::string passwd;
+    try {
+        passwd = readFile(cat(config.prefixDir, "/etc/passwd"));
+    } catch (const Error&) {
+        // The number says as much; the start of a container reports a missing file.
+    }
+    return findUserName(passwd, uid).value_or(cat('#', uid));
 }
 
 node::SubordinateIds subordinateIdsOf(const engine::SiteConfig& config, const Credentials& credentials) {
     const auto uid = credentials.uid();
-    auto name = cachedName(config, uid);
+    std::optional<std::string> name;
     try {
-        if (!name) {  // The user could forge the answer: newuidmap(1) asks for itself.
-            const auto account = credentials.asUser([&] { return findAccount(uid); });
-            name = account ? account->name : cat(uid);
-        }
+        // The user could forge the answer: newuidmap(1) asks for itself.
+        name = credentials.asUser([&] { return findAccountName(cat(config.prefixDir, "/etc/passwd"), uid); });
     } catch (const Error& error) {
         logWarn("Namespaces", cat("The container has a single user id: ", error.what()));
         return {};
     }
-    return node::findSubordinateIds(*name, uid);
+    return node::findSubordinateIds(name.value_or(cat(uid)), uid);
 }
 
 Session openSession(Entry entry, const Credentials& credentials) {
