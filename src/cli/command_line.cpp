@@ -1,7 +1,6 @@
 #include "cli/command_line.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <iterator>
 #include <optional>
 
@@ -426,11 +425,11 @@ Arguments parseCommand(const Subcommand& command, std::span<const std::string> t
     }
     // If the number of words is wrong too, that is reported.
     std::optional<Arguments> arguments;
-    std::exception_ptr mistake;
+    std::optional<Error> mistake;
     try {
         arguments = parser.parse(level);
-    } catch (const Error&) {
-        mistake = std::current_exception();
+    } catch (const Error& error) {
+        mistake = error;
     }
     if (mistake && !command.acceptsOptions) {
         throw usageError(cat("Command '", command.name, "' doesn't support options"), command.name);
@@ -440,26 +439,20 @@ Arguments parseCommand(const Subcommand& command, std::span<const std::string> t
     if (level.words.size() < command.minPositionals && !mayBeFewer) {
         throw usageError(cat("Too few arguments for command '", command.name, "'"), command.name);
     }
-    const bool areTooMany = level.words.size() > command.maxPositionals;
-    if (areTooMany && !mistake) {
-        throw tooManyArguments(command.name);
-    }
-    if (mistake) {
-        try {
-            std::rethrow_exception(mistake);
-        } catch (const Error& error) {  // the value of an unknown option counts as a word
-            auto whole = tooManyArguments(command.name);
-            if (!areTooMany || std::string_view(error.what()) == whole.what()) {
-                throw;
-            }
-            whole.addUsage(error.what());
-            for (const auto& line : error.usage()) {
+    if (level.words.size() > command.maxPositionals) {
+        auto error = tooManyArguments(command.name);
+        if (mistake) {  // the value of an unknown option counts as a word
+            error.addUsage(mistake->what());
+            for (const auto& line : mistake->usage()) {
                 if (line != seeHelp(command.name)) {
-                    whole.addUsage(line);
+                    error.addUsage(line);
                 }
             }
-            throw whole;
         }
+        throw error;
+    }
+    if (mistake) {
+        throw *mistake;
     }
     return std::move(*arguments);
 }

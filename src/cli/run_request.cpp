@@ -171,14 +171,18 @@ std::optional<image::ImageReference> referenceOf(const std::string& name) {
                                     : std::optional(referenceArgument(name, "run").normalized());
 }
 
+bool hasVariable(const EdfText& value) {
+    return value.text.find('$') != std::string::npos;
+}
+
 /// What the variables of another node cannot change.
 EdfFile withoutVariables(EdfFile definition) {
-    const auto varies = [](const EdfText& value) { return value.text.find('$') != std::string::npos; };
-    std::erase_if(definition.mounts, varies);
-    std::erase_if(definition.devices, varies);
-    std::erase_if(definition.annotations, [&](const auto& annotation) { return varies(annotation.second); });
+    std::erase_if(definition.mounts, hasVariable);
+    std::erase_if(definition.devices, hasVariable);
+    std::erase_if(definition.annotations,
+                  [](const auto& annotation) { return hasVariable(annotation.second); });
     definition.env.clear();
-    if (definition.workdir && varies(*definition.workdir)) {
+    if (definition.workdir && hasVariable(*definition.workdir)) {
         definition.workdir.reset();
     }
     return definition;
@@ -247,7 +251,7 @@ void checkForLater(Context& context, const Arguments& arguments) {
     if (definition) {
         applyDefinition(withoutVariables(*definition), request);
     }
-    if (definition && definition->image && definition->image->text.find('$') != std::string::npos) {
+    if (definition && definition->image && hasVariable(*definition->image)) {
         return;  // a variable of the node
     }
     auto words = arguments.positionals();
