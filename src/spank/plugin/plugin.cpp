@@ -238,8 +238,8 @@ void endWithin(pid_t pid) {
     ::waitpid(pid, nullptr, 0);
 }
 
-/// Removes the containers that the user has kept in the job on this node.
-void removeContainers(uid_t uid, uint32_t job) {
+/// Removes what the user has kept in the job on this node: containers, copies of images.
+void removeWhatWasKept(uid_t uid, uint32_t job) {
     const passwd* const account = ::getpwuid(uid);
     if (account == nullptr || uid == 0) {
         return;
@@ -433,7 +433,7 @@ int slurm_spank_job_epilog(spank_t spank, int, char**) {
         uint32_t job = 0;
         if (spank_get_item(spank, S_JOB_UID, &uid) == ESPANK_SUCCESS &&
             spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS) {
-            removeContainers(uid, job);
+            removeWhatWasKept(uid, job);
         }
         return ESPANK_SUCCESS;
     });

@@ -21,6 +21,7 @@
 #include "base/signal_name.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "engine/environment.hpp"
 #include "engine/run_options.hpp"
 #include "hook_contracts/enter_call.hpp"
 #include "oci/json/json_depth.hpp"
@@ -36,7 +37,6 @@ namespace sarus::starter {
 namespace {
 
 using Json = nlohmann::json;
-using std::string_view_literals::operator""sv;
 
 constexpr const char* runtimePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -154,15 +154,10 @@ void addRecord(const std::string& root, ListedContainer& container) {
         if (!record) {
             return;
         }
-        for (const auto& [start, value] :
-             {std::pair("SLURM_JOB_ID="sv, &container.job), std::pair("SLURM_STEP_ID="sv, &container.step),
-              std::pair("SLURM_PROCID="sv, &container.task)}) {
-            for (const auto& variable : record->environment) {
-                if (variable.starts_with(start)) {
-                    *value = variable.substr(start.size());
-                }
-            }
-        }
+        const auto environment = engine::parseEnvironment(record->environment);
+        container.job = engine::valueOf(environment, "SLURM_JOB_ID");
+        container.step = engine::valueOf(environment, "SLURM_STEP_ID");
+        container.task = engine::valueOf(environment, "SLURM_PROCID");
         container.image = std::move(record->image);
         container.command = std::move(record->command);
     } catch (const Error& error) {
