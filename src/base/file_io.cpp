@@ -209,7 +209,8 @@ bool removeUnlessFull(int parent, const char* name, const std::string& shown) {
         return true;
     }
     // Also detects a mount point (EBUSY), whose content belongs to somebody else.
-    if ((errno == EISDIR || errno == EPERM) && ::unlinkat(parent, name, AT_REMOVEDIR) == 0) {
+    if ((errno == EISDIR || errno == EPERM) &&
+        (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)) {
         return true;
     }
     if (errno != ENOTEMPTY && errno != EEXIST) {
@@ -240,10 +241,8 @@ public:
             const auto name = std::move(names.back());
             names.pop_back();
             shown += cat('/', name);
-            if (removeUnlessFull(here.get(), name.c_str(), shown)) {
+            if (removeUnlessFull(here.get(), name.c_str(), shown) || !enter(here.get(), name.c_str())) {
                 shown.resize(shown.size() - name.size() - 1);
-            } else {
-                enter(here.get(), name.c_str());
             }
         }
     }
@@ -255,18 +254,24 @@ private:
         std::vector<std::string> names;  ///< that were not looked at yet
     };
 
-    void enter(int parent, const char* name) {
-        here = openDirectoryToEmpty(parent, name);
+    /// False if it is gone.
+    bool enter(int parent, const char* name) {
+        auto directory = openDirectoryToEmpty(parent, name);
+        if (!directory && errno == ENOENT) {
+            return false;
+        }
         struct stat status {};
-        if (!here || ::fstat(here.get(), &status) != 0) {
+        if (!directory || ::fstat(directory.get(), &status) != 0) {
             throwErrno(cat("Failed to remove ", printable(shown)));
         }
+        here = std::move(directory);
         Level level{status.st_dev, status.st_ino, {}};
         auto entries = Directory::of(here.get(), shown);
         while (const char* entry = entries.next()) {
             level.names.emplace_back(entry);
         }
         levels.push_back(std::move(level));
+        return true;
     }
 
     void leave() {

@@ -57,9 +57,9 @@ std::string realPath(const std::string& path);
 bool pathExists(const std::string& path) noexcept;
 bool isDirectory(const std::string& path) noexcept;
 
-/// Removes a directory tree by descriptors (never follows a symbolic link). A missing tree is not an error.
-/// Makes directories without owner permissions accessible first. Does not touch mounts in the tree, but
-/// reports them as an error.
+/// Removes a directory tree by descriptors (never follows a symbolic link). What is missing, or somebody else
+/// removes meanwhile, is not an error. Makes directories without owner permissions accessible first. Does not
+/// touch mounts in the tree, but reports them as an error.
 void removeTree(const std::string& path);
 
 }  // namespace sarus

@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <future>
+
 #include "base/error.hpp"
 #include "base/temporary_directory.hpp"
+#include "base/text.hpp"
 
 namespace sarus::file_io_test {
 namespace {
@@ -78,6 +81,21 @@ TEST(RemoveTree, RemovesUnreadableDirectoriesAndDoesNotFollowLinks) {
     EXPECT_FALSE(pathExists(directory / "tree"));
     EXPECT_EQ(readFile(other / "precious"), "data");
     removeTree(directory / "tree");  // a missing tree is no error
+}
+
+TEST(RemoveTree, SucceedsBesideAnotherThatRemovesTheSame) {
+    const TemporaryDirectory directory;
+    for (int round = 0; round < 300; ++round) {
+        for (const char* branch : {"a", "b", "c"}) {
+            createDirectories(cat(directory / "tree/", branch, "/deep"));
+            write(cat(directory / "tree/", branch, "/file"), "x");
+        }
+        const auto remove = [&] { removeTree(directory / "tree"); };
+        auto other = std::async(std::launch::async, remove);
+        EXPECT_NO_THROW(remove());
+        EXPECT_FALSE(pathExists(directory / "tree"));
+        EXPECT_NO_THROW(other.get());
+    }
 }
 
 TEST(RemoveTree, NeedsFewDescriptorsHoweverDeepTheTreeIs) {
