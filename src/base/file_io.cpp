@@ -114,11 +114,17 @@ void createDirectories(const std::string& path, mode_t mode) {
         return;
     }
     const auto parent = directoryOf(path);
-    if (parent != path) {
-        createDirectories(parent, mode);
-    }
-    if (::mkdir(path.c_str(), mode) != 0 && !(errno == EEXIST && isDirectory(path))) {
-        throwErrno(cat("Failed to create directory ", printable(path)));
+    constexpr int attempts = 100;  // others may remove the parent as long as it is empty
+    for (int attempt = 1;; ++attempt) {
+        if (parent != path) {
+            createDirectories(parent, mode);
+        }
+        if (::mkdir(path.c_str(), mode) == 0 || (errno == EEXIST && isDirectory(path))) {
+            return;
+        }
+        if (errno != ENOENT || attempt == attempts) {
+            throwErrno(cat("Failed to create directory ", printable(path)));
+        }
     }
 }
 

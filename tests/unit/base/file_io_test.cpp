@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 
 #include "base/error.hpp"
@@ -67,6 +68,23 @@ TEST(CreateDirectories, CreatesParentsAndRefusesAFileInTheWay) {
     EXPECT_TRUE(isDirectory(directory / "a/b/c"));
     write(directory / "file", "");
     EXPECT_THROW(createDirectories(directory / "file/d"), Error);
+}
+
+TEST(CreateDirectories, SucceedsBesideOneWhoRemovesWhatIsEmpty) {
+    const TemporaryDirectory directory;
+    std::atomic<bool> ends = false;
+    auto other = std::async(std::launch::async, [&] {
+        while (!ends) {
+            for (const char* path : {"a/b/c", "a/b", "a"}) {
+                ::rmdir((directory / path).c_str());
+            }
+            ::usleep(100);
+        }
+    });
+    for (int round = 0; round < 2000; ++round) {
+        EXPECT_NO_THROW(createDirectories(directory / "a/b/c"));
+    }
+    ends = true;
 }
 
 TEST(RemoveTree, RemovesUnreadableDirectoriesAndDoesNotFollowLinks) {
