@@ -53,7 +53,8 @@ int operationOf(LockMode mode) {
 
 LockResult requestLock(int fd, LockMode mode, const std::string& path) {
     while (const int errnum = requestLock(path, [&] { return ::flock(fd, operationOf(mode)); })) {
-        if (errnum == EWOULDBLOCK) {
+        // ESTALE: on NFS, another node has replaced or removed the file, so its name says more.
+        if (errnum == EWOULDBLOCK || errnum == ESTALE) {
             return LockResult::busy;
         }
         if (isLockUnsupported(errnum)) {

@@ -22,7 +22,8 @@ LockResult tryLock(int fd, LockMode mode) noexcept;
 /// forever.
 LockResult lockWithin(int fd, int milliseconds) noexcept;
 
-/// tryLock() through requestLock(). Throws Error as that does, and with `path` on other failures.
+/// tryLock() through requestLock(). A file that its NFS server has forgotten is busy: look at its name again.
+/// Throws Error as that does, and with `path` on other failures.
 LockResult requestLock(int fd, LockMode mode, const std::string& path);
 
 /// What `request`, a call of flock(2) or fcntl(2) for an open file of this process, answers: 0 or an errno. A

@@ -59,6 +59,22 @@ void sleepMs(std::uint64_t milliseconds) {
     ::nanosleep(&duration, nullptr);
 }
 
+/// For a file that others replace. On NFS nothing has its name for a moment, then.
+UniqueFd openReplaced(const std::string& path) {
+    constexpr int attempts = 20;
+    constexpr std::uint64_t pauseMs = 50;
+    for (int attempt = 1;; ++attempt) {
+        try {
+            return openToLock(path);
+        } catch (const Error& error) {
+            if (error.errnum() != ENOENT || attempt == attempts) {
+                throw;
+            }
+        }
+        sleepMs(pauseMs);
+    }
+}
+
 }  // namespace
 
 bool tryLockOrWarn(int fd, LockMode mode, const std::string& path, std::string_view consequence) {
@@ -70,7 +86,7 @@ bool tryLockOrWarn(int fd, LockMode mode, const std::string& path, std::string_v
 }
 
 std::optional<UniqueFd> tryLockFile(const std::string& path, LockMode mode) {
-    auto fd = openToLock(path);
+    auto fd = openReplaced(path);
     const bool locked =
         tryLockOrWarn(fd.get(), mode, path, indexConsequence) && hasName(fd.get(), path, followLinks);
     return locked ? std::optional(std::move(fd))
@@ -78,14 +94,17 @@ std::optional<UniqueFd> tryLockFile(const std::string& path, LockMode mode) {
 }
 
 UniqueFd lockFile(const std::string& path, LockMode mode, const LockTimings& timings) {
-    auto fd = openToLock(path);
+    auto fd = openReplaced(path);
     auto nextWarning = timings.warningMs;
     for (std::uint64_t elapsed = 0;;) {
-        if (tryLockOrWarn(fd.get(), mode, path, indexConsequence)) {
-            if (hasName(fd.get(), path, followLinks)) {
-                return fd;
-            }
-            fd = openToLock(path);  // replaced while we waited for its predecessor
+        const bool locked = tryLockOrWarn(fd.get(), mode, path, indexConsequence);
+        if (locked && hasName(fd.get(), path, followLinks)) {
+            return fd;
+        }
+        if (locked || !hasName(fd.get(), path, followLinks)) {
+            fd = openReplaced(path);  // while we waited for its predecessor
+        }
+        if (locked) {
             continue;
         }
         if (elapsed >= timings.timeoutMs) {
