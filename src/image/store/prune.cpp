@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
+#include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "image/store/import_session.hpp"
@@ -21,17 +23,44 @@ namespace sarus::image {
 
 namespace {
 
+/// But those that are held: broadcasts take them without the cache.
+void removePullLocks(const std::string& directory) {
+    Directory entries(directory, Missing::isEmpty);
+    while (const char* name = entries.next()) {
+        const UniqueFd file(
+            ::openat(entries.fd(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+        const auto shown = cat(directory, '/', name);
+        if (file && requestLock(file.get(), LockMode::exclusive, shown) != LockResult::busy) {
+            ::unlinkat(entries.fd(), name, 0);
+        }
+    }
+    ::rmdir(directory.c_str());
+}
+
+/// False if an import is running. Waits for another process that prunes.
+bool lockCache(int lock, const std::string& path) {
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
+    while (!tryLockOrWarn(lock, LockMode::exclusive, path,
+                          "a 'sarus pull' at the same time may lose what it has downloaded, and fail")) {
+        if (requestLock(lock, LockMode::shared, path) == LockResult::held) {  // as imports do
+            return false;
+        }
+        ::nanosleep(&pause, nullptr);
+        throwIfInterrupted();
+    }
+    return true;
+}
+
 /// Removes what killed imports left, and keeps new ones from starting; nullopt if one is running.
 std::optional<UniqueFd> lockCleanCache(Repository& repository, const std::string& tempDir) {
     const auto& paths = repository.paths();
     repository.recover();
     removeAbandonedImports(paths, tempDir);  // before the lock, by which it tells whether an import runs
     auto lock = openFile(paths.cacheLock(), O_RDWR | O_CREAT, 0644);
-    if (!tryLockOrWarn(lock.get(), LockMode::exclusive, paths.cacheLock(),
-                       "a 'sarus pull' at the same time may lose what it has downloaded, and fail")) {
+    if (!lockCache(lock.get(), paths.cacheLock())) {
         return std::nullopt;
     }
-    removeTree(paths.pullLocks());
+    removePullLocks(paths.pullLocks());
     return lock;
 }
 

@@ -5,6 +5,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
+
+#include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
 #include "base/interrupt.hpp"
@@ -17,9 +20,15 @@ PullLock::PullLock(const RepositoryPaths& paths, const std::string& content,
                    const std::function<void()>& onWait)
     : path(cat(paths.pullLocks(), '/', sha256Hex(content))) {
     constexpr timespec pause{.tv_sec = 0, .tv_nsec = 100'000'000};
-    createDirectories(paths.pullLocks());
     for (bool waits = false;;) {
-        fd = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
+        createDirectories(paths.pullLocks());
+        fd.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
+        if (!fd && errno == ENOENT) {
+            continue;  // somebody prunes
+        }
+        if (!fd) {
+            throwErrno(cat("Failed to open ", printable(path)));
+        }
         if (requestLock(fd.get(), LockMode::exclusive, path) != LockResult::busy) {
             if (hasName(fd.get(), path)) {
                 return;

@@ -1,10 +1,19 @@
 #include "image/store/prune.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
+#include <chrono>
+#include <future>
+
+#include "base/directory.hpp"
 #include "base/error.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
 #include "image/scratch.hpp"
 #include "image/store/import_session.hpp"
+#include "image/store/pull_lock.hpp"
 
 namespace sarus::image::prune_test {
 namespace {
@@ -38,6 +47,24 @@ TEST_F(PruneTest, isRefusedWhileAnImportNeedsTheBlobs) {
     const ImportSession session(repository.paths(), scratch.path("tmp"), {});
     EXPECT_THROW(pruneCache(repository, scratch.path("tmp"), false), Error);
     EXPECT_TRUE(pathExists(scratch.path("r/cache/blobs/sha256/aaaa")));
+}
+
+TEST_F(PruneTest, waitsForAnotherPrune) {
+    const auto path = repository.paths().cacheLock();
+    createDirectories(directoryOf(path));
+    auto other = openFile(path, O_RDWR | O_CREAT, 0644);
+    ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
+    auto result =
+        std::async(std::launch::async, [&] { return pruneCache(repository, scratch.path("tmp"), false); });
+    EXPECT_EQ(result.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+    other.reset();
+    EXPECT_EQ(result.get().files, 2U);
+}
+
+TEST_F(PruneTest, leavesALockThatIsHeld) {
+    const PullLock held(repository.paths(), "image", [] {});
+    EXPECT_EQ(pruneCache(repository, scratch.path("tmp"), false).files, 2U);
+    EXPECT_FALSE(Directory(repository.paths().pullLocks(), Missing::isError).next() == nullptr);
 }
 
 TEST_F(PruneTest, removesWhatKilledImportsLeft) {
