@@ -391,6 +391,14 @@ void Repository::publish(const NewImage& image) {
                        formatLocalTime(std::time(nullptr))};
     update(record, image.info);
 
+    auto info = image.info;
+    {
+        const auto squashfs = openFile(squashfsDraft, O_RDONLY);
+        info.identity = squashfs::squashfsIdentity(squashfs.get(), printable(squashfsDraft));
+        // It may take minutes, so others must not wait for it.
+        checkErrno(::fsync(squashfs.get()), cat("Failed to flush ", printable(squashfsDraft)));
+    }
+
     std::vector<ImageRecord> images;
     const auto lock = lockAndRepair(images);
     eraseKey(images, image.reference.uniqueKey());
@@ -399,12 +407,6 @@ void Repository::publish(const NewImage& image) {
     refuseDirectory(names.metadata(image.reference));
     // Everything that needs space comes before the first rename, so that a full disk cannot leave half an
     // image.
-    auto info = image.info;
-    {
-        const auto squashfs = openFile(squashfsDraft, O_RDONLY);
-        info.identity = squashfs::squashfsIdentity(squashfs.get(), printable(squashfsDraft));
-        checkErrno(::fsync(squashfs.get()), cat("Failed to flush ", printable(squashfsDraft)));
-    }
     const auto metadata = serializeStoredMetadata(image.metadata, info);
     writeDraft(metadataDraft, metadata);
     const auto newLock = writeDraft(indexDraft, serializeIndex(images, names.images()));
