@@ -131,6 +131,7 @@ ToolResult runWithRetry(const Command& command, ToolStreams streams, TransferMon
                 cat("The registry fails (", failure->cause, "); trying again in ", seconds, " s"));
         const timespec pause{.tv_sec = seconds, .tv_nsec = 0};
         ::nanosleep(&pause, nullptr);
+        monitor.skipPause();
     }
     return runTool(command, streams, "skopeo", monitor.watch());
 }

@@ -42,6 +42,8 @@ public:
     /// Wipes the terminal's line.
     ~TransferMonitor();
 
+    /// The time since the last look does not count: nobody was asked for anything.
+    void skipPause() { lastLook = clock(); }
     /// For runTool(); refers to this object.
     ToolWatch watch();
     /// Takes pieces of the program's log. Throws Error if a registry wants not to be asked for a long time.

@@ -142,6 +142,19 @@ TEST(TransferMonitor, timeInWhichThisProgramIsStoppedDoesNotCount) {
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+TEST(TransferMonitor, pausesBetweenAttemptsDoNotCount) {
+    const test::Scratch scratch;
+    Followed followed({.directory = scratch.path("files"),
+                       .server = "s",
+                       .image = "s/i:1",
+                       .timings = {.timeoutMs = 4000}});
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        followed.now += 2s;
+        followed.monitor.skipPause();
+        EXPECT_NO_THROW(followed.pass(1s));
+    }
+}
+
 TEST(TransferMonitor, thisMachineIsNotSuspected) {
     const test::Scratch scratch;
     Followed followed({.directory = scratch.path("files")});
