@@ -42,8 +42,9 @@ void createOwned(int base, const std::string& name, const std::string& shown,
         const auto made = openFileAt(base, temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
         checkErrno(::fchown(made.get(), credentials.uid(), credentials.gid()),
                    cat("Failed to give away ", printable(shown)));
-        if (::renameat2(base, temporary.c_str(), base, name.c_str(), RENAME_NOREPLACE) != 0 &&
-            errno != EEXIST) {
+        // A plain one, which every filesystem has: it replaces nothing but an empty directory.
+        if (::renameat(base, temporary.c_str(), base, name.c_str()) != 0 && errno != EEXIST &&
+            errno != ENOTEMPTY) {
             throwErrno(cat("Failed to create the repository ", printable(shown)));
         }
     } catch (...) {

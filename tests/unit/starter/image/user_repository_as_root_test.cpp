@@ -3,9 +3,13 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/isolated_process.hpp"
 #include "starter/image/user_repository.hpp"
 #include "starter/isolated.hpp"
 #include "starter/root_owned_directory.hpp"
@@ -27,8 +31,11 @@ protected:
     }
 
     /// 0: created, 1: Error.
-    int createAs(uid_t caller, Mode mode = Mode::privileged) {
+    int createAs(uid_t caller, Mode mode = Mode::privileged, bool knowsFlags = true) {
         return test::isolated([&] {
+            if (!knowsFlags) {
+                test::failSystemCalls({SYS_renameat2}, EINVAL);
+            }
             if (::setgroups(0, nullptr) != 0 || ::setresgid(12346, 12346, 12346) != 0 ||
                 ::setresuid(caller, mode == Mode::privileged ? 0 : caller,
                             mode == Mode::privileged ? 0 : caller) != 0) {
@@ -58,6 +65,11 @@ TEST_F(UserRepository, BelongsToTheCallerAloneAndIsPrivate) {
     EXPECT_EQ(made().st_uid, user);
     EXPECT_EQ(made().st_gid, 12346U);
     EXPECT_EQ(made().st_mode, static_cast<mode_t>(S_IFDIR | 0700));
+}
+
+TEST_F(UserRepository, IsMadeWhereRenamesHaveNoFlags) {
+    ASSERT_EQ(createAs(user, Mode::privileged, false), 0) << "on NFS and Lustre";
+    EXPECT_EQ(made().st_uid, user);
 }
 
 TEST_F(UserRepository, ThatExistsIsLeftAsItIs) {
