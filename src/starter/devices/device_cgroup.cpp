@@ -182,9 +182,12 @@ DeviceCgroup DeviceCgroup::makeLeaf(OwnCgroup own, const std::string& leafName) 
         if (::mkdirat(own.directory.get(), cgroup.name.c_str(), 0711) != 0) {
             throwErrno(cat("Failed to create the device cgroup ", printable(cgroup.shown)));
         }
-        cgroup.leaf = openFileAt(own.directory.get(), cgroup.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-        checkErrno(::flock(cgroup.leaf.get(), LOCK_SH), cat("Failed to lock ", printable(cgroup.shown)));
-    } while (!sameDirectory(own.directory.get(), cgroup.name, cgroup.leaf.get()));
+        cgroup.leaf.reset(::openat(own.directory.get(), cgroup.name.c_str(),
+                                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (cgroup.leaf ? ::flock(cgroup.leaf.get(), LOCK_SH) != 0 : errno != ENOENT) {
+            throwErrno(cat("Failed to lock ", printable(cgroup.shown)));
+        }
+    } while (!cgroup.leaf || !sameDirectory(own.directory.get(), cgroup.name, cgroup.leaf.get()));
     cgroup.parent = std::move(own.directory);  // we own the leaf now: the destructor removes it
     return cgroup;
 }

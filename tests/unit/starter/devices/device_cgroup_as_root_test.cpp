@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
+
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/isolated_process.hpp"
@@ -82,6 +84,17 @@ TEST_F(DeviceCgroupTest, CgroupsOfAJobWhichIsCalledAfterTheProgramAreLeftAlone) 
         create(name);
         EXPECT_EQ(::rmdir(job.c_str()), 0) << job;
     }
+}
+
+TEST_F(DeviceCgroupTest, StartsAtOnceDoNotTakeEachOthersLeaves) {
+    const auto rounds = [&](const char* suffix) {
+        for (int round = 0; round < 300; ++round) {
+            create(name + suffix);
+        }
+    };
+    auto other = std::async(std::launch::async, [&] { rounds("-b"); });
+    EXPECT_NO_THROW(rounds("-a"));
+    EXPECT_NO_THROW(other.get());
 }
 
 TEST_F(DeviceCgroupTest, ANameInUseIsAnError) {
