@@ -206,6 +206,13 @@ bool isDead(const std::optional<RuntimeState>& state) {
     return first.started() != state->started || !first.isRunning();
 }
 
+/// Whether a starter or janitor looks after the container.
+bool isHeld(const std::string& runtimeRoot, const std::string& containerName) {
+    const UniqueFd record(
+        ::open(recordPath(runtimeRoot, containerName).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    return record && tryLock(record.get(), LockMode::shared) != LockResult::held;
+}
+
 /// The longest time that a program which was killed needs to end, in milliseconds.
 constexpr int longestEnd = 1'000;
 
@@ -345,15 +352,19 @@ void sweepDeadContainers(const std::string& runtimeRoot) {
 std::size_t countContainers(const std::string& runtimeRoot) {
     const auto names = knownNames(runtimeRoot);
     return static_cast<std::size_t>(std::count_if(names.begin(), names.end(), [&](const std::string& name) {
-        const UniqueFd record(
-            ::open(recordPath(runtimeRoot, name).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-        const bool isHeld = record && tryLock(record.get(), LockMode::shared) != LockResult::held;
-        return isHeld || !isDead(readRuntimeState(runtimeRoot, name));
+        return isHeld(runtimeRoot, name) || !isDead(readRuntimeState(runtimeRoot, name));
     }));
 }
 
 bool hasEnded(const std::string& runtimeRoot, const std::string& containerName) {
     return isDead(readRuntimeState(runtimeRoot, containerName));
+}
+
+void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName) {
+    constexpr int longest = 2'000;
+    within(longest, [&] {
+        return readRuntimeState(runtimeRoot, containerName) || !isHeld(runtimeRoot, containerName);
+    });
 }
 
 std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const std::string& containerName) {
@@ -365,7 +376,9 @@ std::optional<ContainerRecord> readRecord(const std::string& runtimeRoot, const 
     if (tryLock(file.get(), LockMode::shared) == LockResult::held) {
         return std::nullopt;  // the lock is free: its starter and janitor were killed
     }
-    return parse(std::string(jsonOf(readAll(file.get(), largestRecord, printable(path)))), path);
+    const auto text = readAll(file.get(), largestRecord, printable(path));
+    // Empty until its owner has written it, and while a sweep looks at a name that was free.
+    return text.empty() ? std::nullopt : std::optional(parse(std::string(jsonOf(text)), path));
 }
 
 }  // namespace sarus::starter

@@ -68,6 +68,10 @@ private:
 /// still runs. Keeps what it cannot remove.
 void sweepDeadContainers(const std::string& runtimeRoot);
 
+/// Waits until the runtime has written down the state of a container that somebody looks after, for two
+/// seconds at most: it may do so slightly after the program has begun.
+void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName);
+
 /// The containers that live or are about to, including that of a record which the caller holds.
 std::size_t countContainers(const std::string& runtimeRoot);
 

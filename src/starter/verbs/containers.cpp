@@ -457,6 +457,11 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
 }
 
 std::string inspectContainer(const Session& session, const engine::InspectRequest& request) {
+    const auto environment = environmentOf(request.sessionDirectory);
+    if (const auto root =
+            findRuntimeRootOf(request.name, session.credentials, session.config, environment)) {
+        awaitRuntimeState(*root, request.name);
+    }
     auto containers = listedContainers(session, request.sessionDirectory, Whose::everybodys);
     const auto hasName = [&](const ListedContainer& entry) { return entry.id == request.name; };
     if (std::none_of(containers.begin(), containers.end(), hasName)) {
@@ -465,7 +470,7 @@ std::string inspectContainer(const Session& session, const engine::InspectReques
             idle != containers.end()) {
             return request.json ? formatDetailsJson(*idle, std::nullopt) : formatDetails(*idle, std::nullopt);
         }
-        if (runsUnprivileged(session, environmentOf(request.sessionDirectory), request.name) ||
+        if (runsUnprivileged(session, environment, request.name) ||
             wasKeptUnprivileged(session, request.name, {})) {
             continueWithoutPrivileges(session, request);
         }
@@ -508,6 +513,7 @@ void killContainer(const Session& session, const engine::KillRequest& request) {
     const auto& name = request.name;
     const int wanted = parseSignal(request.signal);
     const auto root = rootOf(session, request);
+    awaitRuntimeState(root, name);
     const int number = signalFor(root, name, wanted);
     const auto output =
         callRuntime(findRuntime(session.config.runcPath), {"--root", root, "kill", name, cat(number)});

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +186,26 @@ TEST(ContainerRecord, ReservesTheName) {
     makeState(directory, "n", Process(::getpid()));
     EXPECT_THROW(RecordFile::create(directory.path(), "n", sample), Error);
     EXPECT_TRUE(readRecord(directory.path(), "n"));
+}
+
+TEST(ContainerRecord, WaitsForTheRuntimesStateOfAContainerThatIsThere) {
+    const test::TemporaryDirectory directory;
+    awaitRuntimeState(directory.path(), "n");
+    const auto starter = RecordFile::create(directory.path(), "n", sample);
+    std::thread runtime([&] {
+        ::usleep(100'000);  // longer than it takes
+        makeState(directory, "n", Process(::getpid()));
+    });
+    awaitRuntimeState(directory.path(), "n");
+    EXPECT_FALSE(hasEnded(directory.path(), "n"));
+    runtime.join();
+}
+
+TEST(ContainerRecord, ThatIsNotWrittenYetIsNone) {
+    const test::TemporaryDirectory directory;
+    const auto file = openFile(directory / ".n.json", O_RDWR | O_CREAT, 0600);
+    ASSERT_EQ(::flock(file.get(), LOCK_EX), 0);
+    EXPECT_EQ(readRecord(directory.path(), "n"), std::nullopt);
 }
 
 TEST(ContainerRecord, WaitsForTheEndOfAContainerThatIsEnding) {
