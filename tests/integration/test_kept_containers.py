@@ -95,6 +95,14 @@ def test_rm_ends_a_running_container_only_by_force(engine, busybox, name):
     assert name not in rows(engine)
 
 
+def test_rm_by_force_of_one_that_is_ending(engine, busybox, name):
+    for _ in range(5):
+        with engine.standing(busybox, "--name", name, "--keep") as process:
+            fine(engine.sarus("kill", "--signal=KILL", name))
+            assert fine(engine.sarus("rm", "--force", name)) == f"{name}\n"
+            process.wait(timeout=300)
+
+
 def test_rm_of_all_ends_those_that_run_only_by_force(make_variant, load_image, plain_busybox, name, open_directory):
     """In a storage of its own: other tests have containers, too."""
     storage = open_directory / "storage"

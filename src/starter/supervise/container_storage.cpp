@@ -207,13 +207,16 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
     verifyPrivate(place.get(), path, owner(), 077);
     const auto folder = makePrivateDirectory(place.get(), name, directory, 0700, owner());
     auto file = openFileAt(folder.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    const int number = file.get();
     auto lock = takeLock(std::move(file), directory, whileOthersList);
+    if (!lock && !pathExists(descriptionOf(directory))) {  // somebody removes it
+        lock = takeLock(openFileAt(folder.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600), directory,
+                        whileOthersRemove);
+    }
     if (!lock) {
         throw Error(cat("The container '", printable(wanted.name), "' is in use"),
                     cat("'sarus exec ", wanted.name, "' runs a command in it, 'sarus ps' lists what runs"));
     }
-    if (*lock && !hasName(number, lockOf(directory))) {
+    if (*lock && !hasName(lock->get(), lockOf(directory))) {
         throw Error::fromErrno(cat("Failed to open ", printable(directory)), ENOENT);
     }
     opened.lock = std::move(*lock);
@@ -416,8 +419,18 @@ std::optional<UniqueFd> ContainerStorage::lockToRead(const Entry& entry) {
 }
 
 bool ContainerStorage::removeDirectory(const std::string& directory, int milliseconds) const {
-    auto lock =
-        takeLock(openFile(lockOf(directory), O_RDWR | O_CREAT | O_NOFOLLOW, 0600), directory, milliseconds);
+    const auto lockPath = lockOf(directory);
+    UniqueFd file(::open(lockPath.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file && errno == ENOENT) {
+        return true;  // somebody else was faster
+    }
+    if (!file) {
+        throwErrno(cat("Failed to open ", printable(lockPath)));
+    }
+    auto lock = takeLock(std::move(file), directory, milliseconds);
+    if (lock ? *lock && !hasName(lock->get(), lockPath) : !pathExists(descriptionOf(directory))) {
+        return true;  // somebody else removes it
+    }
     const bool mayBeRunning = !lock || (!*lock && milliseconds == 0);
     if (mayBeRunning) {
         return false;

@@ -39,6 +39,7 @@ class ContainerStorage {
 public:
     /// Milliseconds for a lock: who lists containers locks each of them for a moment.
     static constexpr int whileOthersList = 200;
+    static constexpr int whileOthersRemove = 10'000;
 
     enum class Look {
         quick,  ///< for each start: not for a directory of another name, after somebody had taken the usual

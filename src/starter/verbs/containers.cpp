@@ -458,8 +458,7 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
 
 std::string inspectContainer(const Session& session, const engine::InspectRequest& request) {
     const auto environment = environmentOf(request.sessionDirectory);
-    if (const auto root =
-            findRuntimeRootOf(request.name, session.credentials, session.config, environment)) {
+    if (const auto root = findRuntimeRootOf(request.name, session.credentials, session.config, environment)) {
         awaitRuntimeState(*root, request.name);
     }
     auto containers = listedContainers(session, request.sessionDirectory, Whose::everybodys);
@@ -537,19 +536,38 @@ bool isUnprivileged(const Session& session, const std::optional<ContainerStorage
     return !(storage && storage->find(name, job)) && wasKeptUnprivileged(session, name, job);
 }
 
+/// Ends it first. It may be about to start or to end: there is no program to kill then.
+bool removeByForce(const Session& session, const engine::RemoveRequest& request,
+                   const ContainerStorage& storage, const ContainerStorage::Entry& entry) {
+    constexpr int attempts = 20;
+    constexpr int untilTheNext = 500;
+    for (int attempt = 1;; ++attempt) {
+        try {
+            killContainer(session, {.sessionDirectory = request.sessionDirectory,
+                                    .name = entry.container.name,
+                                    .signal = "SIGKILL"});
+        } catch (const Error& error) {
+            if (attempt == attempts) {
+                throw;
+            }
+            logInfo("Runtime", error.what());
+        }
+        if (storage.remove(entry, untilTheNext)) {
+            return true;
+        }
+        if (attempt == attempts) {
+            return false;
+        }
+    }
+}
+
 /// Ends it first if it runs and the request says so. False if it runs. Throws Error.
 bool endAndRemove(const Session& session, const engine::RemoveRequest& request,
                   const ContainerStorage& storage, const ContainerStorage::Entry& entry) {
-    constexpr int whileItEnds = 10'000;
     if (request.force && entry.isRunning) {
-        killContainer(session, {.sessionDirectory = request.sessionDirectory,
-                                .name = entry.container.name,
-                                .signal = "SIGKILL"});
+        return removeByForce(session, request, storage, entry);
     }
-    const int patience = request.force     ? whileItEnds
-                         : request.allIdle ? 0
-                                           : ContainerStorage::whileOthersList;
-    return storage.remove(entry, patience);
+    return storage.remove(entry, request.allIdle ? 0 : ContainerStorage::whileOthersList);
 }
 
 void removeContainer(const Session& session, const engine::RemoveRequest& request,

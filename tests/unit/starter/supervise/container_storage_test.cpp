@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <future>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
@@ -128,6 +129,20 @@ TEST_F(ContainerStorageTest, whatRunsIsNotRemoved) {
     const auto running = storage().open(container("a"), true);
     EXPECT_FALSE(storage().remove(storage().list().at(0), 1));
     EXPECT_TRUE(pathExists(cat(running->directory, "/container.json")));
+}
+
+TEST_F(ContainerStorageTest, twoMayRemoveTheSameAtOnce) {
+    for (int round = 0; round < 20; ++round) {
+        const auto made = storage().open(container("a"), true)->directory;
+        for (int i = 0; i < 50; ++i) {
+            createDirectories(cat(made, "/upper/", i, "/deep"));
+        }
+        const auto entry = storage().list().at(0);
+        auto other = std::async(std::launch::async, [&] { return storage().remove(entry, 1); });
+        EXPECT_TRUE(storage().remove(entry, 1));
+        EXPECT_TRUE(other.get());
+        EXPECT_THAT(names(), ElementsAre());
+    }
 }
 
 TEST_F(ContainerStorageTest, thoseOfEndedJobsGoWithWhatWasLeftUnfinished) {
