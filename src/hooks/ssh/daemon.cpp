@@ -334,13 +334,13 @@ void runKeeper(const Start& start) {
         joinCgroup(cgroup, start.request.log);
     }
     enterUserNamespace(start.request.identity);
+    ::prctl(PR_SET_NAME, "ssh-keeper", 0, 0, 0);
     const pid_t self = ::getpid();
     const pid_t daemon = ::fork();
     checkErrno(daemon, "Failed to start a process");
     if (daemon == 0) {
         runAsProcess(start.errors, [&] { executeDropbear(start, self); });
     }
-    ::prctl(PR_SET_NAME, "ssh-keeper", 0, 0, 0);
     // Not in the container's root: the runtime moves this process's root there together with its own.
     dropPrivileges(start.request.identity.user, start.isNodesOwnNamespace);
     useStreams(start.null, start.null, start.null);
