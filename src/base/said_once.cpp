@@ -42,11 +42,11 @@ void keepKeyring() {
 }
 
 /// Only one task at a time looks and tells. An abstract socket ends with its process, and needs no file. If
-/// somebody keeps its name, tasks go on after some milliseconds, and may repeat each other.
+/// somebody keeps its name, tasks go on after half a second, and may repeat each other.
 class Turn {
 public:
     explicit Turn(std::string_view step) {
-        constexpr int tries = 50;
+        constexpr int tries = 500;
         constexpr std::chrono::milliseconds pause{1};
         const AbstractAddress address(cat("sarus-said-", ::getuid(), '-', step));
         for (int i = 0;
