@@ -109,11 +109,12 @@ def test_bundle_directory_is_created(prefix):
 
 
 def test_caches_hold_the_nodes_databases(prefix):
-    assert configure(prefix).returncode == 0
-    for database in ("passwd", "group"):
-        expected = subprocess.run(["getent", database], capture_output=True, text=True, check=True).stdout
-        cache = prefix / "etc" / database
-        assert cache.read_text() == expected and stat.S_IMODE(cache.stat().st_mode) == 0o644
+    with system.account_files():
+        assert configure(prefix).returncode == 0
+        for database in ("passwd", "group"):
+            expected = subprocess.run(["getent", database], capture_output=True, text=True, check=True).stdout
+            cache = prefix / "etc" / database
+            assert cache.read_text() == expected and stat.S_IMODE(cache.stat().st_mode) == 0o644
 
 
 def test_repository_directories_from_the_environment(prefix):
@@ -139,9 +140,10 @@ def contents(directory):
 
 
 def test_running_it_again_changes_nothing(prefix):
-    first = configure(prefix)
-    before = contents(prefix)
-    second = configure(prefix)
+    with system.account_files():
+        first = configure(prefix)
+        before = contents(prefix)
+        second = configure(prefix)
     assert second.returncode == 0, second.stderr
     assert second.stdout == first.stdout  # the documented output, also of an upgrade
     assert contents(prefix) == before
@@ -457,9 +459,10 @@ def test_refresh_replaces_both_caches_at_once(prefix):
 def test_a_node_without_getent_has_its_files(prefix, tmp_path):
     path = only_programs(tmp_path, "skopeo", "crun", "awk", "mawk")
     (tmp_path / "path/getent").unlink()
-    result = configure(prefix, path=path)
-    assert result.returncode == 0, result.stderr
-    assert (prefix / "etc/passwd").read_text() == pathlib.Path("/etc/passwd").read_text()
+    with system.account_files():
+        result = configure(prefix, path=path)
+        assert result.returncode == 0, result.stderr
+        assert (prefix / "etc/passwd").read_text() == pathlib.Path("/etc/passwd").read_text()
 
 
 def test_refresh_keeps_the_old_cache_where_the_name_services_fail(prefix, tmp_path):

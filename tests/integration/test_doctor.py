@@ -6,14 +6,28 @@ import socket
 import subprocess
 
 import pytest
+from helpers import system
 from helpers.installation import set_configuration
 from helpers.terminal import Terminal
 
 STATUS = {"ok": 0, "note": 0, "warning": 1, "error": 2}
 
 
-def examine(engine, *options, **keywords):
-    """The findings of `sarus doctor`, by the names of the checks."""
+def examine(engine, *options, silent="", **keywords):
+    """The findings of `sarus doctor`, by the names of the checks. It is asked again if another check than `silent` gave no answer in time: the
+    machine was busy."""
+    found = {}
+
+    def answered():
+        found.clear()
+        found.update(findings_of(engine, *options, **keywords))
+        return not any("no answer within" in finding["message"] for name in found if name != silent for finding in found[name])
+
+    system.eventually(answered)
+    return found
+
+
+def findings_of(engine, *options, **keywords):
     result = engine.sarus("doctor", "--json", *options, **keywords)
     findings = json.loads(result.stdout)
     assert all(finding["message"] for finding in findings)
@@ -59,20 +73,18 @@ def test_a_sound_installation(user_engine):
     assert {"user namespaces", "kernel settings", "OCI runtime", "hooks", "CDI devices", "seccomp", "quota", "central repository", "Slurm"} <= found.keys()
 
 
-WITHOUT_SUBORDINATE_IDS = ("unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /etc/subuid && exec "$@"', "sh")
-
-
 @pytest.mark.asroot
 def test_root_inside(user_engine, make_any_prefix, open_directory):
     """Which ids --remap-root has, and what gives an account more of them."""
     assert check(examine(user_engine), "remap-root") == ("ok", "65536 user ids, 65536 group ids")
-    finding, = examine(user_engine.variant(wrapper=WITHOUT_SUBORDINATE_IDS))["remap-root"]
+    finding, = examine(user_engine.variant(wrapper=system.WITHOUT_SUBORDINATE_IDS))["remap-root"]
     assert finding["status"] == "note" and f"{user_engine.user.name} has no ids in /etc/subuid: --remap-root works with one id" in finding["message"]
     assert re.fullmatch(rf"usermod --add-subuids \d+-\d+ --add-subgids \d+-\d+ {user_engine.user.name} # as root", finding["cure"])
     directory_service = user_engine.variant(wrapper=("unshare", "--mount", "sh", "-c", f"""
-        grep ^{user_engine.user.name}: /etc/passwd > {open_directory}/account; grep -v ^{user_engine.user.name}: /etc/passwd > {open_directory}/passwd
+        mkdir {open_directory}/etc; : > {open_directory}/etc/subuid
+        grep ^{user_engine.user.name}: /etc/passwd > {open_directory}/account; grep -v ^{user_engine.user.name}: /etc/passwd > {open_directory}/etc/passwd
         printf '#!/bin/sh\ncat {open_directory}/account\n' > {open_directory}/getent; chmod -R a+rX {open_directory}; chmod 755 {open_directory}/getent
-        mount --bind {open_directory}/getent /usr/bin/getent && mount --bind {open_directory}/passwd /etc/passwd && mount --bind /dev/null /etc/subuid && exec "$@"
+        mount --bind {open_directory}/getent /usr/bin/getent && mount -t overlay none -o lowerdir={open_directory}/etc:/etc /etc && exec "$@"
         """, "sh"))
     finding, = examine(directory_service, env={"USER": "somebody"})["remap-root"]
     assert user_engine.user.name in finding["message"] and "somebody" not in finding["message"] + finding["cure"]
@@ -196,7 +208,7 @@ def test_a_check_that_hangs(patient, configuration):
     fake.write_text("#!/bin/sh\nexec sleep 1000\n")
     fake.chmod(0o755)
     set_configuration(patient.prefix, skopeoPath=str(fake))
-    found = examine(patient, timeout=300)
+    found = examine(patient, silent="skopeo", timeout=300)
     assert check(found, "skopeo") == ("error", "no answer within 10 s")
     assert check(found, "kernel")[0] == "ok"
     fake.unlink()
@@ -229,7 +241,7 @@ def test_registry_that_hangs_is_a_warning(any_engine):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         name = f"localhost:{silent.getsockname()[1]}"
-        found = examine(any_engine, "--registry", name, timeout=300)["registry"]
+        found = examine(any_engine, "--registry", name, silent="registry", timeout=300)["registry"]
     assert [finding["status"] for finding in found if name in finding["message"] or "no answer" in finding["message"]] == ["warning"]
 
 

@@ -12,11 +12,10 @@ import subprocess
 import tarfile
 
 import pytest
-from helpers import installation
+from helpers import installation, system
 from helpers.images import Image, Layer
 
 NUMBERS = itertools.count()
-WITHOUT_SUBORDINATE_IDS = ("unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /etc/subuid && exec "$@"', "sh")
 
 
 @pytest.fixture(params=["setuid-crun-single", "setuid-runc-subordinate", "rootless-crun-subordinate", "root-crun-single",
@@ -25,7 +24,7 @@ def engine(request, engines):
     """Each way of running containers, for accounts with subordinate ids, which useradd(8) gives, and without. Root has none."""
     mode, runtime, ids = request.param.split("-")
     found = engines(mode, runtime)
-    return dataclasses.replace(found, wrapper=WITHOUT_SUBORDINATE_IDS) if ids == "single" and mode != "root" else found
+    return dataclasses.replace(found, wrapper=system.WITHOUT_SUBORDINATE_IDS) if ids == "single" and mode != "root" else found
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import os
 import pathlib
 import platform
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -126,6 +127,12 @@ def account_files():
         yield
     finally:
         os.close(lock)
+
+
+# Before a command of root's: no account has subordinate ids then. Whoever changes accounts meanwhile renames a new file over the node's, which
+# would take a mount on it away.
+WITHOUT_SUBORDINATE_IDS = ("unshare", "--mount", "sh", "-c",
+                           'mount -t tmpfs none /mnt && : > /mnt/subuid && mount -t overlay none -o lowerdir=/mnt:/etc /etc && exec "$@"', "sh")
 
 
 def create_user(name, home_base, groups=()):
@@ -332,9 +339,12 @@ def remains(left, timeout=120.0):
 
 
 def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
+    """None that a connection gets by itself before the server listens (ip(7), "ip_local_port_range")."""
+    first, _ = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    while True:
+        with socket.socket() as server, contextlib.suppress(OSError):
+            server.bind(("127.0.0.1", random.randrange(10_000, int(first))))
+            return server.getsockname()[1]
 
 
 def wait_for_port(port, process, timeout=300):
