@@ -13,6 +13,7 @@ import tarfile
 
 import pytest
 from helpers import installation, system
+from helpers.compiler import compile_c
 from helpers.images import Image, Layer
 
 NUMBERS = itertools.count()
@@ -177,6 +178,14 @@ int main(void) {
     reference = load_image(engine, "thirty-two", images.busybox(extra=lambda layer: layer.file("thirty-two", program.read_bytes(), mode=0o755)))
     result = engine.sarus("run", "--remap-root", reference, "/thirty-two")
     assert result.returncode in (0, 128 + 11), result  # a kernel without such programs ends them
+
+
+def test_a_program_may_become_somebody_else_at_once(engine, images, load_image, tmp_path):
+    """Before anybody has looked at it."""
+    program = compile_c(tmp_path / "become", "#include <unistd.h>\nint main(void) { return setgid(7) || setuid(7) || usleep(100000); }", ["-static"])
+    reference = load_image(engine, "become", images.busybox(extra=lambda layer: layer.file("become", program.read_bytes(), mode=0o755)))
+    for _ in range(5):
+        fine(engine.sarus("run", "--remap-root", reference, "/become"))
 
 
 def test_files_of_the_user_stay_the_users(engine, inside):

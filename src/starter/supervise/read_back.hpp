@@ -16,6 +16,7 @@ namespace sarus::starter {
 struct PlannedState {
     bool privileged = false;  ///< no user namespace: capabilities would be the node's
     bool seccomp = false;     ///< a filter was planned
+    bool isRoot = false;      ///< of a user namespace: it may take each of its ids
 };
 
 /// Compares the kernel's data about the process with the plan. nullopt while the process still runs the

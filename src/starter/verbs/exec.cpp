@@ -301,7 +301,8 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
         terminal->attach(invocation);
     }
     PidFile pidFile(invocation);
-    const PlannedState planned{.privileged = credentials.privileged(), .seccomp = false};
+    const PlannedState planned{
+        .privileged = credentials.privileged(), .seccomp = false, .isRoot = record.remapRoot};
     const int status = supervise(session, {.invocation = invocation,
                                            .watched = {.container = &container.firstProcess(),
                                                        .program = &pidFile,

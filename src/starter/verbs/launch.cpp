@@ -442,7 +442,8 @@ int Launch::watch() {
     supervised.watched.program = &pidFile;
     supervised.watched.hooksFollow = hasStage("poststart") || hasStage("poststop");
     const PlannedState planned{.privileged = privileged(),
-                               .seccomp = session.config.seccompProfile.has_value()};
+                               .seccomp = session.config.seccompProfile.has_value(),
+                               .isRoot = plan.remapRoot};
     supervised.watched.planned = &planned;
     supervised.watched.terminal = terminal ? &*terminal : nullptr;
     supervised.watched.jobStep = jobStep.get();

@@ -65,6 +65,8 @@ TEST(ReadBack, WhatTheProgramMayHaveDoneItselfIsNotLookedAt) {
         << "in a user namespace of its own";
     EXPECT_THAT(difference(statusWith("1", "2", "000001ffffffffff"), {.privileged = false, .seccomp = true}),
                 Optional(std::string()));
+    EXPECT_THAT(difference(statusWith("1", "2", "000001ffffffffff", ::getuid() + 7), {.isRoot = true}),
+                Optional(std::string()));
 }
 
 TEST(ReadBack, AWorkingDirectoryOutsideOfTheContainerIsNamed) {
