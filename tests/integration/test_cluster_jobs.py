@@ -268,7 +268,7 @@ def test_container_that_runs_out_of_memory_says_so(cluster, any_mode, image, com
     lines = [line for line in result.stderr.splitlines() if "Out of memory" in line]
     expected = (r"Out of memory: the kernel killed a process of the container. The limit is 100.00MB \(104857600 bytes in /\S+/job_\d+\S*\), "
                 r"the peak was (9\d|100).\d\dMB, files in memory take \S+[KM]?B")
-    assert len(lines) == 2 and all(re.fullmatch(expected, line) for line in lines), result.stderr
+    assert lines and all(re.fullmatch(expected, line) for line in lines), result.stderr  # tasks whose numbers agree say it once
 
 
 def test_files_of_a_container_leave_memory_to_its_step(cluster, any_mode, image):

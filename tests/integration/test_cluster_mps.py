@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from helpers import installation
+from helpers import installation, system
 from test_hook_mps import STAND_IN, TEMPLATE
 
 pytestmark = pytest.mark.asroot
@@ -43,6 +43,6 @@ def test_ranks_of_a_node_share_a_daemon_that_ends_with_their_step(cluster, engin
         assert result.returncode == 0, result.stderr
         daemon, = set(result.stdout.split())  # the same for all ranks
         daemons.add(daemon)
-        assert cluster.run("node1", "test", "-e", f"/proc/{daemon}").returncode == 1, "outlives its step"
+        assert system.eventually(lambda: cluster.run("node1", "test", "-e", f"/proc/{daemon}").returncode == 1), "outlives its step"
     assert len(daemons) == 2
     assert cluster.run("node1", "grep", "-c", "start_server", f"{pipes}/calls", check=True).stdout == "2\n"

@@ -59,6 +59,7 @@ class Place:
         process = self.engine.start("run", "--name", f"{self.directory.name}-{name}", f"load/library/{name}", "sh", "-c", "echo started; read x",
                                     env=self.environment)
         assert process.stdout.readline() == "started\n", process.stderr.read()
+        assert system.eventually(lambda: f"{self.directory.name}-{name}" in self.sarus("ps").stdout)
         return process
 
 

@@ -415,7 +415,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, build_dir, small):
     assert list(small.iterdir()) == []
 
 
-@pytest.mark.parametrize("launcher, size, status", [([], 500_000_000, -15), (["env", "--ignore-signal=TERM"], 50_000_000, 0)])
+@pytest.mark.parametrize("launcher, size, status", [(["nice", "-n", "19"], 500_000_000, -15), (["env", "--ignore-signal=TERM"], 50_000_000, 0)])
 def test_a_terminated_conversion_leaves_nothing_unless_the_caller_ignores_the_signal(tmp_path, build_dir, launcher, size, status):
     with (tmp_path / "zeros").open("wb") as file:
         file.truncate(size)

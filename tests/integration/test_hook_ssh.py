@@ -196,8 +196,12 @@ def test_fifty_clients_log_in_at_once(one_engine, one_image, client):
             clients = [client.start(port, f"{client.user.name}@127.0.0.1", f"echo {i}") for i in range(50)]
             results = [(process.communicate(timeout=300), process.returncode) for process in clients]
             assert [(out, status) for (out, _), status in results] == [(f"{i}\n", 0) for i in range(50)], results
-        states = client.run(port, "cat /proc/[0-9]*/stat 2> /dev/null").stdout.splitlines()
-        assert [line for line in states if line.rsplit(")", 1)[1].split()[0] == "Z" and "(sleep)" not in line] == []
+
+        def zombies():
+            states = client.run(port, "cat /proc/[0-9]*/stat 2> /dev/null").stdout.splitlines()
+            return [line for line in states if line.rsplit(")", 1)[1].split()[0] == "Z" and "(sleep)" not in line]
+
+        assert system.remains(zombies) == []
 
 
 def refused(engine, image, *options, env=None):

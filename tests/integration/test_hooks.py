@@ -215,7 +215,7 @@ def test_failing_hook_in_the_container_says_which_and_why(hooks, image, others):
 def test_failing_hook_after_the_start_is_a_warning(hooks, image, stage, end, why):
     hooks.add("10-fine", hooks.program("fine", "#!/bin/sh\ncat > /dev/null\n"), [stage])
     program = hooks.program("broken", f"#!/bin/sh\necho 'no such service' >&2\n{end}\n")
-    hooks.add("20-broken", program, [stage], env=["PATH=/usr/bin:/bin"], timeout=1 if "sleep" in end else 60)
+    hooks.add("20-broken", program, [stage], env=["PATH=/usr/bin:/bin"], timeout=5 if "sleep" in end else 60)
     hooks.add_recorder("30-next", stage)
     result = hooks.engine.run(image, "sh", "-c", "sleep 0.5; echo goes on; exit 5", check=False)
     assert (result.returncode, result.stdout) == (5, "goes on\n")

@@ -61,8 +61,9 @@ def node(podman_hpc):  # noqa: F811
     made = Node(podman_hpc)
     yield made
     assert not list((podman_hpc.directory / "run/shared-run").glob("*pid-*")), "sockets are left"
-    left = [command for _, _, command in system.processes() if command.startswith(("/usr/bin/conmon", "crun ")) and str(podman_hpc.directory) in command]
-    assert not left
+    programs = ("/usr/bin/conmon", "crun ")
+    assert system.remains(lambda: [command for _, _, command in system.processes()
+                                   if command.startswith(programs) and str(podman_hpc.directory) in command]) == []
 
 
 # One container
@@ -231,7 +232,7 @@ def test_a_shared_run_command_of_the_site(node):
 
 
 def test_a_task_never_arrives(node):
-    result = node.script("task 0 $image sh -c 'exit 3' & started; statuses; gone", tasks=2, PODMANHPC_WAIT_TIMEOUT="1.5")
+    result = node.script("task 0 $image sh -c 'exit 3' & started; statuses; gone", tasks=2, PODMANHPC_WAIT_TIMEOUT="10")
     assert result.stdout == "3\n" and "WARNING: 1 of 2 tasks of this node have not used the shared container" in result.stderr
 
 

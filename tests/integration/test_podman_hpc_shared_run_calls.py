@@ -72,7 +72,7 @@ def test_pmi_descriptor(node):
 
 
 def test_a_start_that_takes_too_long(node):
-    result = node.call("shared-run", "image", "cmd", status=1, variables={"START": "1000", "PODMANHPC_WAIT_TIMEOUT": "0.5"})
+    result = node.call("shared-run", "image", "cmd", status=1, variables={"START": "1000", "PODMANHPC_WAIT_TIMEOUT": "5"})
     assert result.stderr == "Error: Timeout waiting for shared-run start... Exiting\n"
     assert system.eventually(lambda: len(calls(node)) > 1)
     assert calls(node)[1].endswith(f"rm -f -t 0 --ignore uid-{os.getuid()}-pid-{os.getpid()}")

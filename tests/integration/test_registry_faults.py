@@ -151,7 +151,7 @@ def test_a_credential_helper_that_hangs_is_named_and_ended(impatient, faulty, us
     *_, failure, reason = result.stderr.splitlines()
     assert failure == f"Failed to pull image '{faulty.reference}'"
     assert re.match(r"The credential helper 'docker-credential-hangs' has not answered for \d+ s\. Check ", reason), result.stderr
-    assert not [command for _, uid, command in system.processes() if uid == user.uid and "sleep 4242" in command]
+    assert system.remains(lambda: [command for _, uid, command in system.processes() if uid == user.uid and "sleep 4242" in command]) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -291,7 +291,7 @@ def test_a_stall_is_said_and_ends_the_pull(impatient, faulty, user, temp_dir, wh
     assert failure == f"Failed to pull image '{faulty.reference}'"
     assert re.fullmatch(rf"The registry '{faulty.host}' has sent nothing for \d+ s\. Try again later: .*", reason)
     silences = [re.search(r"\[WARN\] The registry '(.*)' has sent nothing for (.*) \(will give up after 3 s\)", line) for line in warnings]
-    assert len(silences) in (2, 3) and all(found and found[1] == faulty.host for found in silences), warnings
+    assert len(silences) >= 2 and all(found and found[1] == faulty.host for found in silences), warnings
     check_that_nothing_was_stored(impatient, faulty, user, temp_dir)
     faulty.release()
     check_that_the_next_pull_works(impatient, faulty)

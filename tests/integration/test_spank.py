@@ -477,7 +477,7 @@ def test_a_mistake_is_said_once_by_all_tasks(call, image):
 def test_cancelled_pull_frees_the_node(call):
     """Slurm can neither signal nor end a step before its tasks have started, and drains the node."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(30)
+        silent.settimeout(300)
         image = f"127.0.0.1:{silent.getsockname()[1]}#silent/image"
         step = call.start("--job-name=spank-silent", f"--container-image={image}", "true")
         connection, _ = silent.accept()

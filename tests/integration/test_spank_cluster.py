@@ -26,7 +26,7 @@ def spank_engine(make_setuid_prefix, user):
 @pytest.fixture(scope="module")
 def site(spank_engine, common, home_base):
     """Two devices that every machine has, and nobody opens here, stand in for the GPUs of a node."""
-    made = Cluster(shared=home_base, visible=[common], settings={"SchedulerParameters": "bf_interval=1", "GresTypes": "gpu"}, node_settings="Gres=gpu:2",
+    made = Cluster(shared=home_base, visible=[common], settings={"SchedulerParameters": "bf_interval=1", "GresTypes": "gpu", "KillWait": "30"}, node_settings="Gres=gpu:2",
                    files={"plugstack.conf": f"include {spank_engine.prefix}/etc/plugstack.conf\n",
                           "gres.conf": "Name=gpu File=/dev/autofs\nName=gpu File=/dev/kmsg\n"})
     yield made

@@ -475,7 +475,7 @@ def test_occupied_place_below_the_temporary_directory(make_rootless_prefix, root
     others = list(temporary.glob("sarus-*-*"))
     assert len(others) == 1 and others[0].stat().st_uid == engine.user.uid and others[0].stat().st_mode & 0o7777 == 0o700
     with engine.standing(image, "--name=beside", env={"XDG_RUNTIME_DIR": None}):
-        assert "beside" in engine.sarus("ps", env={"XDG_RUNTIME_DIR": None}).stdout
+        assert system.eventually(lambda: "beside" in engine.sarus("ps", env={"XDG_RUNTIME_DIR": None}).stdout)
 
 
 # Faults.

@@ -27,7 +27,7 @@ def starters(user):
         try:
             if os.stat(f"/proc/{pid}").st_uid == user.uid and "sarus-starter" in os.readlink(f"/proc/{pid}/exe"):
                 yield pid
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
             continue
 
 
@@ -42,7 +42,10 @@ def test_its_process_is_the_users_alone(setuid_engine, image):
             assert os.readlink(f"/proc/{pid}/ns/user") != os.readlink("/proc/self/ns/user")
             for number in os.listdir(f"/proc/{pid}/fd"):
                 path = f"/proc/{pid}/fd/{number}"
-                target = os.stat(path)
+                try:
+                    target = os.stat(path)
+                except FileNotFoundError:
+                    continue  # closed meanwhile
                 if stat.S_ISREG(target.st_mode) or stat.S_ISDIR(target.st_mode):
                     assert target.st_uid == setuid_engine.user.uid or target.st_mode & 0o004, os.readlink(path)
 

@@ -97,10 +97,10 @@ def test_with_privileges_only_root_writes_the_lists(setuid_engine, fuse_prefix, 
     try:
         status = os.stat("/run/sarus/images")
         assert (status.st_uid, status.st_mode & 0o777) == (0, 0o700)
-        lists = [link for link in pathlib.Path(f"/proc/{container.pid}/fd").iterdir() if os.readlink(link).startswith("/run/sarus/images/")]
+        lists = [file for file in pathlib.Path(f"/proc/{container.pid}/fd").iterdir() if os.path.realpath(file).startswith("/run/sarus/images/")]
         assert lists and os.stat(f"/proc/{container.pid}/fd").st_uid == 0  # not dumpable: the user cannot reach its descriptors
-        for link in lists:
-            flags = (link.parent.parent / "fdinfo" / link.name).read_text().split("flags:")[1].split()[0]
+        for file in lists:
+            flags = (file.parent.parent / "fdinfo" / file.name).read_text().split("flags:")[1].split()[0]
             assert int(flags, 8) & os.O_ACCMODE == os.O_RDONLY
     finally:
         assert finish(container) == 0

@@ -42,7 +42,9 @@ class Trace:
             if not call:
                 continue
             thread, name, arguments, result, path = call.groups()
-            own = ids.setdefault(thread, [0, 0, []])
+            if thread not in ids:  # of the first, or of the one that is about to be told the number of this one
+                ids[thread] = list(next((ids[parent] for parent, begun in unfinished.items() if " clone" in begun and parent in ids), [0, 0, []]))
+            own = ids[thread]
             if name in ("clone", "clone3"):
                 ids.setdefault(result, list(own))  # the child may have changed its own before the call returned here
             elif name in ("setresuid", "setresgid"):

@@ -15,7 +15,7 @@ from helpers.hook_bundle import LIBC, LINKER, MULTIARCH
 
 pytestmark = pytest.mark.asroot
 
-SECONDS = 20
+SECONDS = 300
 MEMORY = 1 << 30
 HOOKS = ["mpi_hook", "glibc_hook", "ldcache_hook", "mount_hook", "decorator_hook"]
 ACTIVATION = "OCI_ATTACKED=all"

@@ -157,7 +157,7 @@ def test_other_user_who_takes_no_connection_stops_nobody(hook, queue):
 @pytest.mark.parametrize("message", [b"", b"x" * 4000, b"0", b"-1", b"9" * 20], ids=["empty", "long", "rank", "negative", "large"])
 def test_own_process_that_speaks_nonsense_stops_nobody(hook, message):
     """The user's, hence he harms only himself; but no task crashes or waits for ever."""
-    task = hook.start(1, 2, timeout=3)
+    task = hook.start(1, 2, timeout=10)
     assert eventually((hook.steps / STEP / "arrival/slurm-procid-1").exists)
     client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     client.connect(f"\0sarus-slurm-sync-{os.getuid()}-{STEP}-node-0")

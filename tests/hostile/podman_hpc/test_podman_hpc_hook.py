@@ -13,7 +13,7 @@ from helpers import hook_bundle
 
 pytestmark = pytest.mark.asroot
 
-SECONDS = 20
+SECONDS = 300
 
 
 class Attack:

@@ -60,7 +60,7 @@ class Client:
 
     def options(self, port):
         pairs = {"StrictHostKeyChecking": "no", "UserKnownHostsFile": "/dev/null", "ControlMaster": "no", "BatchMode": "yes", "LogLevel": "ERROR",
-                 "IdentitiesOnly": "yes", "ConnectTimeout": "20", "Port": port, "GlobalKnownHostsFile": "/dev/null"}
+                 "IdentitiesOnly": "yes", "ConnectTimeout": "300", "Port": port, "GlobalKnownHostsFile": "/dev/null"}
         return ["-F", "/dev/null", "-i", str(self.key), *(f"-o{name}={value}" for name, value in pairs.items())]
 
     def start(self, port, *arguments, program="ssh", **keywords):
@@ -102,11 +102,11 @@ def container(engine, image_name, client=None, command="trap 'exit 0' TERM; echo
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(2)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGHUP)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(5)
+                process.wait(60)
             process.kill()
             process.wait(20)
         process.stdout.close()
