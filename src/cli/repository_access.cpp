@@ -31,6 +31,24 @@ std::string withoutTransport(const std::string& text) {
     return text.starts_with(registry) ? text.substr(registry.size()) : text;
 }
 
+/// Images in files and in stores of other programs (containers-transports(5)).
+void refuseOtherPlaces(const std::string& text) {
+    const auto colon = text.find(':');
+    const auto place = text.substr(0, colon);
+    const auto rest = colon == std::string::npos ? std::string() : text.substr(colon + 1);
+    if (rest.starts_with("//")) {
+        return;
+    }
+    if (place == "docker-archive" || place == "oci-archive") {
+        throw Error(cat("'", printable(text), "' is a file, not an image of a registry"),
+                    cat("Store it as an image: sarus load ", printable(rest)));
+    }
+    if (place == "docker-daemon" || place == "containers-storage") {
+        throw Error(cat("'", printable(text), "' is an image in the store of another program"),
+                    "Write it to a file with its command 'save', and store that: sarus load FILE");
+    }
+}
+
 }  // namespace
 
 image::Repository openRepository(Context& context, const Arguments& arguments,
@@ -75,6 +93,7 @@ image::ImportSettings importSettings(Context& context, const Arguments& argument
 
 image::ImageReference referenceArgument(const std::string& text, const std::string& command) {
     try {
+        refuseOtherPlaces(text);
         return command == "load" ? image::parseLoadReference(text)
                                  : image::parseReference(withoutRegistryMark(withoutTransport(text)));
     } catch (Error& error) {
