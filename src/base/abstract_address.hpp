@@ -36,6 +36,23 @@ inline UniqueFd makeMessageSocket(int flags = 0) {
         checkErrno(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), "Failed to create a socket"));
 }
 
+/// Listens at the address for sequenced packets; empty if another process has taken it. Throws Error.
+UniqueFd listenAt(const AbstractAddress& address);
+
+/// A connection to whoever listens at an address.
+struct Contact {
+    enum class With {
+        nobody,  ///< nobody listens, or whoever does takes no connection now; this does not show who it is
+        own,     ///< a process of this user
+        foreign  ///< of another user, to whom nothing was sent
+    };
+    With with = With::nobody;
+    UniqueFd socket{};  ///< does not block; empty unless it is a process of this user
+};
+
+/// Never waits. Throws Error if there can be no socket.
+Contact contactAt(const AbstractAddress& address);
+
 /// Whether the process at the other end belonged to this process's user when it connected or listened.
 inline bool isOwnPeer(int socket) noexcept {
     ucred peer{};

@@ -43,9 +43,9 @@ void keepKeyring() {
 
 /// Only one task at a time looks and tells. An abstract socket ends with its process, and needs no file. If
 /// somebody keeps its name, tasks go on after half a second, and may repeat each other.
-class Turn {
+class TurnToSpeak {
 public:
-    explicit Turn(std::string_view step) {
+    explicit TurnToSpeak(std::string_view step) {
         constexpr int tries = 500;
         constexpr std::chrono::milliseconds pause{1};
         const AbstractAddress address(cat("sarus-said-", ::getuid(), '-', step));
@@ -94,7 +94,7 @@ bool saidByAnotherTask(std::string_view message) {
     const auto& [step, rank] = *ownTask();
     const auto said = cat("sarus:", step, ':', std::hash<std::string_view>()(message));
     const auto saidByThis = cat(said, ':', rank);
-    const Turn turn(step);
+    const TurnToSpeak turn(step);
     if (isKnown(said)) {
         return !isKnown(saidByThis);
     }

@@ -15,7 +15,7 @@
 #include "base/pipe.hpp"
 #include "base/text.hpp"
 #include "base/time_left.hpp"
-#include "hooks/kit/abstract_address.hpp"
+#include "base/turn.hpp"
 
 namespace sarus::hooks::mps {
 
@@ -111,33 +111,15 @@ std::string Control::startDaemon() const {
     return text.empty() ? cat("exit status ", status->shellStatus()) : firstLine(text);
 }
 
-OneAtATime::OneAtATime(uid_t uid, Control::Clock::time_point deadline, const HookLogger& log) {
-    constexpr std::chrono::seconds patience{1};  // for whoever takes no connection
-    const AbstractAddress address(cat("sarus-mps-", uid));
-    auto end = std::min(Control::Clock::now() + patience, deadline);
-    while (!(socket = listenAt(address))) {
-        const auto contact = contactAt(address);
-        if (contact.with == Contact::With::own) {
-            pollfd itsEnd{contact.socket.get(), POLLIN, 0};
-            ::poll(&itsEnd, 1, millisecondsUntil(deadline));
-            end = std::min(Control::Clock::now() + patience, deadline);
-        }
-        if (contact.with == Contact::With::foreign || Control::Clock::now() >= end) {
-            log.info("Starting CUDA MPS without waiting for a turn: another process has its address");
-            return;
-        }
-        if (contact.with == Contact::With::nobody) {
-            std::this_thread::sleep_for(pollInterval);
-        }
-    }
-}
-
 void ensureServer(const Control& control, uid_t uid, uid_t localUid, Control::Clock::time_point deadline,
                   const HookLogger& log) {
     if (hasServer(control, localUid)) {
         return;
     }
-    const OneAtATime turn(uid, deadline, log);
+    const Turn turn(cat("sarus-mps-", uid), deadline);
+    if (!turn) {
+        log.info("Starting CUDA MPS without waiting for a turn: another process has its address");
+    }
     if (hasServer(control, localUid)) {
         return;
     }

@@ -45,17 +45,6 @@ private:
     Clock::time_point deadline;
 };
 
-/// Keeps others of this user from starting the daemon or a server at the same time: an address in the node's
-/// abstract namespace (unix(7)), which leaves nothing behind. Whoever does not get it by the deadline goes on
-/// without, and so does at once who finds another user there.
-class OneAtATime {
-public:
-    OneAtATime(uid_t uid, Control::Clock::time_point deadline, const HookLogger& log);
-
-private:
-    UniqueFd socket;
-};
-
 /// Makes sure that a server of `uid` has registered: starts the daemon and the server where there is none, in
 /// two rounds at most. `localUid`: the same user as this user namespace knows him. Throws Error.
 void ensureServer(const Control& control, uid_t uid, uid_t localUid, Control::Clock::time_point deadline,

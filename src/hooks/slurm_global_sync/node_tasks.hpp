@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/abstract_address.hpp"
 #include "base/unique_fd.hpp"
-#include "hooks/kit/abstract_address.hpp"
 #include "hooks/slurm_global_sync/barrier.hpp"
 
 namespace sarus::hooks::slurm_global_sync {

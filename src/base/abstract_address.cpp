@@ -1,12 +1,11 @@
-#include "hooks/kit/abstract_address.hpp"
+#include "base/abstract_address.hpp"
 
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
-#include "base/error.hpp"
-
-namespace sarus::hooks {
+namespace sarus {
 
 UniqueFd listenAt(const AbstractAddress& address) {
     auto socket = makeMessageSocket();
@@ -32,4 +31,4 @@ Contact contactAt(const AbstractAddress& address) {
     return {Contact::With::own, std::move(socket)};
 }
 
-}  // namespace sarus::hooks
+}  // namespace sarus
