@@ -3,6 +3,7 @@ left on the node (the fixture leaves_nothing_behind looks after each test), and 
 """
 
 import collections
+import json
 import os
 import pathlib
 import re
@@ -502,6 +503,22 @@ def test_starts_while_the_first_starter_is_stopped_with_the_lock(setuid_engine, 
             system.kill(child, signal.SIGCONT)
     _, errors = first.communicate(timeout=300)
     assert first.returncode == 0, errors
+
+
+def test_a_container_that_is_about_to_begin_is_listed_with_all(setuid_engine, load_image, plain_busybox):
+    image = load_image(setuid_engine, "busybox", plain_busybox)
+    first = interrupt(setuid_engine, image, "pwrite64", 1, "SIGSTOP")
+    try:
+        coming, = system.eventually(lambda: json.loads(setuid_engine.sarus("ps", "--all", "--json").stdout))
+        assert (coming["status"], coming["pid"], coming["image"], coming["owner"]) == ("creating", 0, f"{image}:latest", setuid_engine.user.name)
+        assert "creating" in setuid_engine.sarus("ps", "--all", "--format=brief").stdout
+        assert json.loads(setuid_engine.sarus("ps", "--json").stdout) == []
+    finally:
+        for child in children(first.pid).values():
+            system.kill(child, signal.SIGCONT)
+    _, errors = first.communicate(timeout=300)
+    assert first.returncode == 0, errors
+    assert json.loads(setuid_engine.sarus("ps", "--all", "--json").stdout) == []
 
 
 def test_nothing_of_the_user_stays_in_run_after_the_last_container(engines, load_image, plain_busybox):

@@ -360,6 +360,16 @@ bool hasEnded(const std::string& runtimeRoot, const std::string& containerName) 
     return isDead(readRuntimeState(runtimeRoot, containerName));
 }
 
+std::vector<std::string> containersWithoutState(const std::string& runtimeRoot) {
+    std::vector<std::string> found;
+    for (const auto& name : knownNames(runtimeRoot)) {
+        if (isHeld(runtimeRoot, name) && !readRuntimeState(runtimeRoot, name)) {
+            found.push_back(name);
+        }
+    }
+    return found;
+}
+
 void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName) {
     constexpr int longest = 2'000;
     within(longest, [&] {

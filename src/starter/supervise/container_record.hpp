@@ -68,6 +68,10 @@ private:
 /// still runs. Keeps what it cannot remove.
 void sweepDeadContainers(const std::string& runtimeRoot);
 
+/// Those that somebody looks after although the runtime has no state of them: they are about to begin, or
+/// have just ended.
+std::vector<std::string> containersWithoutState(const std::string& runtimeRoot);
+
 /// Waits until the runtime has written down the state of a container that somebody looks after, for two
 /// seconds at most: it may do so slightly after the program has begun.
 void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName);

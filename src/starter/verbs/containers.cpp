@@ -41,6 +41,7 @@ using Json = nlohmann::json;
 constexpr const char* runtimePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 constexpr std::string_view stopped = "stopped";
+constexpr std::string_view creating = "creating";
 
 std::string text(const Json& object, const char* key) {
     const auto found = object.find(key);
@@ -198,6 +199,24 @@ std::vector<ListedContainer> idleContainers(const Session& session) {
         }
     }
     return idle;
+}
+
+/// Those in the caller's directories that are about to begin. (Or that have just ended, for a moment.)
+std::vector<ListedContainer> comingContainers(const Session& session, const std::string& sessionDirectory) {
+    std::vector<ListedContainer> coming;
+    const auto owner = userName(session.config, session.credentials.uid());
+    for (const auto& root :
+         findRuntimeRoots(session.credentials, session.config, environmentOf(sessionDirectory))) {
+        for (auto& name : containersWithoutState(root)) {
+            coming.push_back({.id = std::move(name),
+                              .status = std::string(creating),
+                              .bundle = {},
+                              .created = withNanoseconds(formatUtcTime(std::time(nullptr))),
+                              .owner = owner});
+            addRecord(root, coming.back());
+        }
+    }
+    return coming;
 }
 
 enum class Whose { callers, everybodys };
@@ -378,8 +397,9 @@ std::string formatBriefTable(const std::vector<ListedContainer>& containers, std
                              std::size_t width) {
     constexpr std::size_t longestCommand = 24;
     std::vector<std::vector<std::string>> rows{{"NAME", "IMAGE", "COMMAND", "AGE", "JOB"}};
-    const bool withStatus = std::any_of(containers.begin(), containers.end(),
-                                        [](const auto& container) { return container.status == stopped; });
+    const bool withStatus = std::any_of(containers.begin(), containers.end(), [](const auto& container) {
+        return container.status == stopped || container.status == creating;
+    });
     if (withStatus) {
         rows.front().emplace_back("STATUS");
     }
@@ -439,7 +459,14 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
         storage->removeOfEndedJobs(node::markSlurmJob("", ""));
     }
     if (request.kept) {
+        const auto known = [&](const ListedContainer& one) {
+            return std::any_of(containers.begin(), containers.end(),
+                               [&](const ListedContainer& other) { return other.id == one.id; });
+        };
+        auto more = comingContainers(session, request.sessionDirectory);
+        more.erase(std::remove_if(more.begin(), more.end(), known), more.end());
         auto idle = idleContainers(session);
+        std::move(more.begin(), more.end(), std::back_inserter(containers));
         std::move(idle.begin(), idle.end(), std::back_inserter(containers));
     }
     if (hasOthers) {
