@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/begin_process.hpp"
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/installation_prefix.hpp"
@@ -29,6 +30,7 @@
 #include "base/said_once.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
+#include "base/turn.hpp"
 #include "base/unique_fd.hpp"
 #include "engine/site_config.hpp"
 #include "oci/json/json_node.hpp"
@@ -160,15 +162,20 @@ int submit(const std::vector<std::string>& words) {
     return 0;
 }
 
-/// The container of this name, or of the first task of the step that the name means; nullopt if it does not
-/// run: its program may have ended although it is not removed yet.
-std::optional<std::string> findRunning(const std::string& name) {
-    const auto output = runAndCapture({.path = sarusPath(), .args = {"sarus", "ps", "--json"}});
+/// A container on this node.
+struct Listed {
+    std::string name;
+    std::string status;
+};
+
+/// The container of this name, or of the first task of the step that the name means.
+std::optional<Listed> findContainer(const std::string& name) {
+    const auto output = runAndCapture({.path = sarusPath(), .args = {"sarus", "ps", "--all", "--json"}});
     if (!output.status.ok()) {
         throw Error(std::string(trim(output.err)));
     }
     const auto step = stepOfName(name);
-    std::optional<std::string> found;
+    std::optional<Listed> found;
     auto first = std::numeric_limits<std::uint64_t>::max();
     for (const auto& container : oci::parseJson<nlohmann::json>(output.out, "the list of containers")) {
         const auto task = parseNumber(container.value("task", "")).value_or(first);
@@ -176,11 +183,24 @@ std::optional<std::string> findRunning(const std::string& name) {
                                         container.value("step", "") == step->step && task < first
                                   : container.value("name", "") == name;
         if (isMeant && container.value("status", "") != "stopped") {
-            found = container.value("name", "");
+            found = {container.value("name", ""), container.value("status", "")};
             first = task;
         }
     }
     return found;
+}
+
+/// The name of the container if it runs, or soon does; its program may have ended although it is not removed
+/// yet.
+std::optional<std::string> findRunning(const std::string& name) {
+    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
+    for (;;) {
+        const auto found = findContainer(name);
+        if (!found || found->status != "creating") {
+            return found ? std::optional(found->name) : std::nullopt;
+        }
+        ::nanosleep(&pause, nullptr);
+    }
 }
 
 /// Slurm may have bound this task to one CPU. The others wait: all CPUs of the step can convert the image.
@@ -429,6 +449,15 @@ bool isContainerOfOneTask() {
     return config.containerPerTask || !config.allowExec;
 }
 
+/// The turn of a step to look for the container with this name, and to start it where there is none. As long
+/// as others need for that: they may have to pull the image.
+std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& container) {
+    return container.empty() || stepOfName(request.name)
+               ? std::nullopt
+               : std::optional<Turn>(std::in_place, cat("sarus-step-", ::getuid(), '-', container),
+                                     Turn::Clock::time_point::max());
+}
+
 /// Slurm starts this in place of the user's command, with its arguments.
 [[noreturn]] void runTask(const std::vector<std::string>& words) {
     auto request = parseRequest(variable(requestVariable).value_or(""));
@@ -445,16 +474,20 @@ bool isContainerOfOneTask() {
                                : containerName(request.name, job);
     const bool terminal = ::isatty(STDIN_FILENO) == 1;
     forgetVariables();
+    std::optional<Turn> turn;
+    const auto decideInTurn = [&] {
+        turn = turnOfStart(request, container);
+        return decide(request, container, script);
+    };
     const auto decideForAll = [&] {
-        auto decision = decide(request, container, script);
+        auto decision = decideInTurn();
         const bool isShared =
             decision.action == Action::run && !request.name.empty() && tasks > 1 && !isContainerOfOneTask();
         return isShared ? startShared(request, command, container, std::move(decision),
                                       static_cast<unsigned>(tasks))
                         : decision;
     };
-    const auto decision =
-        shared ? agree(static_cast<int>(*shared), decideForAll) : decide(request, container, script);
+    const auto decision = shared ? agree(static_cast<int>(*shared), decideForAll) : decideInTurn();
     if (decision.action == Action::failed) {
         std::exit(1);
     }
@@ -473,7 +506,11 @@ bool isContainerOfOneTask() {
     auto run = runArguments(request, command, definition.path(), terminal,
                             localId == "0" ? container : std::string(), script);
     if (saves) {
+        turn.reset();
         runAndSave(request, run, container);
+    }
+    if (turn && *turn) {
+        passOn(turn->fd());  // the engine closes it when it is about to note the name
     }
     execute(run);
 }

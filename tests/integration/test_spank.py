@@ -535,6 +535,23 @@ srun --container-name=other:create --container-image={image} sh -c 'test -e /mar
                                           "made", "again", "the tool of the image", "anew"]
 
 
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_of_steps_that_start_at_once_one_makes_the_container_and_the_others_join_it(call, image, tasks):
+    script = f"""#!/bin/sh
+exec 2>/dev/null
+for round in 1 2 3; do
+    for step in 1 2 3; do
+        srun --overlap --quiet -n {tasks} --container-name=round$round --container-image={image} sh -c "
+            readlink /proc/self/ns/mnt; : >/$step; for i in \\$(seq 600); do [ -e /1 -a -e /2 -a -e /3 ] && break; sleep 0.1; done; sleep 0.5" &
+    done
+    wait
+done
+"""
+    lines = call.batch(script, f"--ntasks={tasks}").splitlines()
+    each = 3 * tasks
+    assert len(lines) == 3 * each and all(len(set(lines[start:start + each])) == 1 for start in (0, each, 2 * each)), lines
+
+
 def test_a_command_joins_the_container_of_a_step_by_its_number(call, image):
     """That of the first task: each task of a step without a name has a container of its own."""
     folder = call.folder()
