@@ -42,7 +42,8 @@ void keepKeyring() {
 }
 
 /// Only one task at a time looks and tells. An abstract socket ends with its process, and needs no file. If
-/// somebody keeps its name, tasks go on after half a second, and may repeat each other.
+/// somebody keeps its name, tasks go on after half a second, and may repeat each other. No Turn: starters and
+/// hooks with privileges speak for the task, too, and are not "of this user" there.
 class TurnToSpeak {
 public:
     explicit TurnToSpeak(std::string_view step) {
