@@ -206,11 +206,13 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
     const auto place = openFile(path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     verifyPrivate(place.get(), path, owner(), 077);
     const auto folder = makePrivateDirectory(place.get(), name, directory, 0700, owner());
-    auto file = openFileAt(folder.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    auto lock = takeLock(std::move(file), directory, whileOthersList);
-    if (!lock && !pathExists(descriptionOf(directory))) {  // somebody removes it
-        lock = takeLock(openFileAt(folder.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600), directory,
-                        whileOthersRemove);
+    const auto lockWhile = [&](int milliseconds) {
+        return takeLock(openFileAt(folder.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600), directory,
+                        milliseconds);
+    };
+    auto lock = lockWhile(whileOthersList);
+    if (!lock && !pathExists(descriptionOf(directory))) {
+        lock = lockWhile(whileOthersRemove);
     }
     if (!lock) {
         throw Error(cat("The container '", printable(wanted.name), "' is in use"),

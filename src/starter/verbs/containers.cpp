@@ -464,7 +464,7 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
                                [&](const ListedContainer& other) { return other.id == one.id; });
         };
         auto more = comingContainers(session, request.sessionDirectory);
-        more.erase(std::remove_if(more.begin(), more.end(), known), more.end());
+        std::erase_if(more, known);
         auto idle = idleContainers(session);
         std::move(more.begin(), more.end(), std::back_inserter(containers));
         std::move(idle.begin(), idle.end(), std::back_inserter(containers));
@@ -563,29 +563,30 @@ bool isUnprivileged(const Session& session, const std::optional<ContainerStorage
     return !(storage && storage->find(name, job)) && wasKeptUnprivileged(session, name, job);
 }
 
+constexpr int whileItEnds = 10'000;  // milliseconds
+
 /// Ends it first. It may be about to start or to end: there is no program to kill then.
 bool removeByForce(const Session& session, const engine::RemoveRequest& request,
                    const ContainerStorage& storage, const ContainerStorage::Entry& entry) {
-    constexpr int attempts = 20;
     constexpr int untilTheNext = 500;
-    for (int attempt = 1;; ++attempt) {
+    std::optional<Error> failure;
+    for (int waited = 0; waited < whileItEnds; waited += untilTheNext) {
         try {
+            failure.reset();
             killContainer(session, {.sessionDirectory = request.sessionDirectory,
                                     .name = entry.container.name,
                                     .signal = "SIGKILL"});
         } catch (const Error& error) {
-            if (attempt == attempts) {
-                throw;
-            }
-            logInfo("Runtime", error.what());
+            failure = error;
         }
         if (storage.remove(entry, untilTheNext)) {
             return true;
         }
-        if (attempt == attempts) {
-            return false;
-        }
     }
+    if (failure) {
+        throw *failure;
+    }
+    return false;
 }
 
 /// Ends it first if it runs and the request says so. False if it runs. Throws Error.
@@ -594,7 +595,10 @@ bool endAndRemove(const Session& session, const engine::RemoveRequest& request,
     if (request.force && entry.isRunning) {
         return removeByForce(session, request, storage, entry);
     }
-    return storage.remove(entry, request.allIdle ? 0 : ContainerStorage::whileOthersList);
+    const int patience = request.force     ? whileItEnds
+                         : request.allIdle ? 0
+                                           : ContainerStorage::whileOthersList;
+    return storage.remove(entry, patience);
 }
 
 void removeContainer(const Session& session, const engine::RemoveRequest& request,
