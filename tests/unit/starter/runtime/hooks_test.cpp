@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/temporary_directory.hpp"
-#include "starter/verbs/containers.hpp"
 
 namespace sarus::starter::hooks_test {
 namespace {
@@ -318,82 +317,6 @@ TEST(LoadHooks, SortedByFileNameAndJsonFilesOnly) {
     EXPECT_EQ(hooks[0].name(), "10-a");
     EXPECT_EQ(hooks[1].name(), "20-b");
     EXPECT_THAT(loadHooks({}, paths), IsEmpty());
-}
-
-TEST(ContainerTable, IsTheOneOfRunc) {
-    EXPECT_EQ(formatContainerTable({}),
-              "ID          PID         STATUS      BUNDLE      CREATED     OWNER\n");
-    EXPECT_EQ(formatContainerTable(
-                  {{"a-long-name", 17, "running", "/var/bundle", "2026-01-01T00:00:00.5Z", "root"}}),
-              "ID            PID         STATUS      BUNDLE        CREATED                  OWNER\n"
-              "a-long-name   17          running     /var/bundle   2026-01-01T00:00:00.5Z   root\n");
-}
-
-TEST(ContainerTable, ForPeopleHasAgesAndQuotesWhatUsersChose) {
-    const ListedContainer entry{.id = "solver",
-                                .status = {},
-                                .bundle = {},
-                                .created = "2026-01-01T00:00:00.5Z",
-                                .owner = "u",
-                                .image = "i\n",
-                                .command = {"a-very-long-program", "with arguments"},
-                                .job = "7"};
-    constexpr std::time_t twoMinutesLater = 1'767'225'720;
-    EXPECT_EQ(formatBriefTable({entry}, twoMinutesLater, true),
-              "NAME    IMAGE  COMMAND                   AGE    JOB  USER\n"
-              "solver  i\\x0a  a-very-long-program w...  2 min  7    u\n");
-    EXPECT_EQ(formatBriefTable({entry}, twoMinutesLater, true, 40),
-              "NAME\n  IMAGE  COMMAND  AGE  JOB  USER\nsolver\n  i\\x0a  a-very-long-program w...  2 min\n  "
-              "7  u\n");
-}
-
-TEST(ContainerJson, KeysAreThoseOfTheManPage) {
-    const ListedContainer entry{.id = "a",
-                                .pid = 7,
-                                .status = "running",
-                                .bundle = "/b",
-                                .created = "now",
-                                .owner = "root",
-                                .image = "i",
-                                .command = {"ls", "-l"},
-                                .job = "4",
-                                .step = "0",
-                                .task = "2"};
-    EXPECT_EQ(formatContainerJson({entry}),
-              R"([{"name":"a","pid":7,"status":"running","bundle":"/b","created":"now","owner":"root",)"
-              R"("image":"i","args":["ls","-l"],"job":"4","step":"0","task":"2"}])"
-              "\n");
-    EXPECT_EQ(formatContainerJson({}), "[]\n");
-}
-
-TEST(ContainerList, OfBothRuntimes) {
-    EXPECT_THAT(parseContainerList("null"), IsEmpty());
-    EXPECT_THAT(parseContainerList("[\n\n]\n"), IsEmpty());
-    const auto list =
-        parseContainerList(R"([{"id":"b","pid":1},{"id":"a","pid":2,"status":"running","owner":"root"}])");
-    ASSERT_EQ(list.size(), 2U);
-    EXPECT_EQ(list[1].id, "a");
-    EXPECT_EQ(list[1].pid, 2);
-    EXPECT_THROW(parseContainerList("{}"), Error);
-    EXPECT_THROW(parseContainerList("rubbish"), Error);
-}
-
-TEST(Containers, TimesHaveNineDigitsBehindThePoint) {
-    EXPECT_EQ(withNanoseconds("2026-01-01T00:00:00.597911Z"), "2026-01-01T00:00:00.597911000Z");
-    EXPECT_EQ(withNanoseconds("2026-01-01T00:00:00.5+02:00"), "2026-01-01T00:00:00.500000000+02:00");
-    for (const auto* unchanged : {"2026-01-01T00:00:00.123456789Z", "2026-01-01T00:00:00.1234567890Z",
-                                  "2026-01-01T00:00:00Z", "", "."}) {
-        EXPECT_EQ(withNanoseconds(unchanged), unchanged);
-    }
-}
-
-TEST(ParseSignal, NamesAndNumbers) {
-    EXPECT_EQ(parseSignal("SIGHUP"), 1);
-    EXPECT_EQ(parseSignal("term"), 15);
-    EXPECT_EQ(parseSignal("9"), 9);
-    for (const auto* wrong : {"0", "-9", "SIGNONE", "", "9x", "1000"}) {
-        EXPECT_THROW(parseSignal(wrong), Error) << wrong;
-    }
 }
 
 }  // namespace
