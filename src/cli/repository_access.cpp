@@ -34,14 +34,14 @@ std::string withoutTransport(const std::string& text) {
 /// Images in files and in stores of other programs (containers-transports(5)).
 void refuseOtherPlaces(const std::string& text) {
     const auto colon = text.find(':');
-    const auto place = text.substr(0, colon);
-    const auto rest = colon == std::string::npos ? std::string() : text.substr(colon + 1);
-    if (rest.starts_with("//")) {
+    if (colon == std::string::npos || text.compare(colon, 3, "://") == 0) {
         return;
     }
+    const auto place = text.substr(0, colon);
+    const auto rest = text.substr(colon + 1);
     if (place == "docker-archive" || place == "oci-archive") {
         throw Error(cat("'", printable(text), "' is a file, not an image of a registry"),
-                    cat("Store it as an image: sarus load ", printable(rest)));
+                    cat("Store it as an image: sarus load ", rest.empty() ? "FILE" : shellWord(rest)));
     }
     if (place == "docker-daemon" || place == "containers-storage") {
         throw Error(cat("'", printable(text), "' is an image in the store of another program"),
