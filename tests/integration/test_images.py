@@ -3,6 +3,7 @@
 import concurrent.futures
 import datetime
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -560,34 +561,60 @@ def test_running_container_survives_the_removal_of_its_image(sarus, repository, 
 
 @pytest.fixture
 def proxy(workspace):
-    """(environment, log file) of a running proxy."""
-    port = system.free_port()
-    log = workspace / "proxy.log"
-    configuration = workspace / "proxy.conf"
-    configuration.write_text(f'Port {port}\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nLogFile "{log}"\nLogLevel Info\n')
-    process = subprocess.Popen([system.program("tinyproxy"), "-d", "-c", str(configuration)], stdout=subprocess.DEVNULL)
-    system.wait_for_port(port, process)
-    yield {"http_proxy": f"http://127.0.0.1:{port}", "https_proxy": f"http://127.0.0.1:{port}"}, log
-    process.terminate()
-    process.wait(300)
+    """proxy(*settings) -> (host and port, log file) of a running proxy."""
+    started = []
+
+    def start(*settings):
+        port = system.free_port()
+        log, configuration = workspace / f"proxy-{port}.log", workspace / f"proxy-{port}.conf"
+        lines = (f"Port {port}", "Listen 127.0.0.1", "Timeout 60", "Allow 127.0.0.1", f'LogFile "{log}"', "LogLevel Info", *settings)
+        configuration.write_text("\n".join(lines) + "\n")
+        started.append(subprocess.Popen([system.program("tinyproxy"), "-d", "-c", str(configuration)], stdout=subprocess.DEVNULL))
+        system.wait_for_port(port, started[-1])
+        return f"127.0.0.1:{port}", log
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(300)
 
 
-def test_pull_goes_through_the_proxy_unless_the_server_is_excepted(sarus, repository, registry, variant, user, proxy):
-    variables, log = proxy
-    # Programs in Go never use a proxy for "localhost", but they do for this way of writing it.
+def through(proxy):
+    return {"http_proxy": f"http://{proxy}", "https_proxy": f"http://{proxy}"}
+
+
+@pytest.fixture
+def proxied(registry, user):
+    """The registry by a name for which programs in Go use a proxy. They never do for "localhost"."""
     server = f"LOCALHOST:{registry.port}"
     configuration = user.home / ".config/containers/registries.conf.d/proxy.conf"
     configuration.write_text(f'[[registry]]\nlocation = "{server}"\ninsecure = true\n')
-    try:
-        registry.push(variant("proxy"), "library/proxy:1")
-        sarus("pull", f"{server}/library/proxy:1", env=variables)
-        assert "LOCALHOST" in log.read_text()
-        sarus("rmi", f"{server}/library/proxy:1")
-        before = log.read_text().count("LOCALHOST")
-        sarus("pull", f"{server}/library/proxy:1", env={**variables, "no_proxy": "localhost"})
-        assert log.read_text().count("LOCALHOST") == before
-    finally:
-        configuration.unlink()
+    yield server
+    configuration.unlink()
+
+
+def test_pull_goes_through_the_proxy_unless_the_server_is_excepted(sarus, repository, registry, variant, proxied, proxy):
+    address, log = proxy()
+    registry.push(variant("proxy"), "library/proxy:1")
+    sarus("pull", f"{proxied}/library/proxy:1", env=through(address))
+    assert "LOCALHOST" in log.read_text()
+    sarus("rmi", f"{proxied}/library/proxy:1")
+    before = log.read_text().count("LOCALHOST")
+    sarus("pull", f"{proxied}/library/proxy:1", env={**through(address), "no_proxy": "localhost"})
+    assert log.read_text().count("LOCALHOST") == before
+
+
+def test_a_missing_login_of_the_proxy_is_not_a_wrong_one(sarus, repository, registry, variant, proxied, proxy):
+    address, _ = proxy("BasicAuth somebody secret")
+    registry.push(variant("proxy"), "library/proxy-login:1")
+    image = f"{proxied}/library/proxy-login:1"
+    encrypted = "registry.sarus-test.invalid/library/proxy-login:1"
+    for name in (image, encrypted):
+        assert "The proxy requires a login." in sarus("pull", name, status=1, env=through(address)).stderr
+    # The proxy answers with 401, as the registry itself would if it were not for TLS.
+    error = sarus("pull", encrypted, status=1, env=through(f"somebody:wrong@{address}")).stderr
+    assert "The proxy refused the user name or password in https_proxy." in error
+    sarus("pull", image, env=through(f"somebody:secret@{address}"))
 
 
 def test_unreachable_proxy_is_an_error(sarus, repository):
@@ -618,6 +645,24 @@ def oci_archive(layout, path, mode="w"):
         for file in sorted(layout.rglob("*")):
             archive.add(file, file.relative_to(layout), recursive=False)
     return path
+
+
+def test_load_of_an_artifact_names_its_type(sarus, repository, workspace):
+    layout = workspace / "artifact"
+    (layout / "blobs/sha256").mkdir(parents=True)
+
+    def blob(content, media):
+        name = hashlib.sha256(content).hexdigest()
+        (layout / "blobs/sha256" / name).write_bytes(content)
+        return {"mediaType": media, "digest": f"sha256:{name}", "size": len(content)}
+
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": "application/x.model",
+                "config": blob(b"{}", "application/vnd.oci.empty.v1+json"), "layers": [blob(b"weights", "application/x.weights")]}
+    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [blob(json.dumps(manifest).encode(), manifest["mediaType"])]}))
+    (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    for source in (layout, oci_archive(layout, workspace / "artifact.tar")):
+        assert "This is no container image but 'application/x.model'" in sarus("load", source, "artifact:1", status=1).stderr
+    assert "artifact" not in sarus("images").stdout
 
 
 @pytest.mark.parametrize("kind", ["docker-archive", "docker-archive.gz", "oci-archive", "oci-archive.gz", "oci-layout", "odd:name.tar"])

@@ -234,7 +234,7 @@ std::vector<std::string> explainRefusal(const Answer& answer, bool credentialsGi
     return lines;
 }
 
-/// 407.
+/// 407, or 401 of a proxy.
 std::string explainProxyLogin() {
     for (const auto* name : {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"}) {
         const char* value = ::getenv(name);
@@ -261,7 +261,7 @@ std::vector<std::string> explainAnswer(const Answer& answer, const std::string& 
     const std::string_view sender = answer.isProxys                 ? "The proxy"
                                     : answer.place == Place::tokens ? "The registry's token server"
                                                                     : "The registry";
-    if (answer.status == 407) {
+    if (answer.status == 407 || (answer.isProxys && answer.status == 401)) {
         return {explainProxyLogin()};
     }
     if (answer.isProxys && answer.status < 500) {
