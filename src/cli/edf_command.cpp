@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/columns.hpp"
 #include "base/config_files.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
@@ -109,9 +110,7 @@ int list(Context& context, bool json) {
     std::vector<std::string> seen;
     oci::JsonWriter array;
     array.beginArray();
-    constexpr std::size_t width = 24;
-    std::string text = "NAME";
-    text.append(width - text.size(), ' ').append("FILE\n");
+    std::vector<std::vector<std::string>> rows{{"NAME", "FILE"}};
     for (const auto& directory : edfSearchPath(hostVariable, context.config().edfSystemSearchPath)) {
         const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!opened) {
@@ -122,13 +121,15 @@ int list(Context& context, bool json) {
             if (std::find(seen.begin(), seen.end(), name) == seen.end()) {
                 seen.push_back(name);
                 array.beginObject().member("name", name).member("file", file).endObject();
-                text += printable(name);
-                text.append(name.size() < width ? width - name.size() : 1, ' ');
-                text += cat(printable(file), '\n');
+                rows.push_back({printable(name), printable(file)});
             }
         }
     }
-    writeAll(STDOUT_FILENO, json ? cat(array.endArray().text(), '\n') : text, "standard output");
+    constexpr std::size_t gap = 3;
+    writeAll(STDOUT_FILENO,
+             json ? cat(array.endArray().text(), '\n')
+                  : formatColumns(std::move(rows), gap, 0, terminalWidth(STDOUT_FILENO)),
+             "standard output");
     return 0;
 }
 

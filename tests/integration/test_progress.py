@@ -99,8 +99,11 @@ def test_lines_fit_into_a_narrow_terminal(slow, image):
     status, shown = terminal_of(engine, "load", archive, image)
     updates = re.findall(r"\rConverting layers[^\r\x1b]*", shown)
     assert status == 0 and len(updates) > 5 and max(map(len, updates)) <= 40, shown[-500:]
-    for command in (["images"], ["df"], ["hooks"]):
-        status, shown = terminal_of(engine, *command)
+    definitions = engine.user.home / "definitions-in-a-directory-with-a-long-name"
+    definitions.mkdir(exist_ok=True)
+    (definitions / "an-environment-with-a-long-name.toml").write_text(f'image = "{image}"\n')
+    for command in (["images"], ["df"], ["hooks"], ["edf", "list"]):
+        status, shown = terminal_of(engine, *command, EDF_PATH=str(definitions))
         assert (status, max(map(len, shown.splitlines())) <= 40) == (0, True), shown
     assert "load/library/progress" in terminal_of(engine, "images", columns=200)[1]
 
