@@ -407,3 +407,23 @@ def test_additional_groups(user_cdi, image):
         assert "wants the group 4242, but you are not a member" in result.stderr
     else:
         assert "4242" in groups
+
+
+def test_gpus_are_chosen_by_their_number_in_the_job(user_cdi, image):
+    """As `docker run --gpus` does; a job that was given GPUs has all of them or says so."""
+    common = [{"path": "/dev/vctl", "hostPath": "/dev/null"}]
+    nodes = {str(i): [{"path": f"/dev/vgpu{i}", "hostPath": "/dev/zero"}] for i in range(3)}
+    devices = [{"name": name, "containerEdits": {"deviceNodes": node}} for name, node in nodes.items()]
+    devices.append({"name": "all", "containerEdits": {"deviceNodes": sum(nodes.values(), [])}})
+    user_cdi.write("nvidia.json", json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "containerEdits": {"deviceNodes": common},
+                                              "devices": devices}))
+
+    def seen(value, **variables):
+        listing = user_cdi.engine.output(image(user_cdi), "sh", "-c", "ls /dev/vgpu*", options=["--gpus", value], env=variables)
+        return [path.removeprefix("/dev/vgpu") for path in listing.split()]
+
+    assert seen("1") == ["0"] and seen("2") == ["0", "1"] and seen("all") == ["0", "1", "2"]
+    assert seen("device=1,2") == ["1", "2"]
+    assert seen("2", CUDA_VISIBLE_DEVICES="0,1") == ["0", "1", "2"], "the job's limits choose among them"
+    result = user_cdi.engine.run(image(user_cdi), "true", options=["--gpus", "1"], env={"CUDA_VISIBLE_DEVICES": "0,1"}, check=False)
+    assert result.returncode == 1 and "CUDA_VISIBLE_DEVICES names 2 GPUs" in result.stderr

@@ -144,3 +144,22 @@ def test_a_pipe_that_does_not_fit_into_the_temporary_directory_is_an_error(setui
     assert result.returncode == 1
     assert b"No space left on device" in result.stderr and str(small_disk).encode() in result.stderr, result.stderr
     assert [path.name for path in small_disk.iterdir() if path.name != "lost+found"] == []
+
+
+def test_what_frees_space_needs_none(engine, small_disk, user, images, noise):
+    """Images, caches and containers of a file system on which not a byte is left."""
+    kept = {"SARUS_CONTAINER_DIR": str(small_disk / user.name / "containers")}
+    assert engine.sarus("load", images.archive(noise(1 * MIB), "full"), "full:1").returncode == 0
+    (small_disk / user.name / "containers").mkdir(mode=0o700)
+    user.own(small_disk / user.name / "containers")
+    options = ["--name", "full", "--keep"]
+    assert engine.sarus("run", *options, "load/library/full:1", "sh", "-c", "echo x > /kept", env=kept).returncode == 0
+    rest = small_disk / user.name / "rest"
+    fill = f"dd if=/dev/zero of={rest} bs=64k; while dd if=/dev/zero bs=1024 count=1 >> {rest}; do :; done"
+    subprocess.run(["sh", "-c", fill], stderr=subprocess.DEVNULL, **user.identity())
+    assert os.statvfs(small_disk).f_bavail == 0
+    for command in (["rm", "full"], ["rmi", "load/library/full:1"], ["prune"]):
+        result = engine.sarus(*command, env=kept)
+        assert result.returncode == 0, f"{command}: {result.stderr}"
+    assert "full" not in engine.sarus("ps", "-a", env=kept).stdout + engine.sarus("images").stdout
+    rest.unlink()

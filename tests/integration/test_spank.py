@@ -235,6 +235,24 @@ def test_mpi_option_asks_for_the_hook(call, image):
     assert "No MPI hook has the type 'mpich4'" in call.error(f"--container-image={image}", "--container-mpi=mpich4", "true")
 
 
+def test_mpi_option_names_the_types_of_which_one_must_be_chosen(call, image, prefix):
+    directory = prefix / "typed-hooks.d"
+    directory.mkdir(exist_ok=True)
+    for name in ("mpich4", "openmpi5"):
+        when = {"annotations": {"^com.hooks.mpi.enabled$": "^true$", "^com.hooks.mpi.type$": f"^{name}$"}}
+        (directory / f"05-{name}.json").write_text(json.dumps({"version": "1.0.0", "hook": {"path": "/usr/bin/true"}, "stages": ["poststop"], "when": when}))
+    installation.set_configuration(prefix, hooksDir=str(directory))
+    try:
+        result = call("srun", f"--container-image={image}", "--container-mpi", "true")
+        assert result.returncode == 0 and "choose one of the types mpich4, openmpi5 (" in result.stderr, result.stderr
+        assert "--container-mpi=TYPE" in result.stderr
+        chosen = call("srun", f"--container-image={image}", "--container-mpi=openmpi5", "true")
+        assert chosen.returncode == 0 and "MPI" not in chosen.stderr, chosen.stderr
+        assert "Configured types: mpich4, openmpi5" in call.error(f"--container-image={image}", "--container-mpi=cray", "true")
+    finally:
+        installation.set_configuration(prefix, hooksDir=None)
+
+
 def test_root_filesystem_can_be_readonly(call, image):
     script = ["sh", "-c", "touch /made 2>/dev/null && echo written || echo readonly"]
     assert call.output(f"--container-image={image}", *script) == "written"

@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -248,3 +250,15 @@ def test_container_with_a_terminal_waits_in_the_background_for_the_keyboard(shel
     position = shell.expect("got <typed>\n", after=position)
     shell.expect("$ ", after=position)  # until then, what is typed is the container's
     shell.check_that_it_has_the_keyboard()
+
+
+def test_the_prompts_of_the_guide_say_where_one_is(terminal, busybox):
+    guide = (pathlib.Path(__file__).parents[2] / "docs/user/guide.md").read_text()
+    prompt = shlex.split(re.search(r"`sarus shell -e (PS1='.*') IMAGE`", guide)[1])[0]
+    session = terminal("shell", "-e", prompt, busybox)
+    session.expect("[sarus] ")
+    session.type("exit 3\n")
+    assert session.wait() == 3
+    line = re.search(r"`(\[ -z \"\$SARUS_CONTAINER\" \] .*\")`", guide)[1]
+    session = terminal("run", busybox, "sh", "-c", f"PS1='> '; {line}; echo \"$PS1\"")
+    assert session.wait() == 0 and f"[{busybox}" in session.text, session.text
