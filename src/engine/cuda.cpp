@@ -26,23 +26,27 @@ std::optional<std::vector<std::uint64_t>> parseIndices(std::string_view list) {
 
 }  // namespace
 
-std::string renumberDevices(std::string_view visibleDevices) {
+Renumbered renumberDevices(std::string_view visibleDevices, std::string_view presentDevices) {
     const auto indices = parseIndices(visibleDevices);
-    if (!indices) {
-        return std::string(visibleDevices);
+    auto present = parseIndices(presentDevices);
+    if (!indices || !present) {
+        return {std::string(visibleDevices), ""};
     }
-    auto sorted = *indices;
-    std::sort(sorted.begin(), sorted.end());
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-    std::string renumbered;
+    std::sort(present->begin(), present->end());
+    present->erase(std::unique(present->begin(), present->end()), present->end());
+    Renumbered result;
     for (const auto index : *indices) {
-        const auto position = std::lower_bound(sorted.begin(), sorted.end(), index) - sorted.begin();
-        renumbered += cat(renumbered.empty() ? "" : ",", position);
+        const auto found = std::lower_bound(present->begin(), present->end(), index);
+        const bool isPresent = found != present->end() && *found == index;
+        auto& list = isPresent ? result.devices : result.absent;
+        list += list.empty() ? "" : ",";
+        list += isPresent ? cat(found - present->begin()) : cat(index);
     }
-    return renumbered;
+    return result;
 }
 
-void rewriteCudaVariables(const Environment& host, Environment& container) {
+void rewriteCudaVariables(const Environment& host, const std::optional<std::string>& present,
+                          Environment& container) {
     const auto visible = host.find("CUDA_VISIBLE_DEVICES");
     if (visible == host.end() || visible->second == "NoDevFiles") {  // Slurm's value for a job without GPUs
         for (const auto* name : {"CUDA_VERSION", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
@@ -51,9 +55,10 @@ void rewriteCudaVariables(const Environment& host, Environment& container) {
         }
         return;
     }
-    container["NVIDIA_VISIBLE_DEVICES"] = visible->second;
+    const auto& devices = present.value_or(visible->second);
+    container["CUDA_VISIBLE_DEVICES"] = renumberDevices(visible->second, devices).devices;
+    container["NVIDIA_VISIBLE_DEVICES"] = devices;
     container.emplace("NVIDIA_DRIVER_CAPABILITIES", "all");
-    container["CUDA_VISIBLE_DEVICES"] = renumberDevices(visible->second);
 }
 
 }  // namespace sarus::engine

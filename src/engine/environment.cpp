@@ -198,9 +198,13 @@ void applyEnvironmentOptions(const std::vector<std::string>& options, const Envi
 }
 
 Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,
-                            std::map<std::string, std::string>* origins) {
+                            std::map<std::string, std::string>* origins,
+                            const std::optional<std::string>& gpus) {
     const auto host = parseEnvironment(request.hostEnvironment);
     auto container = host;
+    if (request.hold) {
+        container.erase("ROCR_VISIBLE_DEVICES");  // the first task's: the others may have other GPUs
+    }
     Origins noted(origins, container);
     std::erase_if(container, [](const auto& variable) { return isUnsecureVariable(variable.first); });
     noted.changedBy("host environment");
@@ -214,7 +218,7 @@ Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& reque
         applyRoot(request, host, container);
     }
     noted.changedBy("container engine");
-    rewriteCudaVariables(host, container);
+    rewriteCudaVariables(host, request.hold ? std::string(allGpus) : gpus, container);
     noted.changedBy("container engine (renumbered GPUs)");
     applyPytorch(host, container);
     noted.changedBy("container engine (PyTorch)");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,11 @@ void applyEnvironmentOptions(const std::vector<std::string>& options, const Envi
                              Environment& container);
 
 /// The environment of the container: host, image, CUDA, PMIx, init, site, command line; later ones win.
-/// Leaves PMI_FD as on the host. `origins` (may be null) receives the step that set each variable.
+/// Leaves PMI_FD as on the host. `origins` (may be null) receives the step that set each variable. `gpus`:
+/// NVIDIA_VISIBLE_DEVICES of the running container that the command joins.
 Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,
-                            std::map<std::string, std::string>* origins = nullptr);
+                            std::map<std::string, std::string>* origins = nullptr,
+                            const std::optional<std::string>& gpus = std::nullopt);
 
 /// The variables of the container, in the order of their names, that choose a locale as on the host: neither
 /// an option nor one of `own` did.

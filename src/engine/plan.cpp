@@ -333,11 +333,13 @@ void planEnvironment(const SiteConfig& config, const LaunchRequest& request, con
 
 /// The variables that a new container would have, started by the caller of `exec`. What the site adds to them
 /// is in the container's own.
-Environment environmentOfOwnStep(const SiteConfig& config, const ExecRequest& request, const ExecBase& base) {
+Environment environmentOfOwnStep(const SiteConfig& config, const ExecRequest& request, const ExecBase& base,
+                                 std::vector<std::string>& warnings) {
     LaunchRequest again;
     again.hostEnvironment = request.hostEnvironment;
     again.env = request.env;
-    for (const auto& [name, value] : parseEnvironment(base.environment)) {
+    const auto ofContainer = parseEnvironment(base.environment);
+    for (const auto& [name, value] : ofContainer) {
         if (std::binary_search(base.ownVariables.begin(), base.ownVariables.end(), name)) {
             again.metadata.env.push_back(cat(name, '=', value));
         }
@@ -345,7 +347,17 @@ Environment environmentOfOwnStep(const SiteConfig& config, const ExecRequest& re
     SiteConfig rules;
     rules.enablePmixV3Support = config.enablePmixV3Support;
     rules.environment.unset = config.environment.unset;
-    return makeEnvironment(rules, again);
+    const auto gpus = ofContainer.find("NVIDIA_VISIBLE_DEVICES");
+    if (gpus == ofContainer.end()) {
+        return makeEnvironment(rules, again);
+    }
+    const auto host = parseEnvironment(request.hostEnvironment);
+    const auto absent = renumberDevices(valueOf(host, "CUDA_VISIBLE_DEVICES"), gpus->second).absent;
+    if (!absent.empty()) {
+        warnings.push_back(cat("GPU ", absent, " of this step cannot be used: the container '", request.name,
+                               "' was started with ", printable(gpus->second)));
+    }
+    return makeEnvironment(rules, again, nullptr, gpus->second);
 }
 
 void planHooks(const std::vector<oci::HookConfig>& hooks, const std::string& hookOutput, bool reasons,
@@ -520,7 +532,7 @@ ContainerPlan planExec(const SiteConfig& config, const ExecRequest& request, con
     const auto host = parseEnvironment(request.hostEnvironment);
     Environment environment;
     if (request.ownStep) {
-        environment = environmentOfOwnStep(config, request, base);
+        environment = environmentOfOwnStep(config, request, base, plan.warnings);
         planPmiDescriptor(-1, facts, host, environment, plan);
     } else {
         environment = parseEnvironment(base.environment);

@@ -432,6 +432,36 @@ def test_container_knows_the_gpus_of_its_task(srun, image):
         assert srun(f"--gres=gpu:{count}", f"--container-image={image}", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES") == visible
 
 
+def test_tasks_in_one_container_keep_the_gpus_that_slurm_gave_them(srun, image):
+    """Their numbers count among those of the task's control group, if Slurm makes one, else among those of the node."""
+    script = ["sh", "-c", "echo $SLURM_LOCALID $CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES"]
+    options = ["-N1", "-n2", "--gres=gpu:2", "--gpu-bind=map_gpu:0,1"]
+    native = sorted(srun(*options, *script).splitlines())
+    assert len(native) == 2
+    inside = srun(*options, f"--container-image={image}", "--container-name=of-gpus", *script)
+    assert sorted(inside.splitlines()) == [f"{line} all" for line in native]
+
+
+def test_a_step_with_other_gpus_than_the_container_that_it_joins_is_warned(site, user, image):
+    """By their numbers it would compute on those of another step."""
+    folder = user.home / "few-gpus"
+    folder.mkdir(exist_ok=True)
+    user.own(folder)
+    script = f"""srun --overlap -n1 --gres=gpu:1 --container-image={image} --container-name=few-gpus --container-mounts={folder}:/go \
+    sh -c 'touch /go/runs; until test -e /go/end; do sleep 0.1; done' &
+until test -e {folder}/runs; do sleep 0.1; done
+srun --overlap -n1 --gres=gpu:2 --container-name=few-gpus sh -c 'echo "GPUs $CUDA_VISIBLE_DEVICES"'
+srun --overlap -n1 --gres=gpu:1 --container-name=few-gpus sh -c 'echo "GPU $CUDA_VISIBLE_DEVICES"'
+touch {folder}/end
+wait
+"""
+    for name in ("runs", "end"):
+        (folder / name).unlink(missing_ok=True)
+    result = site.run("login", "salloc", "-N1", "--gres=gpu:2", "sh", "-c", script, user=user)
+    assert result.stderr.count("cannot be used") == 1 and "GPU 1 of this step cannot be used: the container" in result.stderr, result.stderr
+    assert result.stdout == "GPUs 0\nGPU 0\n"
+
+
 @pytest.fixture
 def ssh_hooks(spank_engine):
     """The hooks of SSH and of the synchronization."""

@@ -242,36 +242,65 @@ TEST_F(EnvironmentTest, SiteAndCommandLineComeAfterTheCudaRewrite) {
     EXPECT_THAT(make(), Contains(Pair("CUDA_VISIBLE_DEVICES", "7")));
 }
 
+TEST_F(EnvironmentTest, AContainerOfSeveralTasksHasAllGpusAndTheirNumbersOfTheNode) {
+    request.hostEnvironment = {"CUDA_VISIBLE_DEVICES=3,1", "ROCR_VISIBLE_DEVICES=1"};
+    request.hold = true;
+    EXPECT_THAT(make(),
+                ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "3,1"), Pair("NVIDIA_DRIVER_CAPABILITIES", "all"),
+                            Pair("NVIDIA_VISIBLE_DEVICES", "all")));
+    request.hostEnvironment = {"CUDA_VISIBLE_DEVICES=NoDevFiles"};
+    EXPECT_THAT(make(), ElementsAre());
+}
+
+TEST_F(EnvironmentTest, ACommandThatJoinsCountsTheGpusOfItsContainer) {
+    request.hostEnvironment = {"CUDA_VISIBLE_DEVICES=5,3"};
+    const auto joined = [&](const char* gpus) { return makeEnvironment(config, request, nullptr, gpus); };
+    EXPECT_THAT(joined("5,1,3"),
+                ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "2,1"), Pair("NVIDIA_DRIVER_CAPABILITIES", "all"),
+                            Pair("NVIDIA_VISIBLE_DEVICES", "5,1,3")));
+    EXPECT_THAT(joined("all"), Contains(Pair("CUDA_VISIBLE_DEVICES", "5,3")));
+    EXPECT_THAT(joined("3,4"), Contains(Pair("CUDA_VISIBLE_DEVICES", "0"))) << "5 is not there";
+    EXPECT_THAT(joined("7"), Contains(Pair("CUDA_VISIBLE_DEVICES", "")));
+}
+
 TEST(CudaDevices, EachDeviceBecomesItsPositionInTheSortedList) {
-    EXPECT_EQ(renumberDevices("1"), "0");
-    EXPECT_EQ(renumberDevices("1,2"), "0,1");
-    EXPECT_EQ(renumberDevices("3,1,5"), "1,0,2");
-    EXPECT_EQ(renumberDevices(" 4, 2 "), "1,0");
+    EXPECT_EQ(renumberDevices("1", "1").devices, "0");
+    EXPECT_EQ(renumberDevices("1,2", "1,2").devices, "0,1");
+    EXPECT_EQ(renumberDevices("3,1,5", "3,1,5").devices, "1,0,2");
+    EXPECT_EQ(renumberDevices(" 4, 2 ", " 4, 2 ").devices, "1,0");
+}
+
+TEST(CudaDevices, ThatAreNotPresentAreNamed) {
+    EXPECT_EQ(renumberDevices("5,3,4", "3,1").devices, "1");
+    EXPECT_EQ(renumberDevices("5,3,4", "3,1").absent, "5,4");
+    EXPECT_EQ(renumberDevices("5,3", "all").absent, "");
 }
 
 TEST(CudaDevices, NumbersAreSortedByValue) {
-    EXPECT_EQ(renumberDevices("3,1,10"), "1,0,2");
-    EXPECT_EQ(renumberDevices("11,10,9,8,7,6,5,4,3,2,1,0"), "11,10,9,8,7,6,5,4,3,2,1,0");
+    EXPECT_EQ(renumberDevices("3,1,10", "3,1,10").devices, "1,0,2");
+    EXPECT_EQ(renumberDevices("11,10,9,8,7,6,5,4,3,2,1,0", "11,10,9,8,7,6,5,4,3,2,1,0").devices,
+              "11,10,9,8,7,6,5,4,3,2,1,0");
 }
 
 TEST(CudaDevices, UuidsAndMigNamesStayAsTheyAre) {
-    EXPECT_EQ(renumberDevices("GPU-c,GPU-a,GPU-b"), "GPU-c,GPU-a,GPU-b");
-    EXPECT_EQ(renumberDevices("MIG-GPU-b/1/0"), "MIG-GPU-b/1/0");
-    EXPECT_EQ(renumberDevices("MIG-a4d1, 3"), "MIG-a4d1, 3");
+    EXPECT_EQ(renumberDevices("GPU-c,GPU-a,GPU-b", "GPU-c,GPU-a,GPU-b").devices, "GPU-c,GPU-a,GPU-b");
+    EXPECT_EQ(renumberDevices("MIG-GPU-b/1/0", "MIG-GPU-b/1/0").devices, "MIG-GPU-b/1/0");
+    EXPECT_EQ(renumberDevices("MIG-a4d1, 3", "MIG-a4d1, 3").devices, "MIG-a4d1, 3");
 }
 
 TEST(CudaDevices, WhatIsNotAListOfNumbersStaysAsItIs) {
-    EXPECT_EQ(renumberDevices("-1"), "-1");
-    EXPECT_EQ(renumberDevices("2,,1"), "2,,1");
-    EXPECT_EQ(renumberDevices("99999999999999999999999,1"), "99999999999999999999999,1");
+    EXPECT_EQ(renumberDevices("-1", "-1").devices, "-1");
+    EXPECT_EQ(renumberDevices("2,,1", "2,,1").devices, "2,,1");
+    EXPECT_EQ(renumberDevices("99999999999999999999999,1", "99999999999999999999999,1").devices,
+              "99999999999999999999999,1");
 }
 
 TEST(CudaDevices, ARepeatedDeviceKeepsItsNumber) {
-    EXPECT_EQ(renumberDevices("2,2,1"), "1,1,0");
+    EXPECT_EQ(renumberDevices("2,2,1", "2,2,1").devices, "1,1,0");
 }
 
 TEST(CudaDevices, AnEmptyListStaysEmpty) {
-    EXPECT_EQ(renumberDevices(""), "");
+    EXPECT_EQ(renumberDevices("", "").devices, "");
 }
 
 TEST_F(EnvironmentTest, OwnVariablesAreThoseOfImageSiteAndCommandLine) {
