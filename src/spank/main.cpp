@@ -140,17 +140,19 @@ void checkRequest(const StepRequest& request) {
     askSarus(std::move(words), definition.fd());
 }
 
-/// `sarus-spank-submit local|allocator NAME[=VALUE]...`: prints the request, or nothing without a container.
+/// `sarus-spank-submit local|batch|allocator NAME[=VALUE]...`: prints the request, or nothing without one.
 /// Variables are for srun alone: sbatch and salloc would give them to all that they start.
 int submit(const std::vector<std::string>& words) {
     std::vector<GivenOption> given;
     for (std::size_t i = 2; i < words.size(); ++i) {
         given.push_back(parseOption(words[i]));
     }
-    const bool useVariables = words.size() > 1 && words[1] == "local";
-    auto submission = readOptions(
-        given, useVariables,
-        {.workingDirectory = workingDirectory(), .variable = variable, .peerVariables = peerVariables()});
+    const auto place = words.size() > 1 ? words[1] : "";
+    auto submission = readOptions(given, place == "local",
+                                  {.workingDirectory = workingDirectory(),
+                                   .variable = variable,
+                                   .peerVariables = peerVariables(),
+                                   .isBatch = place == "batch"});
     if (!submission) {
         return 0;
     }

@@ -202,8 +202,10 @@ void addSave(const Values& values, const Caller& caller, StepRequest& request) {
     if (isDirectory(directory) && ::access(directory.c_str(), W_OK | X_OK) != 0) {
         refuse(": you may not write to its directory");
     }
-    if (request.nameUse == NameUse::exec) {
-        throw Error("--container-save cannot be used with the flag ':exec' of --container-name",
+    const bool isStep = stepOfName(request.name).has_value();
+    if (request.nameUse == NameUse::exec || isStep) {
+        throw Error(cat("--container-save cannot be used with ",
+                        isStep ? "the name of a step" : "the flag ':exec'", " as --container-name"),
                     "A container is saved by the step that starts it");
     }
 }
@@ -257,6 +259,19 @@ void addName(const Values& values, StepRequest& request) {
         throw Error(
             cat("--container-name: '", request.name, "' is a job step, whose container can only be joined"),
             "A name that is no number is free");
+    }
+}
+
+/// What would end the script on its node.
+void checkScript(const Submission& submission) {
+    const auto& request = submission.request;
+    if (stepOfName(request.name) || request.nameUse == NameUse::exec) {
+        throw Error("--container-name: a batch script joins no container",
+                    "Join it in the script: srun --overlap --container-name=NAME COMMAND");
+    }
+    if (request.image.empty() && submission.environment.empty()) {
+        throw Error("--container-name: a batch script needs an image",
+                    "Add --container-image or --environment, or use the option for srun in the script");
     }
 }
 
@@ -371,6 +386,9 @@ std::optional<Submission> readOptions(const std::vector<GivenOption>& commandLin
             }
             throw Error(cat("--", commandLine.front().name, " needs a container"),
                         "Add --container-image, --container-name or --environment");
+        }
+        if (caller.isBatch) {
+            checkScript(submission);
         }
         values.checkVariables();
         addMounts(values, caller, submission.request);

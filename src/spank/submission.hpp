@@ -21,6 +21,7 @@ struct Caller {
     std::string workingDirectory;
     std::function<std::optional<std::string>(const std::string& name)> variable;
     std::vector<GivenOption> peerVariables{};  ///< whose names begin with peerPrefix, with their values
+    bool isBatch = false;                      ///< sbatch: the container is that of the script
 };
 
 /// The request of a submission. An environment definition is still to be read.

@@ -295,6 +295,8 @@ def test_values_of_listed_variables_come_from_the_host(call, image):
     ("--container-workdir=", "--container-workdir: the path is empty"),
     ("--container-workdir=../../proc/1", "it must not be below /proc"),
     ("--container-name=a/b", "--container-name: 'a/b' is not a valid name"),
+    ("--container-name=work:exec", "--container-name: a batch script joins no container"),
+    ("--container-name=7.0", "--container-name: a batch script joins no container"),
     ("--container-name=7.0:create", "--container-name: '7.0' is a job step, whose container can only be joined"),
     (f"--container-name={'n' * 115}", "A name has 1 to 114 of the characters"),
     ("--container-image=Not:A:Name", "Invalid image reference 'Not:A:Name'"),
@@ -310,6 +312,12 @@ def test_other_mistakes_are_reported_before_the_job_starts(call, image, option, 
     (folder / "picture").write_text("no image")
     options = [option] if option.startswith("--container-image=") else [f"--container-image={image}", option]
     assert message in call.error("--hold", *options, "--wrap=true", program="sbatch", cwd=folder)
+
+
+def test_what_only_starts_on_a_node_is_refused_before(call):
+    """The script's container would end it with the job's first line; a step could not save what is another one's."""
+    assert "--container-name: a batch script needs an image" in call.error("--hold", "--container-name=work", "--wrap=true", program="sbatch")
+    assert "--container-save cannot be used with the name of a step" in call.error("--container-name=7.0", "--container-save=new.sqsh", "true")
 
 
 def test_image_file_may_be_on_the_nodes_alone(call):

@@ -283,7 +283,8 @@ int submitStep(bool local) {
     if (given.empty() && !(local && hasVariables())) {
         return ESPANK_SUCCESS;
     }
-    std::vector<std::string> words{submitName, local ? "local" : "allocator"};
+    const bool isBatch = std::string_view(program_invocation_short_name) == "sbatch";
+    std::vector<std::string> words{submitName, local ? "local" : isBatch ? "batch" : "allocator"};
     for (const auto& option : given) {
         words.push_back((isOuter(option) ? std::string(1, outerMark) : std::string()) + option);
     }

@@ -54,6 +54,18 @@ protected:
 
 const GivenOption image{"container-image", "tool"};
 
+TEST_F(Submissions, ABatchScriptStartsItsContainer) {
+    auto batch = caller();
+    batch.isBatch = true;
+    EXPECT_TRUE(readOptions({image, {"container-name", "n"}}, false, batch));
+    EXPECT_TRUE(readOptions({{"environment", "e"}, {"container-name", "n:no_exec"}}, false, batch));
+    for (const auto* joined : {"n:exec", "7.0", "7.0:exec"}) {
+        EXPECT_THROW(readOptions({image, {"container-name", joined}}, false, batch), Error) << joined;
+    }
+    EXPECT_THROW(readOptions({{"container-name", "n"}}, false, batch), Error);
+    EXPECT_TRUE(readOptions({{"container-name", "n"}}, false, caller())) << "salloc";
+}
+
 TEST_F(Submissions, OptionsOfOneCommandLineDoNotContradict) {
     EXPECT_EQ(error({image, {"no-container-entrypoint", ""}, {"container-entrypoint", ""}}),
               "--no-container-entrypoint and --container-entrypoint contradict each other");
