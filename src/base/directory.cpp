@@ -16,12 +16,23 @@ namespace {
 
 constexpr int openFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
+/// Of errno.
+bool isEmpty(Missing missing) {
+    return missing == Missing::isEmpty && (errno == ENOENT || errno == ENOTDIR || errno == ESRCH);
+}
+
 /// An empty descriptor if nothing is there and that is no error.
 UniqueFd openDirectory(int parent, const char* name, int flags, const std::string& shown, Missing missing) {
     UniqueFd fd(::openat(parent, name, openFlags | flags));
-    const bool isThere = errno != ENOENT && errno != ENOTDIR && errno != ESRCH;  // the last of a process
-    if (!fd && (isThere || missing == Missing::isError)) {
+    if (!fd && !isEmpty(missing)) {
         throwErrno(cat("Failed to list ", printable(shown)));
+    }
+    return fd;
+}
+
+UniqueFd requireOpen(UniqueFd fd, const std::string& shown) {
+    if (!fd) {
+        throw Error::fromErrno(cat("Failed to list ", printable(shown)), EBADF);
     }
     return fd;
 }
@@ -29,29 +40,26 @@ UniqueFd openDirectory(int parent, const char* name, int flags, const std::strin
 }  // namespace
 
 Directory::Directory(const std::string& path, Missing missing)
-    : Directory(path, openDirectory(AT_FDCWD, path.c_str(), 0, path, missing)) {}
+    : Directory(path, openDirectory(AT_FDCWD, path.c_str(), 0, path, missing), missing) {}
 
 Directory::Directory(int parent, const char* name, const std::string& path, Missing missing)
-    : Directory(path, openDirectory(parent, name, O_NOFOLLOW, path, missing)) {}
+    : Directory(path, openDirectory(parent, name, O_NOFOLLOW, path, missing), missing) {}
 
-Directory::Directory(UniqueFd fd, std::string path) : Directory(std::move(path), std::move(fd)) {
-    if (!stream) {
-        throw Error::fromErrno(cat("Failed to list ", printable(shown)), EBADF);
-    }
-}
+Directory::Directory(UniqueFd fd, const std::string& path, Missing missing)
+    : Directory(path, requireOpen(std::move(fd), path), missing) {}
 
-Directory::Directory(std::string path, UniqueFd fd)
-    : shown(std::move(path)), stream(fd ? ::fdopendir(fd.get()) : nullptr) {
+Directory::Directory(std::string path, UniqueFd fd, Missing missing)
+    : shown(std::move(path)), ifMissing(missing), stream(fd ? ::fdopendir(fd.get()) : nullptr) {
     if (stream) {
         fd.release();  // the stream owns it now
-    } else if (fd) {
+    } else if (fd && !isEmpty(missing)) {
         fail();
     }
 }
 
-Directory Directory::of(int fd, std::string path) {
+Directory Directory::of(int fd, const std::string& path) {
     auto own = openDirectory(fd, ".", 0, path, Missing::isError);
-    return Directory(std::move(own), std::move(path));
+    return Directory(std::move(own), path);
 }
 
 const char* Directory::next() {
@@ -62,7 +70,7 @@ const char* Directory::next() {
             return entry->d_name;
         }
     }
-    if (errno != 0) {
+    if (errno != 0 && !isEmpty(ifMissing)) {
         fail();
     }
     return nullptr;

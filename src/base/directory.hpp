@@ -15,16 +15,16 @@ enum class Missing { isError, isEmpty };
 /// The entries of a directory, without "." and "..", unordered. Whatever prevents them from being listed
 /// throws Error "Failed to list <path>: ...", so that no failure looks like the end. Only to a caller that
 /// says Missing::isEmpty, a name without a directory (ENOENT, ENOTDIR, or a process that has ended) has no
-/// entries.
+/// entries, and one that goes while it is listed has no more.
 class Directory {
 public:
     Directory(const std::string& path, Missing missing);
     /// The directory `name` of an open one, which is not reached through a link. `path`: for messages.
     Directory(int parent, const char* name, const std::string& path, Missing missing);
     /// Takes a directory that is open for reading. `path`: for messages.
-    Directory(UniqueFd fd, std::string path);
+    Directory(UniqueFd fd, const std::string& path, Missing missing = Missing::isError);
     /// Reads the open directory `fd` independently; the caller keeps `fd`.
-    static Directory of(int fd, std::string path);
+    static Directory of(int fd, const std::string& path);
 
     /// -1 if there is no directory.
     int fd() const noexcept { return stream ? ::dirfd(stream.get()) : -1; }
@@ -34,13 +34,14 @@ public:
     bool isAtDirectory() const noexcept;
 
 private:
-    Directory(std::string path, UniqueFd fd);
+    Directory(std::string path, UniqueFd fd, Missing missing);
     [[noreturn]] void fail() const;
 
     struct Close {
         void operator()(DIR* directory) const noexcept { ::closedir(directory); }
     };
     std::string shown;
+    Missing ifMissing;
     std::unique_ptr<DIR, Close> stream;
     const dirent* entry = nullptr;
 };

@@ -83,7 +83,7 @@ std::optional<pid_t> processOfSocket(std::uint64_t inode) {
             continue;  // of another user, closed to all but root at this moment, or gone
         }
         checkErrno(opened.get(), cat("Failed to list ", path));
-        Directory descriptors(std::move(opened), path);
+        Directory descriptors(std::move(opened), path, Missing::isEmpty);  // it may end now
         while (const char* descriptor = descriptors.next()) {
             std::array<char, 64> target{};
             const auto size = ::readlinkat(descriptors.fd(), descriptor, target.data(), target.size());

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -51,6 +53,24 @@ TEST_F(DirectoryTest, LooksAnewAtADescriptorThatStaysTheCallers) {
     const auto fd = openFile(scratch.path(), O_RDONLY | O_DIRECTORY);
     EXPECT_EQ(namesOf(Directory::of(fd.get(), scratch.path())).size(), 2U);
     EXPECT_EQ(namesOf(Directory::of(fd.get(), scratch.path())).size(), 2U);
+}
+
+TEST_F(DirectoryTest, OfAProcessThatEndsMeanwhileIsAtItsEnd) {
+    const auto child = ::fork();
+    if (child == 0) {
+        ::pause();
+        ::_exit(0);
+    }
+    const auto path = "/proc/" + std::to_string(child) + "/fd";
+    const auto open = [&] { return openFile(path, O_RDONLY | O_DIRECTORY); };
+    auto first = open();
+    auto second = open();
+    Directory begun(path, Missing::isEmpty);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    EXPECT_THAT(namesOf(std::move(begun)), testing::IsEmpty());
+    EXPECT_THAT(namesOf(Directory(std::move(first), path, Missing::isEmpty)), testing::IsEmpty());
+    EXPECT_THROW(Directory(std::move(second), path), Error);
 }
 
 TEST_F(DirectoryTest, ThatIsNotThereIsAnErrorUnlessTheCallerSaysOtherwise) {
