@@ -3,23 +3,14 @@
 // the task that Slurm starts: what Slurm applies to tasks (limits, bindings, signals) holds for it.
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
-#include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "base/begin_process.hpp"
 #include "base/descriptors.hpp"
@@ -33,9 +24,10 @@
 #include "base/turn.hpp"
 #include "base/unique_fd.hpp"
 #include "engine/site_config.hpp"
-#include "oci/json/json_node.hpp"
 #include "spank/options.hpp"
+#include "spank/sarus_call.hpp"
 #include "spank/step_container.hpp"
+#include "spank/step_decision.hpp"
 #include "spank/step_request.hpp"
 #include "spank/submission.hpp"
 
@@ -48,32 +40,9 @@ std::optional<std::string> variable(const std::string& name) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-/// Of the installation that this program belongs to.
-std::string sarusPath() {
-    return installationPrefix() + "/bin/sarus";
-}
-
 [[noreturn]] void execute(const std::vector<std::string>& words) {
     replaceProcess(sarusPath(), words);
 }
-
-/// The text of an environment definition as a file that `sarus` inherits.
-class DefinitionFile {
-public:
-    explicit DefinitionFile(const std::string& text) {
-        if (!text.empty()) {
-            file = UniqueFd(checkErrno(::memfd_create("environment-definition", 0),
-                                       "Failed to pass on the environment definition"));
-            writeAll(file.get(), text, "the environment definition");
-            checkErrno(::lseek(file.get(), 0, SEEK_SET), "Failed to pass on the environment definition");
-        }
-    }
-    int fd() const { return file.get(); }
-    std::string path() const { return cat("/dev/fd/", file.get()); }
-
-private:
-    UniqueFd file;
-};
 
 GivenOption parseOption(const std::string& word) {
     const bool isOuter = word.starts_with(outerMark);
@@ -162,210 +131,6 @@ int submit(const std::vector<std::string>& words) {
     checkRequest(submission->request);
     writeAll(STDOUT_FILENO, serialize(submission->request), "standard output");
     return 0;
-}
-
-/// A container on this node.
-struct Listed {
-    std::string name;
-    std::string status;
-};
-
-/// The container of this name, or of the first task of the step that the name means.
-std::optional<Listed> findContainer(const std::string& name) {
-    const auto output = runAndCapture({.path = sarusPath(), .args = {"sarus", "ps", "--all", "--json"}});
-    if (!output.status.ok()) {
-        throw Error(std::string(trim(output.err)));
-    }
-    const auto step = stepOfName(name);
-    std::optional<Listed> found;
-    auto first = std::numeric_limits<std::uint64_t>::max();
-    for (const auto& container : oci::parseJson<nlohmann::json>(output.out, "the list of containers")) {
-        const auto task = parseNumber(container.value("task", "")).value_or(first);
-        const bool isMeant = step ? container.value("job", "") == step->job &&
-                                        container.value("step", "") == step->step && task < first
-                                  : container.value("name", "") == name;
-        if (isMeant && container.value("status", "") != "stopped") {
-            found = {container.value("name", ""), container.value("status", "")};
-            first = task;
-        }
-    }
-    return found;
-}
-
-/// The name of the container if it runs, or soon does; its program may have ended although it is not removed
-/// yet.
-std::optional<std::string> findRunning(const std::string& name) {
-    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
-    for (;;) {
-        const auto found = findContainer(name);
-        if (!found || found->status != "creating") {
-            return found ? std::optional(found->name) : std::nullopt;
-        }
-        ::nanosleep(&pause, nullptr);
-    }
-}
-
-/// Slurm may have bound this task to one CPU. The others wait: all CPUs of the step can convert the image.
-class AllCpus {
-public:
-    AllCpus() {
-        ::sched_getaffinity(0, sizeof before, &before);
-        cpu_set_t all;
-        std::memset(&all, 0xFF, sizeof all);  // the kernel keeps to those of the control group
-        ::sched_setaffinity(0, sizeof all, &all);
-    }
-    AllCpus(const AllCpus&) = delete;
-    AllCpus& operator=(const AllCpus&) = delete;
-    ~AllCpus() { ::sched_setaffinity(0, sizeof before, &before); }
-
-private:
-    cpu_set_t before{};
-};
-
-/// False if the pull fails, which has told the user why.
-bool obtainImage(const StepRequest& request) {
-    if (request.edf.empty() && request.image.starts_with('/')) {
-        return true;
-    }
-    const DefinitionFile definition(request.edf);
-    std::vector<std::string> words{"sarus", "pull", "--quiet", "--missing"};
-    words.push_back(request.edf.empty() ? request.image : cat("--edf=", definition.path()));
-    Command command{.path = sarusPath(), .args = std::move(words)};
-    if (definition.fd() >= 0) {
-        command.keepFds = {definition.fd()};
-    }
-    const AllCpus allCpus;
-    return start(command).wait().ok();
-}
-
-enum class Action : char {
-    run = 'r',     ///< each starts a container
-    join = 'j',    ///< the container with the name of the request runs
-    share = 's',   ///< a keeper starts one container for all of them
-    failed = 'f',  ///< nothing: the user has the message
-};
-
-/// What the tasks of a step on a node do.
-struct Decision {
-    Action action = Action::failed;
-    std::string image{};   ///< of the container that was kept, if the request names none
-    std::string target{};  ///< the address of the keeper, or the name of the container to join
-};
-
-/// The image of a container that was kept; nullopt if there is none.
-std::optional<std::string> imageOfKept(const std::string& container) {
-    const auto output = runAndCapture(
-        {.path = sarusPath(), .args = {"sarus", "inspect", "--type=container", "--json", container}});
-    if (!output.status.ok()) {
-        return std::nullopt;
-    }
-    const auto details = oci::parseJson<nlohmann::json>(output.out, "the details of the container");
-    return details.value("image", "");
-}
-
-bool namesImage(const StepRequest& request) {
-    return !request.image.empty() || !request.edf.empty();
-}
-
-/// Before the command, whose work would be lost.
-void checkPlace(const StepRequest& request) {
-    if (request.save.empty()) {
-        return;
-    }
-    const auto directory = directoryOf(request.save);
-    checkErrno(::access(directory.c_str(), W_OK | X_OK),
-               cat("--container-save: Failed to write to ", printable(directory)));
-}
-
-Decision decide(const StepRequest& request, const std::string& container, bool script) {
-    checkPlace(request);
-    const auto use = request.nameUse;
-    const auto step = stepOfName(request.name);
-    const auto shown = cat("'", request.name, step ? "' on this node" : "' on this node in this job");
-    if (step && step->job != variable("SLURM_JOB_ID")) {
-        throw Error(cat("--container-name: the step ", request.name, " belongs to another job"),
-                    cat("A command joins containers of its own job: srun --jobid=", step->job,
-                        " --overlap --container-name=", request.name));
-    }
-    const bool mayJoin = !script && (use == NameUse::automatic || use == NameUse::exec);
-    if (const auto running = container.empty() || !mayJoin ? std::nullopt : findRunning(container)) {
-        if (!request.save.empty()) {
-            throw Error(cat("--container-save: the container with the name ", shown, " runs in another step"),
-                        "A container is saved by the step that starts it");
-        }
-        return {Action::join, "", *running};
-    }
-    if (step) {
-        throw Error(cat("There is no running container of the step ", shown), "See 'squeue --steps'");
-    }
-    if (use == NameUse::exec) {
-        throw Error(cat("There is no running container with the name ", shown),
-                    "Without ':exec' it would be started");
-    }
-    const bool isAsked = !container.empty() && (use == NameUse::create || !namesImage(request));
-    const auto kept = isAsked ? imageOfKept(container) : std::nullopt;
-    if (kept && use == NameUse::create) {
-        throw Error(cat("There is a container with the name ", shown, " already"),
-                    cat("Leave ':create' out to use it, or remove it: sarus rm ", container));
-    }
-    if (kept) {
-        return {Action::run, *kept};
-    }
-    if (!namesImage(request)) {
-        throw Error(cat("There is no container with the name ", shown, ", and no image to start it from"),
-                    "Add --container-image or --environment");
-    }
-    return {obtainImage(request) ? Action::run : Action::failed};
-}
-
-/// A file that the tasks of a step on a node share: the first one decides, the others wait for that. If the
-/// first one is killed, the next one decides.
-class SharedDecision {
-public:
-    explicit SharedDecision(int descriptor) : file(descriptor) {
-        struct flock lock {};
-        lock.l_type = F_WRLCK;
-        lock.l_whence = SEEK_SET;
-        while (::fcntl(file.get(), F_SETLKW, &lock) != 0) {
-            if (errno != EINTR) {
-                throwErrno("Failed to wait for the other tasks of the step");
-            }
-        }
-    }
-
-    std::optional<Decision> get() const {
-        checkErrno(::lseek(file.get(), 0, SEEK_SET), problem);
-        const auto text = readAll(file.get(), maxRequestSize, "the decision of the first task");
-        return text.empty() ? std::nullopt : std::optional(parse(text));
-    }
-    void set(const Decision& decision) const {
-        const auto text = cat(static_cast<char>(decision.action), decision.target, '\n', decision.image);
-        checkErrno(::pwrite(file.get(), text.data(), text.size(), 0), problem);
-    }
-
-private:
-    static Decision parse(const std::string& text) {
-        const auto end = std::min(text.find('\n'), text.size() - 1);
-        return {static_cast<Action>(text.front()), text.substr(end + 1), text.substr(1, end - 1)};
-    }
-
-    static constexpr const char* problem = "Failed to share a decision with the other tasks of the step";
-    UniqueFd file;  // closing it ends the lock
-};
-
-Decision agree(int descriptor, const std::function<Decision()>& decideForAll) {
-    const SharedDecision shared(descriptor);
-    if (const auto decision = shared.get()) {
-        return *decision;
-    }
-    try {
-        auto decision = decideForAll();
-        shared.set(decision);
-        return decision;
-    } catch (const Error&) {
-        shared.set({});
-        throw;
-    }
 }
 
 /// What the container and the steps that start in it must not inherit.
@@ -479,7 +244,7 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
     std::optional<Turn> turn;
     const auto decideInTurn = [&] {
         turn = turnOfStart(request, container);
-        return decide(request, container, script);
+        return decide(request, container, job, script);
     };
     const auto decideForAll = [&] {
         auto decision = decideInTurn();
