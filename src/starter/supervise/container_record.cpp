@@ -371,7 +371,7 @@ std::vector<std::string> containersWithoutState(const std::string& runtimeRoot) 
 }
 
 void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName) {
-    constexpr int longest = 2'000;
+    constexpr int longest = 60'000;
     within(longest, [&] {
         return readRuntimeState(runtimeRoot, containerName) || !isHeld(runtimeRoot, containerName);
     });

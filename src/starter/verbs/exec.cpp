@@ -147,13 +147,14 @@ Error notRunning(const Session& session, const engine::ExecRequest& request) {
     return error;
 }
 
-/// The runtime may record a container slightly after its program has begun to run.
+/// The runtime may record a container slightly after its program has begun to run. Waits for one that starts
+/// as long as a busy node may need; a starter that was killed ends the wait.
 std::pair<ContainerRecord, RunningContainer> findContainer(const Session& session,
                                                            const engine::ExecRequest& request,
                                                            engine::OciRuntime runtime,
                                                            const std::string& runtimeRoot) {
     const auto& name = request.name;
-    constexpr int attempts = 200;
+    constexpr int attempts = 6000;
     constexpr timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
     for (int attempt = 0; attempt < attempts; ++attempt) {
         auto record = readRecord(runtimeRoot, name);
