@@ -1,11 +1,8 @@
 #include "spank/sarus_call.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstring>
 
-#include "base/error.hpp"
+#include "base/descriptors.hpp"
 #include "base/file_io.hpp"
 #include "base/installation_prefix.hpp"
 #include "base/text.hpp"
@@ -18,10 +15,8 @@ std::string sarusPath() {
 
 DefinitionFile::DefinitionFile(const std::string& text) {
     if (!text.empty()) {
-        file = UniqueFd(checkErrno(::memfd_create("environment-definition", 0),
-                                   "Failed to pass on the environment definition"));
-        writeAll(file.get(), text, "the environment definition");
-        checkErrno(::lseek(file.get(), 0, SEEK_SET), "Failed to pass on the environment definition");
+        file = makeMemoryFile("environment-definition", text);
+        passOn(file.get());
     }
 }
 
