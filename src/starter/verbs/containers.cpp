@@ -268,6 +268,9 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
     if (request.all && !hasOthers && !(session.credentials.privileged() && session.credentials.uid() == 0)) {
         throw Error("Only root can list the containers of all users", "Leave '--all' out to list your own");
     }
+    // Before the others: one that begins meanwhile is among those.
+    auto coming =
+        request.kept ? comingContainers(session, request.sessionDirectory) : std::vector<ListedContainer>();
     auto containers =
         listedContainers(session, request.sessionDirectory, request.all ? Whose::everybodys : Whose::callers);
     if (const auto storage =
@@ -279,10 +282,9 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
             return std::any_of(containers.begin(), containers.end(),
                                [&](const ListedContainer& other) { return other.id == one.id; });
         };
-        auto more = comingContainers(session, request.sessionDirectory);
-        std::erase_if(more, known);
+        std::erase_if(coming, known);
         auto idle = idleContainers(session);
-        std::move(more.begin(), more.end(), std::back_inserter(containers));
+        std::move(coming.begin(), coming.end(), std::back_inserter(containers));
         std::move(idle.begin(), idle.end(), std::back_inserter(containers));
     }
     if (hasOthers) {
