@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import resource
+import select
 import shutil
 import signal
 import stat
@@ -985,6 +986,20 @@ def test_only_standard_descriptors_reach_the_container(engine, busybox):
                                 stdin=subprocess.DEVNULL, pass_fds=[first.fileno(), second.fileno()], **identity)
     numbers = {int(number) for number in result.stdout.split()}
     assert numbers == {0, 1, 2}, result.stdout + result.stderr
+
+
+def test_a_callers_descriptor_stays_open_until_the_name_is_taken(engine, busybox):
+    """Who waits for its end finds the name taken: steps that share a container take turns with it. Here another container has the name."""
+    name = f"taken-{os.getpid()}"
+    reader, writer = os.pipe()
+    with engine.standing(busybox, "--name", name):
+        second = engine.start("run", "--name", name, busybox, "true", pass_fds=[writer])
+        os.close(writer)
+        assert os.read(reader, 1) == b""
+        assert select.select([second.stderr], [], [], 0)[0], "it ended before"
+        assert "exists already" in second.stderr.readline()
+        second.communicate(timeout=300)
+    os.close(reader)
 
 
 def test_pmi_descriptor_is_preserved_and_renumbered(engine, busybox):

@@ -162,7 +162,6 @@ void Launch::prepare() {
     if (plan.terminal) {
         terminal.emplace();
     }
-    keepDescriptors();
     jobStep = watchJobStep(request.hostEnvironment);
     runtime = findRuntime(session.config.runcPath, session.checker());
     logPlan();
@@ -170,6 +169,7 @@ void Launch::prepare() {
     createsUser = engine::createsUserInside(plan, {.runtime = runtime.kind, .privileged = privileged()});
     record.emplace(createRecord());
     checkContainerCount(session, directories.runtimeRoot);
+    keepDescriptors();  // now: a caller may use the end of one as the sign that the name is taken
     session.timer.done("Planning the container");
 }
 

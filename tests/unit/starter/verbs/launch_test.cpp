@@ -90,11 +90,11 @@ TEST_F(LaunchPhases, TheNameOfARunningContainerIsRefused) {
     EXPECT_EQ(readRecord(directories.runtimeRoot, "job").value().image, "first");
 }
 
-TEST_F(LaunchPhases, WhatTheContainerIsNotGivenIsClosedFirst) {
-    runtime.session.config.runcPath = "/nowhere/crun";
+TEST_F(LaunchPhases, WhatTheContainerIsNotGivenIsClosedWhenItsNameIsNoted) {
     EXPECT_EQ(errorOf([&] {
                   const int inherited = openFile("/dev/null", O_RDONLY).release();
                   runtime.session.entry.descriptors = {0, 1, 2, inherited};
+                  request.imageFd = openFile("/dev/null", O_RDONLY).release();  // fails later: it is no image
                   EXPECT_THROW(launch(runtime.session, request), Error);
                   if (::fcntl(inherited, F_GETFD) >= 0 || ::fcntl(2, F_GETFD) < 0) {
                       throw Error("open");
