@@ -10,6 +10,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/begin_process.hpp"
@@ -149,12 +150,21 @@ void forgetVariables() {
     }
 }
 
+/// The engine closes the descriptor when it has noted the name of the container.
+void passOnTurn(const std::optional<Turn>& turn) {
+    if (turn && *turn) {
+        passOn(turn->fd());
+    }
+}
+
 /// Runs `sarus` as this process would become it, with all that Slurm and MPI have left open.
-ExitStatus runSarus(const std::vector<std::string>& words) {
+ExitStatus runSarus(const std::vector<std::string>& words, std::optional<Turn> turn) {
+    passOnTurn(turn);
     Child child(checkErrno(::fork(), "Failed to start a process"));
     if (child.pid() == 0) {
         execute(words);
     }
+    turn.reset();
     return child.wait();
 }
 
@@ -177,13 +187,13 @@ bool save(const StepRequest& request, const std::string& container) {
 /// Runs the command in the container, saves that, and removes it if nobody has named it. Slurm sends signals
 /// to all processes of the task: those that end the command leave the time to save it.
 [[noreturn]] void runAndSave(const StepRequest& request, const std::vector<std::string>& words,
-                             const std::string& container) {
+                             const std::string& container, std::optional<Turn> turn) {
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
         if (!isIgnoredByCaller(number)) {
             ::signal(number, [](int) {});
         }
     }
-    const auto status = runSarus(words);
+    const auto status = runSarus(words, std::move(turn));
     const bool isSaved = save(request, container);
     if (request.name.empty() && isSaved) {
         runAndCapture({.path = sarusPath(), .args = {"sarus", "rm", container}});
@@ -273,12 +283,9 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
     auto run = runArguments(request, command, definition.path(), terminal,
                             localId == "0" ? container : std::string(), script);
     if (saves) {
-        turn.reset();
-        runAndSave(request, run, container);
+        runAndSave(request, run, container, std::move(turn));
     }
-    if (turn && *turn) {
-        passOn(turn->fd());  // the engine closes it when it is about to note the name
-    }
+    passOnTurn(turn);
     execute(run);
 }
 

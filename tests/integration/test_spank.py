@@ -563,8 +563,9 @@ srun --container-name=other:create --container-image={image} sh -c 'test -e /mar
 
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_of_steps_that_start_at_once_one_makes_the_container_and_the_others_join_it(call, image, tasks):
+    folder = call.folder()
     script = f"""#!/bin/sh
-exec 2>/dev/null
+exec 2>$1/messages
 for round in 1 2 3; do
     for step in 1 2 3; do
         srun --overlap --quiet -n {tasks} --container-name=round$round --container-image={image} sh -c "
@@ -573,9 +574,10 @@ for round in 1 2 3; do
     wait
 done
 """
-    lines = call.batch(script, f"--ntasks={tasks}").splitlines()
+    lines = call.batch(script, f"--ntasks={tasks}", arguments=[folder]).splitlines()
     each = 3 * tasks
-    assert len(lines) == 3 * each and all(len(set(lines[start:start + each])) == 1 for start in (0, each, 2 * each)), lines
+    assert len(lines) == 3 * each and all(len(set(lines[start:start + each])) == 1 for start in (0, each, 2 * each)), \
+        "\n".join(lines + [(folder / "messages").read_text()])
 
 
 def test_a_command_joins_the_container_of_a_step_by_its_number(call, image):
