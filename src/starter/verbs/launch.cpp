@@ -167,6 +167,7 @@ void Launch::prepare() {
     logPlan();
     session.paths.reset();
     createsUser = engine::createsUserInside(plan, {.runtime = runtime.kind, .privileged = privileged()});
+    const auto turn = turnToAddContainer(session, directories.runtimeRoot);
     record.emplace(createRecord());
     checkContainerCount(session, directories.runtimeRoot);
     keepDescriptors();  // now: a caller may use the end of one as the sign that the name is taken

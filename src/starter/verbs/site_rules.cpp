@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/file_lock.hpp"
 #include "base/fsverity.hpp"
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
@@ -51,6 +52,13 @@ bool namesGroup(const std::vector<std::string>& names, const std::vector<gid_t>&
         const auto gid = number ? std::optional(static_cast<gid_t>(*number)) : findGroup(file, name);
         return gid && isOne(*gid);
     });
+}
+
+/// Not for root, nor for containers without privileges.
+std::optional<std::uint64_t> limitOfContainers(const Session& session) {
+    const auto& credentials = session.credentials;
+    return credentials.privileged() && credentials.uid() != 0 ? session.config.containerLimits.perUser
+                                                              : std::nullopt;
 }
 
 /// Whether the path by which the image was opened leads to it from here: it was not removed or replaced.
@@ -168,10 +176,19 @@ void checkImage(Session& session, const engine::LaunchRequest& request) {
     checkDigest(session, request);
 }
 
+UniqueFd turnToAddContainer(const Session& session, const std::string& runtimeRoot) {
+    constexpr int longest = 5'000;
+    if (!limitOfContainers(session)) {
+        return {};
+    }
+    UniqueFd directory(::open(runtimeRoot.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    lockWithin(directory.get(), longest);
+    return directory;
+}
+
 void checkContainerCount(const Session& session, const std::string& runtimeRoot) {
-    const auto& limit = session.config.containerLimits.perUser;
-    if (limit && session.credentials.privileged() && session.credentials.uid() != 0 &&
-        countContainers(runtimeRoot) > *limit) {
+    const auto limit = limitOfContainers(session);
+    if (limit && countContainers(runtimeRoot) > *limit) {
         throw siteForbids(cat("more than ", *limit, " containers of a user on a node"),
                           "containerLimits.perUser");
     }
