@@ -9,12 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/fsverity.hpp"
+#include "base/host_variable.hpp"
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/path_in_root.hpp"
@@ -35,8 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes longestBroadcast{15};
 
 std::optional<std::uint64_t> numberOf(const char* variable) {
-    const char* value = std::getenv(variable);
-    return value == nullptr ? std::nullopt : parseNumber(value);
+    return parseNumber(hostVariable(variable).value_or(""));
 }
 
 /// The caller's environment without what Slurm's programs, and the plugin for Slurm, would take for options.

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
@@ -35,7 +35,7 @@ bool looksLikeList(std::string_view value) {
 void checkEnvironment(const std::vector<std::string>& variables) {
     for (const auto& variable : variables) {
         const auto [name, value] = engine::parseEnvironmentOption(variable);
-        if (!value && ::getenv(name.c_str()) == nullptr) {
+        if (!value && !hostVariable(name)) {
             logInfo("CLI", cat("Skipping the environment variable '", printable(name), "': it is not set"));
         }
         if (value && looksLikeList(*value) && hostVariable("SLURM_PROCID").value_or("0") == "0") {

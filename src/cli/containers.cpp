@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "base/columns.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/broadcast.hpp"

@@ -1,16 +1,10 @@
 #include "cli/edf_access.hpp"
 
-#include <cstdlib>
-
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "cli/edf.hpp"
 
 namespace sarus::cli {
-
-std::optional<std::string> hostVariable(const std::string& name) {
-    const char* value = ::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 EdfFile loadDefinition(Context& context, const std::string& reference) {
     return loadEdf(reference, edfSearchPath(hostVariable, context.config().edfSystemSearchPath),

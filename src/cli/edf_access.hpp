@@ -8,9 +8,6 @@
 
 namespace sarus::cli {
 
-/// The value of a variable of this process.
-std::optional<std::string> hostVariable(const std::string& name);
-
 /// Loads the environment definition that the user names, from the search path of the user and the site.
 /// Throws Error.
 EdfFile loadDefinition(Context& context, const std::string& reference);

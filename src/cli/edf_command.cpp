@@ -9,6 +9,7 @@
 #include "base/config_files.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"

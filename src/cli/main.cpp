@@ -9,6 +9,7 @@
 
 #include "base/begin_process.hpp"
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/login_variables.hpp"
 #include "base/said_once.hpp"
@@ -78,7 +79,7 @@ int main(int argc, char** argv) {
     beginProcess();
     setProgramName("sarus");
     addLoginVariables();
-    speakForTask(cli::hostVariable);
+    speakForTask(hostVariable);
     ::signal(SIGXFSZ, SIG_IGN);  // a file that is too large for a limit is an error with a message
     try {
         cli::raiseStackLimit();

@@ -1,10 +1,10 @@
 #include "cli/mount_options.hpp"
 
 #include <cerrno>
-#include <cstdlib>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/text.hpp"
 
 namespace sarus::cli {
@@ -12,8 +12,8 @@ namespace sarus::cli {
 namespace {
 
 std::string homeDirectory() {
-    const char* home = std::getenv("HOME");
-    if (home == nullptr || *home != '/') {
+    auto home = hostVariable("HOME").value_or("");
+    if (!home.starts_with('/')) {
         throw Error("The option '--home' has no directory to mount: HOME is not an absolute path");
     }
     return home;

@@ -1,6 +1,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"

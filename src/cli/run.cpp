@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"

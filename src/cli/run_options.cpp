@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/path_in_root.hpp"
 #include "base/subprocess.hpp"

@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/edf_access.hpp"

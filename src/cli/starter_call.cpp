@@ -5,12 +5,12 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <span>
 
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/interrupt.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
@@ -112,8 +112,7 @@ void ensureUserDirectory(Context& context, const std::string& repository) {
 }
 
 std::string sessionDirectory() {
-    const char* directory = std::getenv("XDG_RUNTIME_DIR");
-    return directory == nullptr ? "" : directory;
+    return hostVariable("XDG_RUNTIME_DIR").value_or("");
 }
 
 Option jsonOption() {

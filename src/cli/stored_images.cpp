@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/hex.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/edf_access.hpp"

@@ -17,6 +17,7 @@
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/installation_prefix.hpp"
 #include "base/log.hpp"
 #include "base/said_once.hpp"
@@ -35,11 +36,6 @@
 namespace sarus::spank {
 
 namespace {
-
-std::optional<std::string> variable(const std::string& name) {
-    const char* value = ::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 [[noreturn]] void execute(const std::vector<std::string>& words) {
     replaceProcess(sarusPath(), words);
@@ -120,7 +116,7 @@ int submit(const std::vector<std::string>& words) {
     const auto place = words.size() > 1 ? words[1] : "";
     auto submission = readOptions(given, place == "local",
                                   {.workingDirectory = workingDirectory(),
-                                   .variable = variable,
+                                   .variable = hostVariable,
                                    .peerVariables = peerVariables(),
                                    .isBatch = place == "batch"});
     if (!submission) {
@@ -237,17 +233,17 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
 
 /// Slurm starts this in place of the user's command, with its arguments.
 [[noreturn]] void runTask(const std::vector<std::string>& words) {
-    auto request = parseRequest(variable(requestVariable).value_or(""));
-    const StepCommand command{variable(wordVariable).value_or(""), {words.begin() + 1, words.end()}};
-    const bool script = variable(scriptVariable).has_value();
-    const auto shared = parseNumber(variable(sharedVariable).value_or(""));
-    const auto tasks = parseNumber(variable(tasksVariable).value_or("")).value_or(1);
-    const auto localId = variable("SLURM_LOCALID").value_or("0");
-    const auto job = variable("SLURM_JOB_ID").value_or("");
-    const bool isFirstOfStep = variable("SLURM_PROCID").value_or("0") == "0";
+    auto request = parseRequest(hostVariable(requestVariable).value_or(""));
+    const StepCommand command{hostVariable(wordVariable).value_or(""), {words.begin() + 1, words.end()}};
+    const bool script = hostVariable(scriptVariable).has_value();
+    const auto shared = parseNumber(hostVariable(sharedVariable).value_or(""));
+    const auto tasks = parseNumber(hostVariable(tasksVariable).value_or("")).value_or(1);
+    const auto localId = hostVariable("SLURM_LOCALID").value_or("0");
+    const auto job = hostVariable("SLURM_JOB_ID").value_or("");
+    const bool isFirstOfStep = hostVariable("SLURM_PROCID").value_or("0") == "0";
     const bool saves = !request.save.empty() && isFirstOfStep;
     const auto container = saves && request.name.empty()
-                               ? nameUntilSaved(job, variable("SLURM_STEP_ID").value_or("0"))
+                               ? nameUntilSaved(job, hostVariable("SLURM_STEP_ID").value_or("0"))
                                : containerName(request.name, job);
     const bool terminal = ::isatty(STDIN_FILENO) == 1;
     forgetVariables();
@@ -302,7 +298,7 @@ int runHelper(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
     sarus::beginProcess(sarus::BlockedSignals::keep);
-    sarus::speakForTask(sarus::spank::variable);
+    sarus::speakForTask(sarus::hostVariable);
     try {
         return sarus::spank::runHelper({argv, argv + argc});
     } catch (const sarus::Error& error) {

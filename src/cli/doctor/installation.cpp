@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/text.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/hook_check.hpp"
@@ -178,9 +178,8 @@ Findings checkRemapRoot(const Patient& patient) {
     if (const auto reason = doctor::whyNoUserNamespace()) {
         return {doctor::note(cat("users cannot be root in containers: ", reason->what()), reason->hint())};
     }
-    const char* user = std::getenv("USER");
     return doctor::checkSubordinateIds(
-        ::geteuid(), user == nullptr ? std::nullopt : std::optional<std::string>(user),
+        ::geteuid(), hostVariable("USER"),
         {.grade = Grade::note,
          .withoutIds = "--remap-root works with one id: all files that root makes for other users are yours",
          .withFewIds = "--remap-root fails for files of users with larger ids",
@@ -225,10 +224,9 @@ Findings checkDownloads(const Patient& patient) {
     });
     add("image policy", "man containers-policy.json", [&] {
         const auto& policy = patient.config.containersPolicy;
-        const char* home = std::getenv("HOME");
         return printable(image::policyFile(
             policy ? std::optional(image::PolicyChoice{policy->path, policy->enforce}) : std::nullopt,
-            home == nullptr ? "" : home));
+            hostVariable("HOME").value_or("")));
     });
     return all;
 }

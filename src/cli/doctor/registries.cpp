@@ -1,12 +1,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <span>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/text.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/registry_names.hpp"
@@ -35,8 +35,7 @@ std::string valueOf(std::string_view line, std::string_view key) {
 }
 
 std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
+    return hostVariable(name).value_or("");
 }
 
 /// By the rules of containers-registries.conf(5).

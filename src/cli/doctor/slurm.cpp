@@ -1,7 +1,6 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "cli/doctor/checks.hpp"
@@ -63,8 +63,8 @@ Finding checkPmix(const Patient& patient, const std::string& srun) {
 
 /// "" if there is none. SLURM_CONF counts even if it names no file.
 std::string slurmConfiguration() {
-    if (const char* variable = std::getenv("SLURM_CONF"); variable != nullptr) {
-        return variable;
+    if (auto variable = hostVariable("SLURM_CONF")) {
+        return std::move(*variable);
     }
     const auto places =
         hook_contracts::slurmConfigurationPlaces(hook_contracts::firstSlurmConfiguration(std::nullopt));

@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/text.hpp"
 #include "cli/place/expansion.hpp"
 #include "image/store/repository_paths.hpp"
@@ -18,16 +18,10 @@ namespace {
 
 constexpr const char* key = "userRepositoryDir in sarus.json";
 
-/// nullopt also if the variable is empty.
-std::optional<std::string> nonEmptyVariable(const std::string& name) {
-    const char* value = ::getenv(name.c_str());
-    return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
-}
-
 std::string expand(const engine::SiteConfig& config) {
     const auto lookup = [&](const std::string& name) {
         return name == "USER" ? std::optional(image::userName(config.prefixDir, ::geteuid()))
-                              : nonEmptyVariable(name);
+                              : nonEmptyHostVariable(name);
     };
     try {
         return expandVariables(*config.userRepositoryDir, lookup, key);
@@ -67,7 +61,7 @@ image::RepositorySettings repositorySettings(const engine::SiteConfig& config) {
 
 RepositoryPlace findRepositoryPlace(const engine::SiteConfig& config) {
     const auto settings = repositorySettings(config);
-    if (auto chosen = nonEmptyVariable(repositoryVariable)) {
+    if (auto chosen = nonEmptyHostVariable(repositoryVariable)) {
         return {.directory = image::chosenRepositoryDirectory(std::move(*chosen), repositoryVariable),
                 .usual = usualDirectory(settings),
                 .chosenBy = repositoryVariable};

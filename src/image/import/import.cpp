@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
@@ -92,8 +92,7 @@ std::string pullFailure(const PullRequest& request) {
 
 /// The signature policy in effect. Throws Error if there is none.
 std::string policyFileOf(const Pull& pull) {
-    const char* home = ::getenv("HOME");
-    return policyFile(pull.import.settings.skopeo.policy, home != nullptr ? home : "");
+    return policyFile(pull.import.settings.skopeo.policy, hostVariable("HOME").value_or(""));
 }
 
 Error pullError(const Pull& pull, const PullRequest& request, const ToolResult& result) {

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/interrupt.hpp"
 #include "base/text.hpp"
 #include "image/import/source_format.hpp"
@@ -145,8 +146,7 @@ std::string resolvedPath(const LoadRequest& request) {
 
 /// Only registries have signatures, so a policy either accepts files as they are or refuses them.
 void checkPolicy(const ImportSettings& settings, const LoadRequest& request, const std::string& transport) {
-    const char* home = ::getenv("HOME");
-    const auto file = policyFile(settings.skopeo.policy, home != nullptr ? home : "");
+    const auto file = policyFile(settings.skopeo.policy, hostVariable("HOME").value_or(""));
     if (!policyAccepts(readFile(file), transport, resolvedPath(request))) {
         throw Error(loadFailure(request),
                     cat("The signature policy (", printable(file), ") does not accept this image."));

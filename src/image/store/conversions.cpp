@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <exception>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -23,9 +23,9 @@ namespace {
 /// The directory of the notes; "" if the caller has no home of its own. Root with the home of a user, as sudo
 /// may leave it, neither reads nor writes there.
 std::string notesDirectory() {
-    const char* home = ::getenv("HOME");
+    const auto home = hostVariable("HOME").value_or("");
     struct stat status {};
-    if (home == nullptr || home[0] != '/' || ::stat(home, &status) != 0 || status.st_uid != ::geteuid()) {
+    if (!home.starts_with('/') || ::stat(home.c_str(), &status) != 0 || status.st_uid != ::geteuid()) {
         return {};
     }
     return cat(home, "/.cache/sarus/converted");

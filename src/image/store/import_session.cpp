@@ -7,13 +7,13 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/file_lock.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 
@@ -278,8 +278,8 @@ void removeAbandonedImports(const RepositoryPaths& paths, const std::string& tem
 }
 
 std::string authenticationDirectory(const RepositoryPaths& paths) {
-    const char* runtimeDirectory = ::getenv("XDG_RUNTIME_DIR");
-    if (runtimeDirectory != nullptr && runtimeDirectory[0] == '/' && isDirectory(runtimeDirectory)) {
+    const auto runtimeDirectory = hostVariable("XDG_RUNTIME_DIR").value_or("");
+    if (runtimeDirectory.starts_with('/') && isDirectory(runtimeDirectory)) {
         return cat(runtimeDirectory, "/sarus");
     }
     return paths.root;

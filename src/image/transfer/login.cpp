@@ -13,6 +13,7 @@
 #include "base/base64.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -141,10 +142,7 @@ namespace {
 
 /// The files in which skopeo looks for logins, in its order.
 std::vector<std::string> credentialFiles() {
-    const auto variable = [](const char* name) {
-        const char* value = ::getenv(name);
-        return std::string(value != nullptr ? value : "");
-    };
+    const auto variable = [](const char* name) { return hostVariable(name).value_or(""); };
     if (const auto file = variable("REGISTRY_AUTH_FILE"); !file.empty()) {
         return {file};
     }
@@ -165,12 +163,12 @@ std::vector<std::string> credentialFiles() {
 
 void forgetForeignHome() {
     for (const auto* const name : {"HOME", "XDG_RUNTIME_DIR"}) {
-        const char* value = ::getenv(name);
+        const auto value = hostVariable(name);
         struct stat status {};
-        if (::geteuid() != 0 || value == nullptr || (::stat(value, &status) == 0 && status.st_uid == 0)) {
+        if (::geteuid() != 0 || !value || (::stat(value->c_str(), &status) == 0 && status.st_uid == 0)) {
             continue;
         }
-        logWarn("ImageManager", cat("Root does not use the ", name, " \"", printable(value),
+        logWarn("ImageManager", cat("Root does not use the ", name, " \"", printable(*value),
                                     "\", which is not root's: files there name programs to run"));
         ::unsetenv(name);
     }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
+#include "base/host_variable.hpp"
 #include "base/text.hpp"
 #include "image/transfer/skopeo_message.hpp"
 
@@ -237,8 +237,7 @@ std::vector<std::string> explainRefusal(const Answer& answer, bool credentialsGi
 /// 407, or 401 of a proxy.
 std::string explainProxyLogin() {
     for (const auto* name : {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"}) {
-        const char* value = ::getenv(name);
-        if (value != nullptr && contains(value, "@")) {
+        if (contains(hostVariable(name).value_or(""), "@")) {
             return cat("The proxy refused the user name or password in ", name, '.');
         }
     }

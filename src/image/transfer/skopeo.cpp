@@ -9,13 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "image/transfer/pull_failure.hpp"
@@ -45,8 +45,7 @@ namespace {
 /// Without XDG_RUNTIME_DIR skopeo looks for credentials below /run/containers, and fails if only root may
 /// read that.
 bool runtimeDirectoryIsClosed() {
-    const char* variable = ::getenv("XDG_RUNTIME_DIR");
-    if (variable != nullptr && *variable != '\0') {
+    if (nonEmptyHostVariable("XDG_RUNTIME_DIR")) {
         return false;
     }
     const auto file = cat("/run/containers/", ::geteuid(), "/auth.json");
@@ -76,8 +75,7 @@ std::vector<std::string> platformOptions(const oci::Platform& platform) {
 
 Skopeo::Skopeo(const SkopeoSettings& theSettings, std::string temporaryDirectory)
     : settings(theSettings), temporary(std::move(temporaryDirectory)) {
-    const char* home = ::getenv("HOME");
-    policy = policyOptions(settings.policy, home != nullptr ? home : "");
+    policy = policyOptions(settings.policy, hostVariable("HOME").value_or(""));
 }
 
 Command Skopeo::command(const ImageSource& source, std::vector<std::string> arguments) const {

@@ -1,9 +1,8 @@
 #include "podman_hpc/cli/registry_migration.hpp"
 
-#include <cstdlib>
-
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "image/transfer/file_policy.hpp"
@@ -72,14 +71,13 @@ private:
     }
     void check(const image::ToolResult& result) const {
         if (!result.status.ok()) {
-            const char* home = ::getenv("HOME");
             const auto login = cat("podman-hpc login ", printable(reference.server));
-            throw Error(
-                cat("Failed to get image ", reference.full()),
-                join(image::explainPullFailure(result.err, reference.server, false,
-                                               image::policyFile(std::nullopt, home != nullptr ? home : ""),
-                                               {.sentence = cat("Run: ", login), .brief = login}),
-                     "\n"));
+            throw Error(cat("Failed to get image ", reference.full()),
+                        join(image::explainPullFailure(
+                                 result.err, reference.server, false,
+                                 image::policyFile(std::nullopt, hostVariable("HOME").value_or("")),
+                                 {.sentence = cat("Run: ", login), .brief = login}),
+                             "\n"));
         }
     }
 

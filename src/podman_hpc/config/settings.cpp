@@ -8,6 +8,7 @@
 
 #include "base/boolean.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/installation_prefix.hpp"
 #include "base/private_directory.hpp"
 #include "base/subprocess.hpp"
@@ -256,12 +257,7 @@ bool Settings::flag(Key key) const {
 }
 
 Surroundings ownSurroundings() {
-    return {.variable = [](const std::string& name) -> std::optional<std::string> {
-                const char* value = std::getenv(name.c_str());
-                return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-            },
-            .uid = ::geteuid(),
-            .prefix = installationPrefix()};
+    return {.variable = hostVariable, .uid = ::geteuid(), .prefix = installationPrefix()};
 }
 
 Settings loadSettings(const Surroundings& from) {

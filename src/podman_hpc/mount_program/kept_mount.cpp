@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <climits>
-#include <cstdlib>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/mount_table.hpp"
 #include "base/process_tree.hpp"
 #include "base/text.hpp"
@@ -33,8 +33,7 @@ enum Kept : int { keptDirectory = 3, keptFile, keptServer, usedTree };
 
 unsigned secondsToKeep() {
     constexpr unsigned usual = 60;
-    const char* text = std::getenv("PODMANHPC_MOUNT_KEEP");
-    const auto seconds = parseNumber(text == nullptr ? "" : text);
+    const auto seconds = parseNumber(hostVariable("PODMANHPC_MOUNT_KEEP").value_or(""));
     return seconds && *seconds < 86400 ? static_cast<unsigned>(*seconds) : usual;
 }
 
@@ -104,8 +103,7 @@ void keepMount(const UniqueFd& directory) {
 }
 
 std::optional<SharedServer> SharedServer::find(const SquashLayer& layer, const std::string& directory) {
-    const char* named = std::getenv("SQUASHFUSE_BIN");
-    if (secondsToKeep() == 0 || served_image::hasTimeLimit() || (named != nullptr && *named != '\0')) {
+    if (secondsToKeep() == 0 || served_image::hasTimeLimit() || nonEmptyHostVariable("SQUASHFUSE_BIN")) {
         return std::nullopt;
     }
     struct stat status {};

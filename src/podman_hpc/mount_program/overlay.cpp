@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "base/directory.hpp"
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
@@ -180,8 +180,7 @@ UniqueFd mountFuseOverlay(OverlayRequest request, const std::string& directory,
 }  // namespace
 
 std::string fuseOverlayfs() {
-    const char* named = std::getenv("FUSE_OVERLAYFS_BIN");
-    return named != nullptr && *named != '\0' ? named : "/usr/bin/fuse-overlayfs";
+    return nonEmptyHostVariable("FUSE_OVERLAYFS_BIN").value_or("/usr/bin/fuse-overlayfs");
 }
 
 void openToAll(const std::string& upperDirectory) {

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/mount_table.hpp"
 #include "base/text.hpp"
 
@@ -22,12 +22,12 @@ namespace {
 
 /// The regular file $LOG; else empty.
 UniqueFd openLog() {
-    const char* log = std::getenv("LOG");
-    if (log == nullptr || *log == '\0') {
+    const auto log = nonEmptyHostVariable("LOG");
+    if (!log) {
         return UniqueFd();
     }
     constexpr int flags = O_RDWR | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
-    UniqueFd file(::open(log, flags, 0600));
+    UniqueFd file(::open(log->c_str(), flags, 0600));
     struct stat status {};
     return file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) ? std::move(file)
                                                                                 : UniqueFd();
@@ -70,8 +70,7 @@ std::string failureOf(Server& server, const std::string& program) {
 
 std::chrono::seconds patienceWithServers() {
     constexpr std::uint64_t usual = 30;
-    const char* text = std::getenv("PODMANHPC_MOUNT_TIMEOUT");
-    const auto seconds = parseNumber(text == nullptr ? "" : text);
+    const auto seconds = parseNumber(hostVariable("PODMANHPC_MOUNT_TIMEOUT").value_or(""));
     return std::chrono::seconds(seconds && *seconds > 0 && *seconds < 86400 ? *seconds : usual);
 }
 

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/host_variable.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 #include "node/fuse.hpp"
@@ -28,8 +28,8 @@ constexpr std::string_view theKernel;
 
 /// What can mount the file, best first. Old configurations name one.
 std::vector<std::string> waysToMount(const SquashLayer& layer) {
-    if (const char* named = std::getenv("SQUASHFUSE_BIN"); named != nullptr && *named != '\0') {
-        return {named};
+    if (auto named = nonEmptyHostVariable("SQUASHFUSE_BIN")) {
+        return {std::move(*named)};
     }
     std::vector<std::string> ways;
     if (layer.isRootsOwn && isRealRoot()) {
