@@ -360,12 +360,21 @@ bool hasEnded(const std::string& runtimeRoot, const std::string& containerName) 
     return isDead(readRuntimeState(runtimeRoot, containerName));
 }
 
-std::vector<std::string> containersWithoutState(const std::string& runtimeRoot) {
-    std::vector<std::string> found;
+std::vector<KnownContainer> knownContainers(const std::string& runtimeRoot) {
+    using Status = KnownContainer::Status;
+    std::vector<KnownContainer> found;
     for (const auto& name : knownNames(runtimeRoot)) {
-        if (isHeld(runtimeRoot, name) && !readRuntimeState(runtimeRoot, name)) {
-            found.push_back(name);
+        auto state = readRuntimeState(runtimeRoot, name);
+        if (!state && !isHeld(runtimeRoot, name)) {
+            continue;
         }
+        // Both runtimes keep a container from running by this file, until it is started.
+        const auto waits = cat(runtimeRoot, '/', name, "/exec.fifo");
+        const auto status = !state              ? Status::creating
+                            : isDead(state)     ? Status::stopped
+                            : pathExists(waits) ? Status::created
+                                                : Status::running;
+        found.push_back({.name = name, .state = std::move(state), .status = status});
     }
     return found;
 }

@@ -8,6 +8,7 @@
 
 #include "base/unique_fd.hpp"
 #include "engine/container_settings.hpp"
+#include "starter/supervise/running_container.hpp"
 
 namespace sarus::starter {
 
@@ -68,12 +69,19 @@ private:
 /// still runs. Keeps what it cannot remove.
 void sweepDeadContainers(const std::string& runtimeRoot);
 
-/// Those that somebody looks after although the runtime has no state of them: they are about to begin, or
-/// have just ended.
-std::vector<std::string> containersWithoutState(const std::string& runtimeRoot);
+struct KnownContainer {
+    std::string name;
+    /// nullopt if somebody looks after it although the runtime has no state of it: it is about to begin, or
+    /// has just ended.
+    std::optional<RuntimeState> state;
+    enum class Status { creating, created, running, stopped } status = Status::creating;
+};
 
-/// Waits until the runtime has written down the state of a container that somebody looks after, for two
-/// seconds at most: it may do so slightly after the program has begun.
+/// Those that the runtime has a state of, or that somebody looks after.
+std::vector<KnownContainer> knownContainers(const std::string& runtimeRoot);
+
+/// Waits until the runtime has written down the state of a container that somebody looks after, for a
+/// minute at most: it may do so slightly after the program has begun.
 void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName);
 
 /// The containers that live or are about to, including that of a record which the caller holds.

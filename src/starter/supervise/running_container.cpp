@@ -57,6 +57,25 @@ Json parseState(std::string_view text, const StateKeys& keys) {
     return state;
 }
 
+std::string textOf(const Json& state, const char* key) {
+    const auto found = state.find(key);
+    return found != state.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// crun has a key for it, runc a label.
+std::string bundleOf(const Json& state) {
+    constexpr std::string_view label = "bundle=";
+    const auto config = state.find("config");
+    const auto labels =
+        config == state.end() || !config->is_object() ? Json() : config->value("labels", Json());
+    for (const auto& word : labels) {
+        if (word.is_string() && word.get_ref<const std::string&>().starts_with(label)) {
+            return word.get_ref<const std::string&>().substr(label.size());
+        }
+    }
+    return textOf(state, "bundle");
+}
+
 std::string readProcessFile(int directory, const std::string& name) {
     return readAll(openFileAt(directory, name, O_RDONLY).get(), 1U << 20U, name);
 }
@@ -155,6 +174,8 @@ RuntimeState parseRuntimeState(std::string_view json, engine::OciRuntime runtime
         throw Error("The OCI runtime's state of the container names no process");
     }
     RuntimeState result{.pid = static_cast<pid_t>(pid), .started = state[keys.started].get<std::uint64_t>()};
+    result.bundle = bundleOf(state);
+    result.created = textOf(state, "created");
     if (const auto cgroups = state.find("cgroup_paths");
         cgroups != state.end() && cgroups->is_object()) {  // only runc writes them
         for (const auto& [controller, path] : cgroups->items()) {

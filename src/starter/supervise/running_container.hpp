@@ -16,11 +16,13 @@
 
 namespace sarus::starter {
 
-/// What an OCI runtime has recorded about the first process of a container.
+/// What an OCI runtime has recorded about a container and its first process.
 struct RuntimeState {
     pid_t pid = 0;
     std::uint64_t started = 0;           ///< as Process::started()
     std::vector<std::string> cgroups{};  ///< directories of those that the runtime created
+    std::string bundle{};
+    std::string created{};  ///< RFC 3339
 };
 
 /// Path of the runtime's state file.

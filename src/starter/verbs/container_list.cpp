@@ -54,22 +54,19 @@ void writeRecordMembers(oci::JsonWriter& out, const ListedContainer& container) 
 
 std::vector<ListedContainer> parseContainerList(std::string_view json) {
     const auto trimmed = trim(json);
-    oci::checkJsonDepth(trimmed, "the OCI runtime's list of containers");
+    oci::checkJsonDepth(trimmed, "the list of containers");
     const auto document = Json::parse(trimmed, nullptr, false);
     std::vector<ListedContainer> containers;
-    if (document.is_null()) {  // runc's output if there are none
-        return containers;
-    }
     if (!document.is_array()) {
-        throw Error("The OCI runtime printed something else than a list of containers");
+        throw Error("The list of containers is none");
     }
     for (const auto& entry : document) {
         if (!entry.is_object()) {
-            throw Error("The OCI runtime printed a list of something else than containers");
+            throw Error("The list of containers has something else than containers");
         }
         const auto pid = entry.find("pid");
         containers.push_back(
-            {.id = text(entry, entry.contains("id") ? "id" : "name"),
+            {.id = text(entry, "name"),
              .pid = pid != entry.end() && pid->is_number_integer() ? pid->get<std::int64_t>() : 0,
              .status = text(entry, "status"),
              .bundle = text(entry, "bundle"),

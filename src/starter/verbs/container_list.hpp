@@ -12,9 +12,9 @@
 
 namespace sarus::starter {
 
-// States of containers that the runtime does not know.
-inline constexpr std::string_view stopped = "stopped";    ///< it was kept
-inline constexpr std::string_view creating = "creating";  ///< it is about to begin
+// Words for the states of containers, as in the specification of OCI runtimes ("State").
+inline constexpr std::string_view creating = "creating";
+inline constexpr std::string_view stopped = "stopped";
 
 /// One line of `sarus ps`.
 struct ListedContainer {
@@ -33,7 +33,7 @@ struct ListedContainer {
     std::string runtimeRoot{};  ///< where it was found
 };
 
-/// Reads what `crun list --format json` and `runc list --format json` print. Throws Error.
+/// Reads what formatContainerJson() has written. Throws Error.
 std::vector<ListedContainer> parseContainerList(std::string_view json);
 
 /// A time such as "2026-01-01T00:00:00.123456Z" with nine digits after the point.

@@ -50,20 +50,6 @@ Output callRuntime(const RuntimeProgram& program, std::vector<std::string> argum
     throw Error(cat(doing, said.empty() ? "" : ": ", said));
 }
 
-/// Formats as runc does: crun counts microseconds, and shows "root" as the owner of every container created
-/// in a user namespace.
-void describeLikeRunc(std::vector<ListedContainer>& containers, const Session& session) {
-    const auto& credentials = session.credentials;
-    std::optional<std::string> owner;
-    if (!credentials.privileged() && !containers.empty()) {
-        owner = userName(session.config, credentials.uid());
-    }
-    for (auto& container : containers) {
-        container.created = withNanoseconds(std::move(container.created));
-        container.owner = owner.value_or(container.owner);
-    }
-}
-
 /// What the starter knows about a container. One whose record cannot be read is listed without it.
 void addRecord(const std::string& root, ListedContainer& container) {
     try {
@@ -82,16 +68,36 @@ void addRecord(const std::string& root, ListedContainer& container) {
     }
 }
 
-std::vector<ListedContainer> containersIn(const std::string& root, const RuntimeProgram& program) {
+std::string_view wordFor(KnownContainer::Status status) {
+    switch (status) {
+        case KnownContainer::Status::creating:
+            return creating;
+        case KnownContainer::Status::created:
+            return "created";
+        case KnownContainer::Status::running:
+            return "running";
+        case KnownContainer::Status::stopped:
+            break;
+    }
+    return stopped;
+}
+
+std::vector<ListedContainer> containersIn(const std::string& root, const std::string& owner) {
     sweepDeadContainers(root);
-    const auto output = callRuntime(program, {"--root", root, "list", "--format", "json"});
-    if (!output.status.ok() && !pathExists(root)) {
-        return {};  // another command has removed the empty directory
+    std::vector<ListedContainer> containers;
+    for (const auto& known : knownContainers(root)) {
+        const auto state =
+            known.state.value_or(RuntimeState{.bundle = {}, .created = formatUtcTime(std::time(nullptr))});
+        containers.push_back({.id = printable(known.name),
+                              .pid = state.pid,
+                              .status = std::string(wordFor(known.status)),
+                              .bundle = printable(state.bundle),
+                              .created = withNanoseconds(printable(state.created)),
+                              .owner = owner,
+                              .runtimeRoot = root});
+        addRecord(root, containers.back());
     }
-    if (!output.status.ok()) {
-        fail("Failed to list the containers", output);
-    }
-    return parseContainerList(output.out);
+    return containers;
 }
 
 /// Those that were kept and do not run.
@@ -117,29 +123,19 @@ std::vector<ListedContainer> idleContainers(const Session& session) {
     return idle;
 }
 
-/// Those in the caller's directories that are about to begin. (Or that have just ended, for a moment.)
-std::vector<ListedContainer> comingContainers(const Session& session, const std::string& sessionDirectory) {
-    std::vector<ListedContainer> coming;
-    const auto owner = userName(session.config, session.credentials.uid());
-    for (const auto& root :
-         findRuntimeRoots(session.credentials, session.config, environmentOf(sessionDirectory))) {
-        for (auto& name : containersWithoutState(root)) {
-            coming.push_back({.id = std::move(name),
-                              .status = std::string(creating),
-                              .bundle = {},
-                              .created = withNanoseconds(formatUtcTime(std::time(nullptr))),
-                              .owner = owner});
-            addRecord(root, coming.back());
-        }
-    }
-    return coming;
-}
-
 enum class Whose { callers, everybodys };
 
+/// As runc shows it: who has started the OCI runtime; to root, whose they are.
+std::string ownerOf(const Session& session, const std::string& root, Whose whose) {
+    const auto uid = whose == Whose::everybodys ? parseNumber(fileNameOf(root)) : std::nullopt;
+    return userName(session.config, uid                                ? static_cast<uid_t>(*uid)
+                                    : session.credentials.privileged() ? 0
+                                                                       : session.credentials.uid());
+}
+
+/// Sorted by name. Also those that are about to begin.
 std::vector<ListedContainer> listedContainers(const Session& session, const std::string& sessionDirectory,
                                               Whose whose) {
-    const auto program = findRuntime(session.config.runcPath);
     std::vector<ListedContainer> all;
     auto roots = findRuntimeRoots(session.credentials, session.config, environmentOf(sessionDirectory));
     if (whose == Whose::everybodys) {
@@ -150,29 +146,16 @@ std::vector<ListedContainer> listedContainers(const Session& session, const std:
         }
     }
     for (const auto& root : roots) {
-        std::vector<ListedContainer> containers;
         try {
-            containers = containersIn(root, program);
+            auto containers = containersIn(root, ownerOf(session, root, whose));
+            std::move(containers.begin(), containers.end(), std::back_inserter(all));
         } catch (Error& error) {
             if (whose == Whose::callers) {
                 throw;
             }
             // One user's damaged directory must not hide the containers of all others.
             logWarn("Runtime", error.addContext(printable(root)).what());
-            continue;
         }
-        if (program.kind == engine::OciRuntime::crun) {
-            describeLikeRunc(containers, session);
-        }
-        const auto uid = parseNumber(fileNameOf(root));
-        for (auto& container : containers) {
-            if (whose == Whose::everybodys && uid) {
-                container.owner = userName(session.config, static_cast<uid_t>(*uid));
-            }
-            container.runtimeRoot = root;
-            addRecord(root, container);
-        }
-        std::move(containers.begin(), containers.end(), std::back_inserter(all));
     }
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
     return all;
@@ -268,9 +251,6 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
     if (request.all && !hasOthers && !(session.credentials.privileged() && session.credentials.uid() == 0)) {
         throw Error("Only root can list the containers of all users", "Leave '--all' out to list your own");
     }
-    // Before the others: one that begins meanwhile is among those.
-    auto coming =
-        request.kept ? comingContainers(session, request.sessionDirectory) : std::vector<ListedContainer>();
     auto containers =
         listedContainers(session, request.sessionDirectory, request.all ? Whose::everybodys : Whose::callers);
     if (const auto storage =
@@ -278,14 +258,10 @@ std::string listContainers(const Session& session, const engine::ListRequest& re
         storage->removeOfEndedJobs(node::markSlurmJob("", ""));
     }
     if (request.kept) {
-        const auto known = [&](const ListedContainer& one) {
-            return std::any_of(containers.begin(), containers.end(),
-                               [&](const ListedContainer& other) { return other.id == one.id; });
-        };
-        std::erase_if(coming, known);
         auto idle = idleContainers(session);
-        std::move(coming.begin(), coming.end(), std::back_inserter(containers));
         std::move(idle.begin(), idle.end(), std::back_inserter(containers));
+    } else {
+        std::erase_if(containers, [](const ListedContainer& one) { return one.status == creating; });
     }
     if (hasOthers) {
         addOthers(containers, request.others);

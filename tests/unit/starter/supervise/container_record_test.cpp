@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <map>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "base/error.hpp"
@@ -178,6 +180,30 @@ TEST(ContainerRecord, SweepTakesTheRuntimesStateOfTheDeadAlone) {
     EXPECT_TRUE(pathExists(directory / "other"));
     EXPECT_TRUE(hasEnded(directory.path(), "other"));
     EXPECT_FALSE(hasEnded(directory.path(), "survivor"));
+}
+
+TEST(KnownContainers, AreThoseThatLiveOrSomebodyLooksAfter) {
+    using Status = KnownContainer::Status;
+    const test::TemporaryDirectory directory;
+    const Process alive(::getpid());
+    makeState(directory, "survivor", alive);
+    makeState(directory, "made", alive);
+    ASSERT_EQ(::mkfifo((directory / "made/exec.fifo").c_str(), 0600), 0);
+    const auto coming = RecordFile::create(directory.path(), "coming", sample);
+    const auto ending = RecordFile::create(directory.path(), "ending", sample);
+    makeState(directory, "ending", Process(1));
+    createDirectories(directory / "empty");
+    writeAll(openFile(directory / ".gone.json", O_WRONLY | O_CREAT, 0600).get(), "{}", "record");
+    std::map<std::string, Status> found;
+    for (const auto& known : knownContainers(directory.path())) {
+        EXPECT_EQ(known.state.has_value(), known.status != Status::creating) << known.name;
+        found[known.name] = known.status;
+    }
+    EXPECT_EQ(found, (std::map<std::string, Status>{{"survivor", Status::running},
+                                                    {"made", Status::created},
+                                                    {"coming", Status::creating},
+                                                    {"ending", Status::stopped}}));
+    EXPECT_TRUE(knownContainers(directory / "missing").empty());
 }
 
 TEST(ContainerRecord, ReservesTheName) {

@@ -14,13 +14,20 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(RuntimeStateFile, OfCrunAndRuncNamesTheFirstProcess) {
-    const auto crun = parseRuntimeState(R"({"pid": 12, "process-start-time": 345})", OciRuntime::crun);
+    const auto crun = parseRuntimeState(
+        R"({"pid": 12, "process-start-time": 345, "bundle": "/b", "created": "2026-01-01T00:00:00.5Z"})",
+        OciRuntime::crun);
     EXPECT_EQ(crun.pid, 12);
     EXPECT_EQ(crun.started, 345U);
-    const auto runc =
-        parseRuntimeState(R"({"init_process_pid": 7, "init_process_start": 8})", OciRuntime::runc);
+    EXPECT_EQ(crun.bundle, "/b");
+    EXPECT_EQ(crun.created, "2026-01-01T00:00:00.5Z");
+    const auto runc = parseRuntimeState(
+        R"({"init_process_pid": 7, "init_process_start": 8, "config": {"labels": ["a=b", "bundle=/c"]}})",
+        OciRuntime::runc);
     EXPECT_EQ(runc.pid, 7);
     EXPECT_EQ(runc.started, 8U);
+    EXPECT_EQ(runc.bundle, "/c");
+    EXPECT_EQ(runc.created, "");
 }
 
 TEST(RuntimeStateFile, OfAnotherFormIsRefused) {
