@@ -1,13 +1,12 @@
 #include "hooks/sethomevar/account_home.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <map>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
+#include "base/temporary_directory.hpp"
 
 namespace sarus::hooks::sethomevar::account_home_test {
 namespace {
@@ -18,7 +17,8 @@ class AccountHome : public testing::Test {
 protected:
     /// The home of `uid` in a file with this text.
     static std::string homeIn(std::string_view passwd, uid_t uid) {
-        const auto path = cat(testing::TempDir(), "/sethomevar-passwd-", ::getpid());
+        const test::TemporaryDirectory directory;
+        const auto path = directory / "passwd";
         std::ofstream(path) << passwd;
         return homeOf(uid, {.passwdFile = path, .searchPath = "/no/such"});
     }

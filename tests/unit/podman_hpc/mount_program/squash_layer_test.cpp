@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/file_io.hpp"
+#include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 
 namespace sarus::podman_hpc::squash_layer_test {
@@ -21,7 +22,6 @@ using ::testing::HasSubstr;
 class FindSquashLayer : public ::testing::Test {
 protected:
     FindSquashLayer() {
-        fs::remove_all(store);
         fs::create_directories(store + "/l");
         for (const auto& [id, link] : {std::pair("one", "ONE"), std::pair("two", "TWO")}) {
             fs::create_directories(cat(store, '/', id, "/diff"));
@@ -29,7 +29,6 @@ protected:
             fs::create_directory_symlink(cat("../", id, "/diff"), cat(store, "/l/", link));
         }
     }
-    ~FindSquashLayer() override { fs::remove_all(store); }
 
     std::optional<SquashLayer> find(std::vector<std::string> lower) {
         for (auto& layer : lower) {
@@ -52,7 +51,8 @@ protected:
         replaceFile(cat(store, "/l/", name, ".squash"), image, 0644);
     }
 
-    std::string store = cat(::testing::TempDir(), "store-", ::getpid(), "/overlay");
+    const test::TemporaryDirectory directory;
+    std::string store = directory / "overlay";
 };
 
 TEST_F(FindSquashLayer, BesideTheLink) {

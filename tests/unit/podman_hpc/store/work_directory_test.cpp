@@ -1,14 +1,13 @@
 #include "podman_hpc/store/work_directory.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <thread>
 #include <vector>
 
 #include "base/file_io.hpp"
-#include "base/text.hpp"
+#include "base/temporary_directory.hpp"
 
 namespace sarus::podman_hpc::work_directory_test {
 namespace {
@@ -17,9 +16,8 @@ namespace fs = std::filesystem;
 
 class WorkDirectories : public ::testing::Test {
 protected:
-    ~WorkDirectories() override { fs::remove_all(parent); }
-
-    std::string parent = cat(::testing::TempDir(), "work-", ::getpid());
+    const test::TemporaryDirectory directory;
+    std::string parent = directory / "work";
 };
 
 TEST_F(WorkDirectories, ThoseOfKilledProgramsAreRemoved) {
