@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/line_writer.hpp"
+#include "base/progress_line.hpp"
 #include "base/said_once.hpp"
 #include "base/text.hpp"
 
@@ -93,10 +94,7 @@ void neverColour() noexcept {
 }
 
 bool hasColours(int fd) {
-    const char* plain = std::getenv("NO_COLOR");
-    const char* terminal = std::getenv("TERM");
-    return mayColour && (plain == nullptr || *plain == '\0') &&
-           (terminal == nullptr || std::string_view(terminal) != "dumb") && ::isatty(fd) == 1;
+    return mayColour && !nonEmptyHostVariable("NO_COLOR") && canRewrite(fd);
 }
 
 void setProgramName(std::string_view name) {

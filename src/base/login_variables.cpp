@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/name_service.hpp"
 
@@ -13,7 +14,7 @@ namespace sarus {
 void addLoginVariables() {
     constexpr int keep = 0;
     ::setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", keep);
-    if (::getenv("HOME") != nullptr && ::getenv("USER") != nullptr) {
+    if (hostVariable("HOME") && hostVariable("USER")) {
         return;
     }
     try {

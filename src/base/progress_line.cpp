@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "base/columns.hpp"
+#include "base/host_variable.hpp"
 #include "base/text.hpp"
 
 namespace sarus {
@@ -24,8 +23,7 @@ std::string progressLine(const std::string& label, std::uint64_t done, std::uint
 }
 
 bool canRewrite(int fd) {
-    const char* terminal = std::getenv("TERM");
-    return ::isatty(fd) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+    return ::isatty(fd) == 1 && hostVariable("TERM") != "dumb";
 }
 
 std::string rewritten(std::string line, int fd) {

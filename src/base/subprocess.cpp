@@ -14,13 +14,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
 #include "base/begin_process.hpp"
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
+#include "base/host_variable.hpp"
 #include "base/pipe.hpp"
 #include "base/text.hpp"
 #include "base/time_left.hpp"
@@ -258,8 +258,7 @@ std::optional<std::string> findProgram(const std::string& name) {
     if (name.find('/') != std::string::npos) {
         return ::access(name.c_str(), X_OK) == 0 ? std::optional(name) : std::nullopt;
     }
-    const char* path = ::getenv("PATH");
-    return findProgram(name, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
+    return findProgram(name, hostVariable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
 }
 
 std::optional<std::string> findProgram(const std::string& name, std::string_view directories) {

@@ -11,7 +11,6 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
-#include "cli/edf_access.hpp"
 #include "cli/env_file.hpp"
 #include "cli/stack_limit.hpp"
 #include "engine/run_options.hpp"

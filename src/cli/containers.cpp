@@ -9,7 +9,6 @@
 #include "cli/command_line.hpp"
 #include "cli/containers_of_others.hpp"
 #include "cli/context.hpp"
-#include "cli/edf_access.hpp"
 #include "cli/starter_call.hpp"
 
 namespace sarus::cli {

@@ -17,7 +17,6 @@
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
-#include "cli/edf_access.hpp"
 #include "cli/help_text.hpp"
 #include "cli/stack_limit.hpp"
 

@@ -6,7 +6,6 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
-#include "cli/edf_access.hpp"
 #include "cli/images_in_use.hpp"
 #include "cli/prune_limits.hpp"
 #include "cli/repository_access.hpp"

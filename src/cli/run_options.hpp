@@ -7,7 +7,7 @@
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
 #include "cli/edf.hpp"
-#include "cli/edf_access.hpp"
+#include "cli/edf_file.hpp"
 #include "engine/launch_request.hpp"
 #include "engine/site_config.hpp"
 

@@ -22,7 +22,6 @@
 #include "cli/command_line.hpp"
 #include "cli/context.hpp"
 #include "cli/edf.hpp"
-#include "cli/edf_access.hpp"
 #include "cli/mount_options.hpp"
 #include "cli/repository_access.hpp"
 #include "cli/run_options.hpp"

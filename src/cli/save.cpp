@@ -11,7 +11,6 @@
 #include "base/unique_fd.hpp"
 #include "cli/command.hpp"
 #include "cli/command_line.hpp"
-#include "cli/edf_access.hpp"
 #include "cli/repository_access.hpp"
 #include "cli/starter_call.hpp"
 #include "cli/stored_images.hpp"

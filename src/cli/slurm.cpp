@@ -9,7 +9,6 @@
 #include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "cli/edf_access.hpp"
 #include "engine/pmix.hpp"
 #include "hook_contracts/slurm_pmix.hpp"
 

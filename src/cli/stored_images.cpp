@@ -13,7 +13,6 @@
 #include "base/host_variable.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "cli/edf_access.hpp"
 #include "cli/place/repository_place.hpp"
 #include "cli/repository_access.hpp"
 #include "image/store/image_file.hpp"

@@ -34,14 +34,10 @@ std::string valueOf(std::string_view line, std::string_view key) {
     return end == value.npos ? "" : std::string(value.substr(1, end - 1));
 }
 
-std::string variable(const char* name) {
-    return hostVariable(name).value_or("");
-}
-
 /// By the rules of containers-registries.conf(5).
 std::vector<std::string> configurationFiles() {
-    const auto chosen = variable("CONTAINERS_REGISTRIES_CONF");
-    const auto own = cat(variable("HOME"), "/.config/containers");
+    const auto chosen = hostVariable("CONTAINERS_REGISTRIES_CONF").value_or("");
+    const auto own = cat(hostVariable("HOME").value_or(""), "/.config/containers");
     std::vector<std::string> files{!chosen.empty() ? chosen
                                    : pathExists(cat(own, "/registries.conf"))
                                        ? cat(own, "/registries.conf")
