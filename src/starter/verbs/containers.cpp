@@ -37,19 +37,6 @@ std::vector<std::string> environmentOf(const std::string& sessionDirectory) {
     return {cat("XDG_RUNTIME_DIR=", sessionDirectory)};
 }
 
-Output callRuntime(const RuntimeProgram& program, std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), program.kind == engine::OciRuntime::crun ? "crun" : "runc");
-    return runAndCapture({.path = program.path,
-                          .args = std::move(arguments),
-                          .environment = std::vector<std::string>{runtimePath},
-                          .ignoredSignals = IgnoredSignals::reset});
-}
-
-[[noreturn]] void fail(const std::string& doing, const Output& output) {
-    const auto said = printable(trim(output.err));
-    throw Error(cat(doing, said.empty() ? "" : ": ", said));
-}
-
 /// What the starter knows about a container. One whose record cannot be read is listed without it.
 void addRecord(const std::string& root, ListedContainer& container) {
     try {
@@ -83,6 +70,9 @@ std::string_view wordFor(KnownContainer::Status status) {
 }
 
 std::vector<ListedContainer> containersIn(const std::string& root, const std::string& owner) {
+    if (pathExists(root) && !isDirectory(root)) {
+        throw Error("It is not a directory");
+    }
     sweepDeadContainers(root);
     std::vector<ListedContainer> containers;
     for (const auto& known : knownContainers(root)) {
@@ -127,10 +117,9 @@ enum class Whose { callers, everybodys };
 
 /// As runc shows it: who has started the OCI runtime; to root, whose they are.
 std::string ownerOf(const Session& session, const std::string& root, Whose whose) {
-    const auto uid = whose == Whose::everybodys ? parseNumber(fileNameOf(root)) : std::nullopt;
-    return userName(session.config, uid                                ? static_cast<uid_t>(*uid)
-                                    : session.credentials.privileged() ? 0
-                                                                       : session.credentials.uid());
+    const uid_t starter = session.credentials.privileged() ? 0 : session.credentials.uid();
+    const auto owner = whose == Whose::everybodys ? parseNumber(fileNameOf(root)) : std::nullopt;
+    return userName(session.config, static_cast<uid_t>(owner.value_or(starter)));
 }
 
 /// Sorted by name. Also those that are about to begin.
@@ -150,11 +139,12 @@ std::vector<ListedContainer> listedContainers(const Session& session, const std:
             auto containers = containersIn(root, ownerOf(session, root, whose));
             std::move(containers.begin(), containers.end(), std::back_inserter(all));
         } catch (Error& error) {
+            error.addContext(printable(root));
             if (whose == Whose::callers) {
                 throw;
             }
             // One user's damaged directory must not hide the containers of all others.
-            logWarn("Runtime", error.addContext(printable(root)).what());
+            logWarn("Runtime", error.what());
         }
     }
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -335,13 +325,19 @@ void killContainer(const Session& session, const engine::KillRequest& request) {
     const auto root = rootOf(session, request);
     awaitRuntimeState(root, name);
     const int number = signalFor(root, name, wanted);
-    const auto output =
-        callRuntime(findRuntime(session.config.runcPath), {"--root", root, "kill", name, cat(number)});
+    const auto runtime = findRuntime(session.config.runcPath);
+    const auto output = runAndCapture({.path = runtime.path,
+                                       .args = {runtime.kind == engine::OciRuntime::crun ? "crun" : "runc",
+                                                "--root", root, "kill", name, cat(number)},
+                                       .environment = std::vector<std::string>{runtimePath},
+                                       .ignoredSignals = IgnoredSignals::reset});
     if (!output.status.ok() && hasEnded(root, name)) {
         throw Error(cat("The container '", printable(name), "' has ended"), "See 'sarus ps'");
     }
     if (!output.status.ok()) {
-        fail(cat("Failed to send a signal to the container '", printable(name), "'"), output);
+        const auto said = printable(trim(output.err));
+        throw Error(cat("Failed to send a signal to the container '", printable(name), "'",
+                        said.empty() ? "" : ": ", said));
     }
 }
 

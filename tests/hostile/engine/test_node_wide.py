@@ -117,13 +117,14 @@ def test_what_users_put_where_their_containers_are_stops_no_list_of_root(setuid_
         other.sarus("rm", "wide-sound")
 
 
-def test_what_is_no_directory_hides_no_others(setuid_engine, root, containers):
+def test_a_directory_that_cannot_be_listed_hides_no_others(setuid_engine, root, containers):
+    """Seen by these commands alone: everybody's lists would warn."""
     containers("visible")
     damaged = """mount -t tmpfs none /mnt && mkdir /mnt/upper /mnt/work && echo 'no directory' > /mnt/upper/4000000017 &&
         mount -t overlay none -o lowerdir=/run/sarus,upperdir=/mnt/upper,workdir=/mnt/work /run/sarus && exec "$@" """
     engine = setuid_engine.variant(user=root, wrapper=("unshare", "--mount", "sh", "-c", damaged, "sh"))
     results = [engine.sarus(*arguments) for arguments in (["ps", "--all"], ["inspect", "visible"])]
-    assert all(result.returncode == 0 and "visible" in result.stdout for result in results), results
+    assert all(result.returncode == 0 and "visible" in result.stdout and "/run/sarus/4000000017" in result.stderr for result in results), results
 
 
 def test_nobody_else_reaches_the_containers_of_others(setuid_engine, other_user, containers):
