@@ -380,8 +380,7 @@ std::vector<KnownContainer> knownContainers(const std::string& runtimeRoot) {
 }
 
 void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName) {
-    constexpr int longest = 60'000;
-    within(longest, [&] {
+    within(longestStart, [&] {
         return readRuntimeState(runtimeRoot, containerName) || !isHeld(runtimeRoot, containerName);
     });
 }

@@ -80,8 +80,11 @@ struct KnownContainer {
 /// Those that the runtime has a state of, or that somebody looks after.
 std::vector<KnownContainer> knownContainers(const std::string& runtimeRoot);
 
-/// Waits until the runtime has written down the state of a container that somebody looks after, for a
-/// minute at most: it may do so slightly after the program has begun.
+/// In milliseconds: what a busy node may need.
+constexpr int longestStart = 60'000;
+
+/// Waits until the runtime has written down the state of a container that somebody looks after, for
+/// longestStart at most: it may do so slightly after the program has begun.
 void awaitRuntimeState(const std::string& runtimeRoot, const std::string& containerName);
 
 /// The containers that live or are about to, including that of a record which the caller holds.

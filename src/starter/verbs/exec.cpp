@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "base/file_io.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "base/within.hpp"
 #include "engine/container_plan.hpp"
 #include "engine/container_settings.hpp"
 #include "engine/run_options.hpp"
@@ -147,28 +147,28 @@ Error notRunning(const Session& session, const engine::ExecRequest& request) {
     return error;
 }
 
-/// The runtime may record a container slightly after its program has begun to run. Waits for one that starts
-/// as long as a busy node may need; a starter that was killed ends the wait.
+/// The runtime may record a container slightly after its program has begun to run. Waits for one that starts;
+/// a starter that was killed ends the wait.
 std::pair<ContainerRecord, RunningContainer> findContainer(const Session& session,
                                                            const engine::ExecRequest& request,
                                                            engine::OciRuntime runtime,
                                                            const std::string& runtimeRoot) {
     const auto& name = request.name;
-    constexpr int attempts = 6000;
-    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
-    for (int attempt = 0; attempt < attempts; ++attempt) {
-        auto record = readRecord(runtimeRoot, name);
-        if (!record) {
-            break;
+    std::optional<ContainerRecord> record;
+    std::optional<RunningContainer> container;
+    const bool isDecided = within(longestStart, [&] {
+        record = readRecord(runtimeRoot, name);
+        container.reset();
+        if (record) {
+            container = RunningContainer::open(session.credentials, runtime, runtimeRoot, name);
         }
-        auto container = RunningContainer::open(session.credentials, runtime, runtimeRoot, name);
         // Without a payload namespace sarus-enter still runs.
-        if (container && (!record->createsUser || container->payloadNamespace() >= 0)) {
-            return {std::move(*record), std::move(*container)};
-        }
-        ::nanosleep(&pause, nullptr);
+        return !record || (container && (!record->createsUser || container->payloadNamespace() >= 0));
+    });
+    if (!isDecided || !record) {
+        throw notRunning(session, request);
     }
-    throw notRunning(session, request);
+    return {std::move(*record), std::move(*container)};
 }
 
 /// The command is confined like its container, even if sarus.json has changed.
