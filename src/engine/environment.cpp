@@ -200,11 +200,13 @@ void applyEnvironmentOptions(const std::vector<std::string>& options, const Envi
 Environment makeEnvironment(const SiteConfig& config, const LaunchRequest& request,
                             std::map<std::string, std::string>* origins,
                             const std::optional<std::string>& gpus) {
-    const auto host = parseEnvironment(request.hostEnvironment);
-    auto container = host;
-    if (request.hold) {
-        container.erase("ROCR_VISIBLE_DEVICES");  // the first task's: the others may have other GPUs
+    auto host = parseEnvironment(request.hostEnvironment);
+    if (request.hold) {  // the first task's: the container is of all of them
+        for (const auto* name : {"SLURM_PROCID", "SLURM_LOCALID", "ROCR_VISIBLE_DEVICES"}) {
+            host.erase(name);
+        }
     }
+    auto container = host;
     Origins noted(origins, container);
     std::erase_if(container, [](const auto& variable) { return isUnsecureVariable(variable.first); });
     noted.changedBy("host environment");

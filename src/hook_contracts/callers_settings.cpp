@@ -15,9 +15,10 @@ constexpr std::array<std::string_view, 7> harmless{"com.hooks.glibc.enabled", "c
                                                    "com.hooks.mpi.enabled",   "com.hooks.mpi.type",
                                                    "com.hooks.pce.enabled"};
 
-constexpr std::array<std::string_view, 10> callersVariables{
+constexpr std::array<std::string_view, 11> callersVariables{
     "TIMESTAMP_HOOK_LOGFILE", "SLURM_JOB_ID", "SLURM_STEPID", "SLURM_STEP_ID", "SLURM_JOB_UID",
-    "SLURM_MPI_TYPE",         "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NODEID",  "SLURM_RESTART_COUNT"};
+    "SLURM_MPI_TYPE",         "SLURM_NTASKS", "SLURM_PROCID", "SLURM_GTIDS",   "SLURM_NODEID",
+    "SLURM_RESTART_COUNT"};
 
 }  // namespace
 

@@ -41,7 +41,7 @@ std::optional<Listed> findContainer(const std::string& name) {
     std::optional<Listed> found;
     auto first = std::numeric_limits<std::uint64_t>::max();
     for (const auto& container : oci::parseJson<nlohmann::json>(output.out, "the list of containers")) {
-        const auto task = parseNumber(container.value("task", "")).value_or(first);
+        const auto task = parseNumber(container.value("task", "")).value_or(0);  // none if tasks share it
         const bool isMeant = step ? container.value("job", "") == step->job &&
                                         container.value("step", "") == step->step && task < first
                                   : container.value("name", "") == name;

@@ -473,13 +473,14 @@ def ssh_hooks(spank_engine):
     ssh.remove_keys(spank_engine)
 
 
-def test_environment_definition_lets_tasks_reach_each_other_by_ssh(srun, ssh_hooks, image, user):
-    """At once: the hooks wait until both containers are there."""
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_environment_definition_lets_tasks_reach_each_other_by_ssh(srun, ssh_hooks, image, user, tasks):
+    """At once: the hooks wait until the containers of all tasks are there, also if some tasks share one."""
     definition = user.home / "ssh.toml"
     definition.write_text(f'image = "{image}"\n[annotations.com.hooks.ssh]\nenabled = "true"\nport = "{system.free_port()}"\n')
-    script = "if [ $SLURM_PROCID = 0 ]; then ssh node2 cat /proc/sys/kernel/hostname; ssh node2 touch /tmp/done || :; " \
+    script = "[ $SLURM_LOCALID = 0 ] || exit 0; if [ $SLURM_PROCID = 0 ]; then ssh node2 cat /proc/sys/kernel/hostname; ssh node2 touch /tmp/done || :; " \
              "else for i in $(seq 3000); do [ -e /tmp/done ] && break; sleep 0.1; done; fi"
-    assert srun("--nodelist=node1,node2", "--ntasks=2", f"--environment={definition}", "sh", "-c", script) == "node2"
+    assert srun("--quiet", "--nodelist=node1,node2", f"--ntasks={tasks}", "--container-name=reached", f"--environment={definition}", "sh", "-c", script) == "node2"
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ constexpr std::string_view usage =
     "Waits until all tasks of the container's Slurm step have got this far. Does nothing outside of a step.\n"
     "--env gives the container of --explain a variable.\n";
 
-std::optional<Task> taskOf(const HookContext& context) {
-    return findTask([&](std::string_view name) { return context.callersVariable(name); });
+std::optional<Part> partOf(const HookContext& context) {
+    return findPart([&](std::string_view name) { return context.callersVariable(name); });
 }
 
 /// The user's directory has the name of the account on the node.
@@ -47,23 +47,24 @@ void check(const HookSetup& setup, Findings& findings) {
 
 void explain(const HookSetup& setup, const ExplainRequest& request) {
     const auto settings = parseSettings(setup.environment);
-    const auto task = taskOf(request.container());
-    printLine(task ? cat("wait up to ", settings.timeout.count(), " s for the ", task->step.tasks,
-                         " tasks of ", task->step.name, " as rank ", task->rank)
+    const auto part = partOf(request.container());
+    printLine(part ? cat("wait up to ", settings.timeout.count(), " s for the ", part->step.tasks,
+                         " tasks of ", part->step.name, part->ranks.size() == 1 ? " as rank " : " as ranks ",
+                         describeRanks(part->ranks))
                    : "nothing: the container is no task of a Slurm step");
 }
 
 void runAsHook(const HookSetup& setup, HookContext& context, const HookLogger& log) {
     const auto settings = parseSettings(setup.environment);
-    const auto task = taskOf(context);
-    if (!task) {
+    const auto part = partOf(context);
+    if (!part) {
         log.info("The container is no task of a Slurm step: there is nobody to wait for");
         return;
     }
     becomeContainerUser(context);
     DiskFiles files(settings.baseDirectory, userDirectory(settings, context));
-    synchronize(files, *task, settings.timeout, log);
-    log.info(cat("All ", task->step.tasks, " tasks of ", task->step.name, " have arrived"));
+    synchronize(files, *part, settings.timeout, log);
+    log.info(cat("All ", part->step.tasks, " tasks of ", part->step.name, " have arrived"));
 }
 
 }  // namespace

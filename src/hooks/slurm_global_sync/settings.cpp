@@ -1,5 +1,7 @@
 #include "hooks/slurm_global_sync/settings.hpp"
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -32,6 +34,24 @@ std::optional<std::uint64_t> number(const Variables& variable, std::string_view 
     return value;
 }
 
+constexpr std::uint64_t mostTasks = 10'000'000;
+
+/// The tasks that the variable lists, of a step with so many; none if it is not set.
+std::vector<Rank> ranksOf(const Variables& variable, std::string_view name, std::uint64_t tasks) {
+    std::vector<Rank> ranks;
+    for (const auto& word : split(variable(name).value_or(""), ',')) {
+        const auto rank = number([&](auto) { return word; }, name, mostTasks);
+        if (rank && *rank >= tasks) {
+            throw Error(
+                cat("The container's variable ", name, " is ", *rank, ", but SLURM_NTASKS is ", tasks));
+        }
+        if (rank) {
+            ranks.push_back(static_cast<Rank>(*rank));
+        }
+    }
+    return ranks;
+}
+
 }  // namespace
 
 Settings parseSettings(const HookEnvironment& environment) {
@@ -49,31 +69,32 @@ Settings parseSettings(const HookEnvironment& environment) {
     return settings;
 }
 
-std::optional<Task> findTask(const Variables& variable) {
+std::optional<Part> findPart(const Variables& variable) {
     constexpr std::uint64_t anyNumber = UINT32_MAX;
-    constexpr std::uint64_t mostTasks = 10'000'000;
     const auto job = number(variable, "SLURM_JOB_ID", anyNumber);
     auto step = number(variable, "SLURM_STEPID", anyNumber);
     if (!step) {
         step = number(variable, "SLURM_STEP_ID", anyNumber);
     }
     const auto tasks = number(variable, "SLURM_NTASKS", mostTasks);
-    const auto rank = number(variable, "SLURM_PROCID", mostTasks);
-    if (!job || !step || !tasks || !rank) {
+    if (!job || !step || !tasks) {
         return std::nullopt;
     }
-    if (*rank >= *tasks) {
-        throw Error(
-            cat("The container's variable SLURM_PROCID is ", *rank, ", but SLURM_NTASKS is ", *tasks));
+    auto ranks = ranksOf(variable, "SLURM_PROCID", *tasks);
+    if (ranks.empty()) {
+        ranks = ranksOf(variable, "SLURM_GTIDS", *tasks);
     }
-    Task task{.step = {cat("jobid-", *job, "-stepid-", *step), static_cast<Rank>(*tasks)},
-              .rank = static_cast<Rank>(*rank),
+    if (ranks.empty()) {
+        return std::nullopt;
+    }
+    Part part{.step = {cat("jobid-", *job, "-stepid-", *step), static_cast<Rank>(*tasks)},
+              .ranks = std::move(ranks),
               .node = cat(number(variable, "SLURM_NODEID", anyNumber).value_or(0))};
     // A requeued job has the same numbers, and what its first run has left behind.
     if (const auto restarts = number(variable, "SLURM_RESTART_COUNT", anyNumber).value_or(0); restarts > 0) {
-        task.step.name += cat("-restart-", restarts);
+        part.step.name += cat("-restart-", restarts);
     }
-    return task;
+    return part;
 }
 
 }  // namespace sarus::hooks::slurm_global_sync

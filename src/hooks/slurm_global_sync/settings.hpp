@@ -4,6 +4,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "hooks/kit/hook_environment.hpp"
 #include "hooks/slurm_global_sync/barrier.hpp"
@@ -26,15 +28,16 @@ struct Settings {
 Settings parseSettings(const HookEnvironment& environment);
 
 /// A container's part in a step.
-struct Task {
+struct Part {
     Step step;
-    Rank rank = 0;
-    std::string node;  ///< of the step; tells nodes that share a kernel apart
+    std::vector<Rank> ranks;  ///< of the tasks in the container, one at least
+    std::string node;         ///< of the step; tells nodes that share a kernel apart
 };
 
-/// The task of the container whose variables these are; nullopt for a container outside of a step's tasks.
-/// Throws Error for values that are none of Slurm's.
-std::optional<Task> findTask(
+/// The part of the container whose variables these are: that of its task (SLURM_PROCID), or without this
+/// variable that of all tasks of the step on the node (SLURM_GTIDS), which share the container. nullopt for a
+/// container outside of a step's tasks. Throws Error for values that are none of Slurm's.
+std::optional<Part> findPart(
     const std::function<std::optional<std::string>(std::string_view name)>& variable);
 
 }  // namespace sarus::hooks::slurm_global_sync

@@ -22,21 +22,25 @@ std::chrono::seconds wallClock() {
         std::chrono::system_clock::now().time_since_epoch());
 }
 
+bool isFirstIn(const std::vector<Rank>& ranks) {
+    return std::find(ranks.begin(), ranks.end(), 0U) != ranks.end();
+}
+
 class Synchronization {
 public:
-    Synchronization(SharedFiles& files, const Task& theTask, std::chrono::seconds theTimeout,
+    Synchronization(SharedFiles& files, const Part& thePart, std::chrono::seconds theTimeout,
                     const HookLogger& theLog)
-        : task(theTask), timeout(theTimeout), log(theLog), barrier(files, task.step) {}
+        : part(thePart), timeout(theTimeout), log(theLog), barrier(files, part.step) {}
 
     void run() {
-        const auto address = cat("sarus-slurm-sync-", ::geteuid(), '-', task.step.name, "-node-", task.node);
+        const auto address = cat("sarus-slurm-sync-", ::geteuid(), '-', part.step.name, "-node-", part.node);
         auto untilAlone = Clock::now() + patience;
         while (true) {
             if (auto leader = NodeLeader::lead(address)) {
                 return lead(*leader);
             }
             NodeFollower follower;
-            const auto answer = follower.join(address, task.rank);
+            const auto answer = follower.join(address, part.ranks.front());
             // Everybody can take the address, and can also do so without ever taking a connection.
             if (answer == Contact::With::foreign ||
                 (answer == Contact::With::nobody && Clock::now() >= untilAlone)) {
@@ -65,14 +69,14 @@ private:
         while (true) {
             switch (follower.receive(deadline + patience)) {
                 case Message::welcome:
-                    barrier.arrive(task.rank);
+                    arrive();
                     break;
                 case Message::complete:
-                    barrier.depart(task.rank);
+                    depart(part.ranks);
                     follower.sayDeparted();
                     return true;
                 case Message::failed:
-                    barrier.withdraw(task.rank);
+                    withdraw(part.ranks);
                     follower.sayDeparted();
                     fail(follower.reason());
                 case Message::none:
@@ -86,20 +90,14 @@ private:
         if (deadLeader) {
             barrier.withdraw(*deadLeader);
         }
-        barrier.arrive(task.rank);
+        arrive();
         const auto state = waitForAll(leader);
         const bool failed = state == Barrier::State::failed;
         const auto reason = failed ? std::optional(barrier.failure()) : std::nullopt;
         leader.dismiss(reason);
-        auto left = std::vector<Rank>{task.rank};
-        const auto finish = [&] {
-            for (const auto rank : left) {
-                failed ? barrier.withdraw(rank) : barrier.depart(rank);
-            }
-        };
-        finish();
-        left = leader.waitUntilDeparted(Clock::now() + patience);
-        finish();
+        const auto finish = [&](const std::vector<Rank>& ranks) { failed ? withdraw(ranks) : depart(ranks); };
+        finish(part.ranks);
+        finish(leader.waitUntilDeparted(Clock::now() + patience));
         barrier.leave();
         if (failed) {
             fail(*reason);
@@ -109,12 +107,30 @@ private:
         }
     }
 
+    void arrive() {
+        for (const auto rank : part.ranks) {
+            barrier.arrive(rank);
+        }
+    }
+
+    void depart(const std::vector<Rank>& ranks) {
+        for (const auto rank : ranks) {
+            barrier.depart(rank);
+        }
+    }
+
+    void withdraw(const std::vector<Rank>& ranks) {
+        for (const auto rank : ranks) {
+            barrier.withdraw(rank);
+        }
+    }
+
     void open() {
         auto end = std::min(Clock::now() + patience, deadline);
         LookIntervals intervals;
         while (!barrier.open(wallClock())) {
             if (Clock::now() >= end) {
-                log.debug(cat("Removing what an earlier round of ", task.step.name, " has left behind"));
+                log.debug(cat("Removing what an earlier round of ", part.step.name, " has left behind"));
                 barrier.sweep();
                 end = Clock::now() + patience;
             }
@@ -125,7 +141,7 @@ private:
     Barrier::State waitForAll(NodeLeader& leader) {
         LookIntervals intervals;
         while (true) {
-            leader.serve(std::min(Clock::now() + intervals.next(), deadline), task.rank,
+            leader.serve(std::min(Clock::now() + intervals.next(), deadline), part.ranks.front(),
                          [this](Rank killed) { barrier.withdraw(killed); });
             const auto state = isCounting(leader) ? barrier.count() : barrier.look();
             if (state != Barrier::State::waiting) {
@@ -138,8 +154,7 @@ private:
     }
 
     bool isCounting(const NodeLeader& leader) const {
-        const auto& ranks = leader.ranks();
-        return task.rank == 0 || std::find(ranks.begin(), ranks.end(), 0U) != ranks.end();
+        return isFirstIn(part.ranks) || isFirstIn(leader.ranks());
     }
 
     /// Directories of other steps are no reason to fail.
@@ -157,7 +172,7 @@ private:
                         " in the hook's JSON file sets how many seconds the tasks wait for each other"));
     }
 
-    const Task& task;
+    const Part& part;
     std::chrono::seconds timeout;
     const HookLogger& log;
     Barrier barrier;
@@ -167,8 +182,8 @@ private:
 
 }  // namespace
 
-void synchronize(SharedFiles& files, const Task& task, std::chrono::seconds timeout, const HookLogger& log) {
-    Synchronization(files, task, timeout, log).run();
+void synchronize(SharedFiles& files, const Part& part, std::chrono::seconds timeout, const HookLogger& log) {
+    Synchronization(files, part, timeout, log).run();
 }
 
 }  // namespace sarus::hooks::slurm_global_sync

@@ -8,8 +8,8 @@
 
 namespace sarus::hooks::slurm_global_sync {
 
-/// Returns when all tasks of the step have called it. Throws Error that names the missing tasks after the
-/// timeout.
-void synchronize(SharedFiles& files, const Task& task, std::chrono::seconds timeout, const HookLogger& log);
+/// Returns when this has been called for all tasks of the step. Throws Error that names the missing tasks
+/// after the timeout.
+void synchronize(SharedFiles& files, const Part& part, std::chrono::seconds timeout, const HookLogger& log);
 
 }  // namespace sarus::hooks::slurm_global_sync

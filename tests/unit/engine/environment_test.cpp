@@ -117,8 +117,9 @@ TEST_F(EnvironmentTest, ImageSiteAndCommandLineMaySetUnsecureVariables) {
 }
 
 TEST_F(EnvironmentTest, TheImageNamesNoFilesOrTasksForHooks) {
-    for (const std::string name : {"TIMESTAMP_HOOK_LOGFILE", "SLURM_JOB_ID", "SLURM_STEPID", "SLURM_STEP_ID",
-                                   "SLURM_NTASKS", "SLURM_PROCID", "SLURM_NODEID", "SLURM_RESTART_COUNT"}) {
+    for (const std::string name :
+         {"TIMESTAMP_HOOK_LOGFILE", "SLURM_JOB_ID", "SLURM_STEPID", "SLURM_STEP_ID", "SLURM_NTASKS",
+          "SLURM_PROCID", "SLURM_GTIDS", "SLURM_NODEID", "SLURM_RESTART_COUNT"}) {
         request = {};
         request.metadata.env = {name + "=image"};
         EXPECT_THAT(make(), IsEmpty()) << name;
@@ -250,6 +251,12 @@ TEST_F(EnvironmentTest, AContainerOfSeveralTasksHasAllGpusAndTheirNumbersOfTheNo
                             Pair("NVIDIA_VISIBLE_DEVICES", "all")));
     request.hostEnvironment = {"CUDA_VISIBLE_DEVICES=NoDevFiles"};
     EXPECT_THAT(make(), ElementsAre());
+}
+
+TEST_F(EnvironmentTest, AContainerOfSeveralTasksIsThatOfNoOneTask) {
+    request.hostEnvironment = {"SLURM_GTIDS=2,3", "SLURM_LOCALID=0", "SLURM_PROCID=2"};
+    request.hold = true;
+    EXPECT_THAT(make(), ElementsAre(Pair("SLURM_GTIDS", "2,3")));
 }
 
 TEST_F(EnvironmentTest, ACommandThatJoinsCountsTheGpusOfItsContainer) {

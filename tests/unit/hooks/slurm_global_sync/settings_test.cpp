@@ -14,13 +14,13 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 const Variables complete{
     {"SLURM_JOB_ID", "7"}, {"SLURM_STEPID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "3"}};
 
-std::optional<Task> taskWith(const Variables& more, const std::string& without = "") {
+std::optional<Part> partWith(const Variables& more, const std::string& without = "") {
     auto variables = complete;
     for (const auto& [name, value] : more) {
         variables[name] = value;
     }
     variables.erase(without);
-    return findTask([&](std::string_view name) -> std::optional<std::string> {
+    return findPart([&](std::string_view name) -> std::optional<std::string> {
         const auto found = variables.find(name);
         return found == variables.end() ? std::nullopt : std::optional(found->second);
     });
@@ -37,31 +37,38 @@ std::string complaintAbout(Variables variables) {
     return "";
 }
 
-TEST(SlurmSyncTask, IsThatOfTheVariables) {
-    const auto task = taskWith({{"SLURM_NODEID", "1"}});
-    ASSERT_TRUE(task);
-    EXPECT_EQ(task->step, (Step{"jobid-7-stepid-2", 4}));
-    EXPECT_EQ(task->rank, 3U);
-    EXPECT_EQ(task->node, "1");
+TEST(SlurmSyncPart, IsThatOfTheVariables) {
+    const auto part = partWith({{"SLURM_NODEID", "1"}});
+    ASSERT_TRUE(part);
+    EXPECT_EQ(part->step, (Step{"jobid-7-stepid-2", 4}));
+    EXPECT_EQ(part->ranks, std::vector<Rank>{3});
+    EXPECT_EQ(part->node, "1");
 }
 
-TEST(SlurmSyncTask, OfARequeuedJobIsAnother) {
-    EXPECT_EQ(taskWith({{"SLURM_RESTART_COUNT", "2"}})->step.name, "jobid-7-stepid-2-restart-2");
-    EXPECT_EQ(taskWith({{"SLURM_RESTART_COUNT", "0"}})->step.name, "jobid-7-stepid-2");
+TEST(SlurmSyncPart, IsThatOfAllTasksOfTheNodeWithoutATask) {
+    EXPECT_EQ(partWith({{"SLURM_GTIDS", "1,3"}})->ranks, std::vector<Rank>{3});
+    EXPECT_EQ(partWith({{"SLURM_GTIDS", "1,3"}}, "SLURM_PROCID")->ranks, (std::vector<Rank>{1, 3}));
+    EXPECT_THROW(partWith({{"SLURM_GTIDS", "1,4"}}, "SLURM_PROCID"), Error);
+    EXPECT_THROW(partWith({{"SLURM_GTIDS", "1,x"}}, "SLURM_PROCID"), Error);
 }
 
-TEST(SlurmSyncTask, NeedsAllVariables) {
+TEST(SlurmSyncPart, OfARequeuedJobIsAnother) {
+    EXPECT_EQ(partWith({{"SLURM_RESTART_COUNT", "2"}})->step.name, "jobid-7-stepid-2-restart-2");
+    EXPECT_EQ(partWith({{"SLURM_RESTART_COUNT", "0"}})->step.name, "jobid-7-stepid-2");
+}
+
+TEST(SlurmSyncPart, NeedsAllVariables) {
     for (const auto& [name, value] : complete) {
-        EXPECT_FALSE(taskWith({}, name)) << name;
+        EXPECT_FALSE(partWith({}, name)) << name;
     }
-    EXPECT_EQ(taskWith({{"SLURM_STEP_ID", "2"}}, "SLURM_STEPID")->step.name, "jobid-7-stepid-2");
+    EXPECT_EQ(partWith({{"SLURM_STEP_ID", "2"}}, "SLURM_STEPID")->step.name, "jobid-7-stepid-2");
 }
 
-TEST(SlurmSyncTask, WithOtherThanSlurmsValuesIsRefused) {
-    EXPECT_THROW(taskWith({{"SLURM_JOB_ID", "../7"}}), Error);
-    EXPECT_THROW(taskWith({{"SLURM_STEPID", "-1"}}), Error);
-    EXPECT_THROW(taskWith({{"SLURM_NTASKS", "4000000000"}}), Error);
-    EXPECT_THROW(taskWith({{"SLURM_PROCID", "4"}}), Error);
+TEST(SlurmSyncPart, WithOtherThanSlurmsValuesIsRefused) {
+    EXPECT_THROW(partWith({{"SLURM_JOB_ID", "../7"}}), Error);
+    EXPECT_THROW(partWith({{"SLURM_STEPID", "-1"}}), Error);
+    EXPECT_THROW(partWith({{"SLURM_NTASKS", "4000000000"}}), Error);
+    EXPECT_THROW(partWith({{"SLURM_PROCID", "4"}}), Error);
 }
 
 TEST(SlurmSyncSettings, NeedTheDocumentedVariables) {
