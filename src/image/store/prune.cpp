@@ -1,6 +1,7 @@
 #include "image/store/prune.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,14 +38,19 @@ void removePullLocks(const std::string& directory) {
     ::rmdir(directory.c_str());
 }
 
-/// False if an import is running. Waits for another process that prunes.
+/// False if an import is running. Waits for other processes that prune.
 bool lockCache(int lock, const std::string& path) {
-    constexpr timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
+    constexpr int attempts = 5;  // one that prunes may just have ended, or look for the same reason
+    int shared = 0;
     while (!tryLockOrWarn(lock, LockMode::exclusive, path,
                           "a 'sarus pull' at the same time may lose what it has downloaded, and fail")) {
-        if (requestLock(lock, LockMode::shared, path) == LockResult::held) {  // as imports do
+        shared =
+            requestLock(lock, LockMode::shared, path) == LockResult::held ? shared + 1 : 0;  // as imports do
+        if (shared == attempts) {
             return false;
         }
+        ::flock(lock, LOCK_UN);
+        const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000 + ::getpid() % 16 * 1'000'000L};
         ::nanosleep(&pause, nullptr);
         throwIfInterrupted();
     }
