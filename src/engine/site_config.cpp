@@ -316,9 +316,9 @@ constexpr std::array siteKeys{
         "containerStorage", own, "What containers keep beyond their end (`sarus run --keep`)."),
     key<Boolean, &SiteConfig::containerPerTask>(
         "containerPerTask", own,
-        "Whether each task of a step with `srun --container-name` has a container of its own. The name is "
-        "then that of the first task on a node. Without the key, all tasks of the step on a node run in one "
-        "container."),
+        "Whether each task of a step in a container of Slurm's plugin (`srun --container-image`) has one of "
+        "its own. A name is then that of the first task on a node. Without the key, all tasks of the step on "
+        "a node run in one container."),
     key<Boolean, &SiteConfig::pyxisVariables>(
         "pyxisVariables", own,
         "Whether `srun` takes variables of Pyxis (`PYXIS_CONTAINER_IMAGE`) for its options. Default: true. "

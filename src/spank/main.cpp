@@ -180,6 +180,13 @@ bool save(const StepRequest& request, const std::string& container) {
     return isSaved;
 }
 
+/// What was kept only until it was saved.
+void removeUnnamed(const StepRequest& request, const std::string& container) {
+    if (request.name.empty()) {
+        runAndCapture({.path = sarusPath(), .args = {"sarus", "rm", container}});
+    }
+}
+
 /// Runs the command in the container, saves that, and removes it if nobody has named it. Slurm sends signals
 /// to all processes of the task: those that end the command leave the time to save it.
 [[noreturn]] void runAndSave(const StepRequest& request, const std::vector<std::string>& words,
@@ -191,8 +198,8 @@ bool save(const StepRequest& request, const std::string& container) {
     }
     const auto status = runSarus(words, std::move(turn));
     const bool isSaved = save(request, container);
-    if (request.name.empty() && isSaved) {
-        runAndCapture({.path = sarusPath(), .args = {"sarus", "rm", container}});
+    if (isSaved) {
+        removeUnnamed(request, container);
     }
     std::exit(status.ok() && !isSaved ? 1 : status.shellStatus());
 }
@@ -211,7 +218,11 @@ Decision startShared(const StepRequest& request, const StepCommand& command, con
          .tasks = tasks,
          .ended =
              [&](bool ofFirstTask) {
-                 return request.save.empty() || !ofFirstTask || save(request, container);
+                 const bool isSaved = request.save.empty() || !ofFirstTask || save(request, container);
+                 if (isKept(request) && isSaved) {
+                     removeUnnamed(request, container);
+                 }
+                 return isSaved;
              }});
     return decision;
 }
@@ -242,20 +253,20 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
     const auto job = hostVariable("SLURM_JOB_ID").value_or("");
     const bool isFirstOfStep = hostVariable("SLURM_PROCID").value_or("0") == "0";
     const bool saves = !request.save.empty() && isFirstOfStep;
-    const auto container = saves && request.name.empty()
-                               ? nameUntilSaved(job, hostVariable("SLURM_STEP_ID").value_or("0"))
-                               : containerName(request.name, job);
+    const auto named = containerName(request.name, job);
+    const auto container =
+        named.empty() ? nameForStep(job, hostVariable("SLURM_STEP_ID").value_or("0")) : named;
     const bool terminal = ::isatty(STDIN_FILENO) == 1;
     forgetVariables();
     std::optional<Turn> turn;
     const auto decideInTurn = [&] {
-        turn = turnOfStart(request, container);
-        return decide(request, container, job, script);
+        turn = turnOfStart(request, named);
+        return decide(request, named, job, script);
     };
     const auto decideForAll = [&] {
         auto decision = decideInTurn();
         const bool isShared =
-            decision.action == Action::run && !request.name.empty() && tasks > 1 && !isContainerOfOneTask();
+            decision.action == Action::run && !script && tasks > 1 && !isContainerOfOneTask();
         return isShared ? startShared(request, command, container, std::move(decision),
                                       static_cast<unsigned>(tasks))
                         : decision;
@@ -276,8 +287,9 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
         execute(joinArguments(request, command, definition.path(), terminal, container, keeper.get()));
     }
     // Only the first task of a step on a node can have the name.
+    const auto& own = saves ? container : named;
     auto run = runArguments(request, command, definition.path(), terminal,
-                            localId == "0" ? container : std::string(), script);
+                            localId == "0" ? own : std::string(), script);
     if (saves) {
         runAndSave(request, run, container, std::move(turn));
     }

@@ -8,7 +8,7 @@
 namespace sarus::spank {
 
 enum class Action : char {
-    run = 'r',     ///< each starts a container
+    run = 'r',     ///< each starts a container, if they share none
     join = 'j',    ///< the container with the name of the request runs
     share = 's',   ///< a keeper starts one container for all of them
     failed = 'f',  ///< nothing: the user has the message

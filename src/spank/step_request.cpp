@@ -127,8 +127,12 @@ std::string containerName(const std::string& name, const std::string& job) {
     return name.empty() || job.empty() || stepOfName(name) ? name : cat(name, ".job", job);
 }
 
-std::string nameUntilSaved(const std::string& job, const std::string& step) {
-    return containerName(cat("save-step", step), job);
+std::string nameForStep(const std::string& job, const std::string& step) {
+    return cat(job, '.', step);
+}
+
+bool isKept(const StepRequest& request) {
+    return !request.name.empty() || !request.save.empty();
 }
 
 std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
@@ -140,6 +144,8 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
     }
     if (!container.empty()) {
         words.push_back(cat("--name=", container));
+    }
+    if (!container.empty() && isKept(request)) {
         words.emplace_back("--keep");
     }
     append(words, request.options);

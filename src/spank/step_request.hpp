@@ -63,8 +63,11 @@ constexpr std::size_t longestName = 128 - std::string_view(".job4294967295").siz
 /// number, "" outside of jobs. "" without a name. That of a step stays as it is.
 std::string containerName(const std::string& name, const std::string& job);
 
-/// That of a container without a name which is kept until it is saved.
-std::string nameUntilSaved(const std::string& job, const std::string& step);
+/// The same for a container without a name: that by which other steps join it.
+std::string nameForStep(const std::string& job, const std::string& step);
+
+/// Whether the container outlives its programs: it has a name for later steps, or is saved.
+bool isKept(const StepRequest& request);
 
 /// The flags of --container-name, with their texts.
 inline constexpr std::array nameUses{std::pair<std::string_view, NameUse>{"auto", NameUse::automatic},
@@ -75,9 +78,9 @@ inline constexpr std::array nameUses{std::pair<std::string_view, NameUse>{"auto"
 /// nullopt for another text.
 std::optional<NameUse> parseNameUse(std::string_view text);
 
-/// argv of `sarus` that runs the command in a new container, which is kept if it has a name. `edfPath` is
-/// where the text of the definition can be read. `container`: its name, "" for none. `script`: whether the
-/// word is a file of the host, which the container gets at a place of its own.
+/// argv of `sarus` that runs the command in a new container. `edfPath` is where the text of the definition
+/// can be read. `container`: its name, "" for none. `script`: whether the word is a file of the host, which
+/// the container gets at a place of its own.
 std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
                                       std::string_view edfPath, bool terminal, const std::string& container,
                                       bool script);

@@ -581,11 +581,11 @@ done
 
 
 def test_a_command_joins_the_container_of_a_step_by_its_number(call, image):
-    """That of the first task: each task of a step without a name has a container of its own."""
+    """Which has no name."""
     folder = call.folder()
     script = f"""#!/bin/sh
 exec 2>/dev/null
-srun --overlap -n 2 --container-image={image} sh -c 'echo $SLURM_PROCID > /mark; echo ready $$; exec sleep 1000' > $1/started &
+srun --overlap -n 2 --container-image={image} sh -c 'test $SLURM_PROCID != 0 || echo made > /mark; echo ready $$; exec sleep 1000' > $1/started &
 until test "$(grep -c ready $1/started)" = 2; do sleep 0.1; done
 number=$SLURM_JOB_ID.$({call.prefix}/bin/sarus ps --json | sed 's/.*"step":"\\([0-9]*\\)".*/\\1/')
 srun --overlap -n 2 --container-name=$number sh -c 'echo task $SLURM_PROCID in $(cat /mark)'
@@ -595,8 +595,8 @@ srun --overlap -n 1 --container-name=1000000.0 true 2>&1 | grep -e 'another job'
 kill $(sed "s/ready //" $1/started); wait $! || :
 """
     lines = call.batch(script, "--ntasks=2", arguments=[folder]).splitlines()
-    assert sorted(lines[:2]) == ["task 0 in 0", "task 1 in 0"]
-    assert lines[2:] == ["0", "There is no running container of the step 'JOB.999' on this node",
+    assert sorted(lines[:2]) == ["task 0 in made", "task 1 in made"]
+    assert lines[2:] == ["made", "There is no running container of the step 'JOB.999' on this node",
                          "--container-name: the step 1000000.0 belongs to another job",
                          "A command joins containers of its own job: srun --jobid=1000000 --overlap --container-name=1000000.0"]
 
