@@ -165,6 +165,15 @@ def test_a_container_goes_after_its_job(engine, keep, busybox, name):
     assert name not in found and f"{name}-lasting" in found
 
 
+def test_prune_removes_the_containers_of_jobs_that_are_over(engine, keep, busybox, name):
+    ended = {"SLURM_JOB_ID": "4000000014", "SLURM_JOB_END_TIME": str(int(time.time()) - 7200)}
+    fine(keep("true", env=ended))
+    fine(engine.sarus("run", "--name", f"{name}-of-no-job", "--keep", busybox, "true"))
+    fine(engine.sarus("prune", "--force"))
+    found = rows(engine)
+    assert name not in found and f"{name}-of-no-job" in found
+
+
 def test_global_containers_belong_to_no_job(engine, busybox, name, make_variant):
     site = make_variant(containerStorage={"scope": "global"})
     options = ["--name", name, "--keep", busybox]
@@ -262,6 +271,16 @@ def test_a_container_in_the_users_place_is_saved_and_goes_after_its_job(engine, 
     assert fine(engine.sarus("run", place / "work", "ls", "/tree")) == "new\n"
     fine(engine.sarus("ps"))
     assert os.listdir(place) == ["work"] and name not in rows(engine)
+
+
+def test_the_limit_of_a_site_holds_in_the_place_of_the_user(busybox, name, make_variant, place):
+    site = make_variant(containerStorage={"maxSize": 2 << 20})
+    options, chosen = ["--name", name, "--keep", busybox], {"SARUS_CONTAINER_DIR": str(place)}
+    fine(site.sarus("run", *options, "sh", "-c", "head -c 3000000 /dev/urandom > /large", env=chosen))
+    result = site.sarus("run", *options, "true")
+    assert result.returncode == 1 and "has outgrown the limit of 2.00MB of this site" in result.stderr
+    fine(site.sarus("rm", name))
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("wrong, why", [

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import subprocess
 import tarfile
 
@@ -257,8 +258,8 @@ def test_users_that_packages_add_stay(engine, busybox, name):
     assert "tool:" in fine(engine.sarus(*run, "--remap-root", busybox, "cat", "/etc/passwd"))
 
 
-def test_such_a_container_is_saved_with_all_that_root_sees(engine, busybox, name):
-    script = ("echo secret > /srv; chmod 600 /srv; chown 3:3 /srv; mkdir /closed; echo deep > /closed/file; chmod 0 /closed; "
+def test_such_a_container_is_saved_with_all_that_root_sees(request, engine, busybox, name):
+    script = ("echo secret > /srv; chmod 600 /srv; chown 3:4 /srv; mkdir /closed; echo deep > /closed/file; chmod 0 /closed; "
               "echo 'tool:x:990:990::/:/bin/sh' >> /etc/passwd")
     fine(engine.sarus("run", "--name", name, "--keep", "--remap-root", busybox, "sh", "-c", script))
     file = engine.user.home / f"{name}.squashfs"
@@ -266,6 +267,9 @@ def test_such_a_container_is_saved_with_all_that_root_sees(engine, busybox, name
     assert (saved.returncode, saved.stderr) == (0, ""), saved
     said = fine(engine.sarus("run", "--remap-root", file, "sh", "-c", "cat /srv /closed/file; grep tool /etc/passwd"))
     assert said == "secret\ndeep\ntool:x:990:990::/:/bin/sh\n"
+    listed = subprocess.run(["unsquashfs", "-lln", file, "srv"], check=True, capture_output=True, text=True).stdout
+    owner = "3/4" if "subordinate" in request.node.callspec.id else "0/0"  # a single id: it only looks changed
+    assert re.search(rf"{owner} .* squashfs-root/srv$", listed, re.MULTILINE), listed
     file.unlink()
 
 

@@ -158,6 +158,8 @@ def test_what_frees_space_needs_none(engine, small_disk, user, images, noise):
     fill = f"dd if=/dev/zero of={rest} bs=64k; while dd if=/dev/zero bs=1024 count=1 >> {rest}; do :; done"
     subprocess.run(["sh", "-c", fill], stderr=subprocess.DEVNULL, **user.identity())
     assert os.statvfs(small_disk).f_bavail == 0
+    late = engine.sarus("run", "--name", "late", "--keep", "load/library/full:1", "true", env=kept)
+    assert late.returncode == 1 and "No space left on device" in late.stderr and "late" not in engine.sarus("ps", "-a", env=kept).stdout, late
     for command in (["rm", "full"], ["rmi", "load/library/full:1"], ["prune"]):
         result = engine.sarus(*command, env=kept)
         assert result.returncode == 0, f"{command}: {result.stderr}"

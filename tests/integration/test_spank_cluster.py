@@ -195,6 +195,70 @@ kill $!
     assert lines[:2] == [f"{rank} 2 own step_1 step_1" for rank in (0, 1)] and sum("of 2: sum 3" in line for line in lines[2:]) == 2, lines
 
 
+def test_cpus_signals_and_the_end_of_a_step_that_joins_are_its_own(srun, image, user):
+    """What happens to it does not happen to the step whose container it joins."""
+    script = user.home / "joined-end.sh"
+    go = user.home / "joined-go"
+    script.write_text(f"""#!/bin/sh
+rm -f {go}
+wait_for() {{ until grep -q "$1" "$2"; do sleep 0.1; done; }}
+srun --overlap -n1 --container-name=whole --container-image={image} --container-mounts={user.home}:{user.home} \
+    sh -c 'echo ready; until test -e {go}; do sleep 0.1; done; cat /mark' > first &
+wait_for ready first
+srun --overlap -n1 --cpu-bind=map_cpu:1 --container-name=whole grep Cpus_allowed_list /proc/self/status
+srun --overlap -n1 --container-name=whole sh -c 'trap "echo caught; exit 7" USR1; echo ready $SLURM_STEP_ID; while :; do sleep 0.1; done' > second &
+signalled=$!
+wait_for ready second
+scancel --signal=USR1 $SLURM_JOB_ID.$(sed 's/ready //' second)
+wait $signalled 2>/dev/null
+echo "status $?"
+tail -n 1 second
+srun --overlap -n1 --container-name=whole sh -c 'echo by another > /mark; echo ready $SLURM_STEP_ID; exec sleep 1000' > third 2>/dev/null &
+wait_for ready third
+scancel $SLURM_JOB_ID.$(sed 's/ready //' third)
+wait $! 2>/dev/null || echo ended
+touch {go}
+wait
+tail -n 1 first
+srun --overlap -n1 --container-name=whole:no_exec cat /mark
+""")
+    script.chmod(0o755)
+    lines = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home).splitlines()
+    assert lines == ["Cpus_allowed_list:\t1", "status 7", "caught", "ended", "by another", "by another"]
+
+
+def test_a_container_that_runs_is_not_started_a_second_time(site, srun, image, user):
+    """As no_exec asks for: two containers would write to the same files."""
+    script = user.home / "no-exec.sh"
+    script.write_text(f"""#!/bin/sh
+srun --overlap -n1 --container-name=busy --container-image={image} sh -c 'echo ready; exec sleep 1000' > busy &
+until grep -q ready busy; do sleep 0.1; done
+srun --overlap -n1 --container-name=busy:no_exec true 2>&1
+kill $!
+""")
+    script.chmod(0o755)
+    said = srun("--quiet", "--nodelist=node1", "--ntasks=2", script, program="salloc", cwd=user.home)
+    assert re.search(r"container with the name 'busy.job\d+' exists already", said), said
+
+
+def test_images_of_pytorch_get_their_ranks_on_all_nodes_and_in_steps_that_join(srun, spank_engine, load_image, images, user):
+    torch = load_image(spank_engine, "spank-cluster-torch", images.busybox({"Env": ["PYTORCH_VERSION=2"]}))
+    say = 'echo "$WORLD_SIZE $RANK $LOCAL_RANK $MASTER_ADDR $MASTER_PORT"'
+    script = user.home / "torch.sh"
+    script.write_text(f"""#!/bin/sh
+srun --overlap --overcommit -N2 -n4 --container-name=torch --container-image={torch} sh -c '{say}; echo ready > /dev/stderr; exec sleep 1000' > torch 2> ready &
+until test "$(grep -c ready ready)" = 4; do sleep 0.1; done
+sort torch
+srun --overlap --overcommit -N2 -n4 --container-name=torch sh -c '{say}' | sort
+kill $!
+""")
+    script.chmod(0o755)
+    lines = srun("--quiet", "--nodelist=node1,node2", script, program="salloc", cwd=user.home).splitlines()
+    ports = [line.split()[-1] for line in lines]
+    assert [line.rsplit(" ", 1)[0] for line in lines] == 2 * [f"4 {rank} {rank % 2} node1" for rank in range(4)], lines
+    assert len(set(ports[:4])) == 1 and len(set(ports[4:])) == 1 and ports[0] != ports[4]
+
+
 # All tasks of a node in one container
 
 EACH_WAITS_FOR_ALL = 'echo "$SLURM_PROCID" > /task$SLURM_LOCALID; until test $(ls / | grep -c task) = {}; do sleep 0.05; done; cat /task*'
