@@ -184,7 +184,8 @@ engine::SiteConfig confinedLike(const ContainerRecord& record, engine::SiteConfi
 /// The description of the process, in memory because it contains the user's variables.
 UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
                       const engine::ExecRequest& request, engine::OciRuntime runtime,
-                      const ContainerRecord& record, const std::optional<UserTerminal>& terminal) {
+                      const ContainerRecord& record, const std::optional<UserTerminal>& terminal,
+                      std::optional<std::uint64_t> memoryLimit) {
     const engine::RuntimeDialect dialect{.runtime = runtime,
                                          .privileged = session.credentials.privileged(),
                                          .createsUser = record.createsUser};
@@ -194,7 +195,7 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
     }
     inputs.rlimits = callerLimits(payloadLimits(session.entry, request.stackLimit));
     inputs.ignoredSignals = signalsIgnoredByCaller();
-    inputs.oomScore = node::raisedOomScore(node::lowestMemoryLimit(node::memoryCgroups()));
+    inputs.oomScore = node::raisedOomScore(memoryLimit);
     inputs.consoleSize = terminal ? terminal->size() : std::nullopt;
     const auto process =
         engine::makeRuntimeConfig(plan, confinedLike(record, session.config), dialect, inputs).process;
@@ -203,7 +204,7 @@ UniqueFd writeProcess(const engine::ContainerPlan& plan, const Session& session,
 
 /// The command is in the cgroups of one of them: whoever may not enter the container's stays in his own.
 struct ExecMemory {
-    MemoryWatch container;
+    std::optional<MemoryWatch> container{};  ///< nullopt: not entered
     MemoryWatch caller;
 };
 
@@ -211,7 +212,7 @@ void explainEnd(const RuntimeEnd& end, const ExecMemory& memory) {
     if (end.status.ok() || end.startEndedBy != 0) {
         return;
     }
-    auto text = memory.container.explain(false, 0);
+    auto text = memory.container ? memory.container->explain(false, 0) : std::string();
     text = text.empty() ? memory.caller.explain(false, 0) : text;
     if (!text.empty()) {
         printErrorOnce(text, text);
@@ -242,8 +243,8 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     }
     engine::checkContainerName(request.name);
     const auto& environment = request.hostEnvironment;
-    if (session.credentials.privileged() &&
-        !findRuntimeRootOf(request.name, session.credentials, session.config, environment) &&
+    auto root = findRuntimeRootOf(request.name, session.credentials, session.config, environment);
+    if (session.credentials.privileged() && !root &&
         (runsUnprivileged(session, environment, request.name) ||
          wasKeptUnprivileged(session, request.name, markJob(environment)))) {
         continueWithoutPrivileges(session, request);
@@ -256,7 +257,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto jobStep = watchJobStep(request.hostEnvironment);
     auto& credentials = session.credentials;
     auto directories = prepareStateDirectories(credentials, session.config, request.hostEnvironment);
-    if (auto root = findRuntimeRootOf(request.name, credentials, session.config, request.hostEnvironment)) {
+    if (root) {
         directories.runtimeRoot = std::move(*root);
     }
     const auto runtime = findRuntime(session.config.runcPath, session.checker());
@@ -271,8 +272,12 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     const auto cgroups = isCrun && !request.ownStep
                              ? openCgroupsToJoin(container.cgroups(), credentials.privileged())
                              : std::vector<UniqueFd>();
-    const ExecMemory memory{.container = MemoryWatch(node::memoryCgroups(container.cgroups())),
-                            .caller = MemoryWatch(node::memoryCgroups())};
+    auto callersCgroups = node::memoryCgroups();
+    const auto memoryLimit = node::lowestMemoryLimit(callersCgroups);
+    ExecMemory memory{.caller = MemoryWatch(std::move(callersCgroups))};
+    if (!request.ownStep) {
+        memory.container.emplace(node::memoryCgroups(container.cgroups()));
+    }
 
     container.enterStarterNamespaces(credentials);
     if (isCrun && node::detectCgroupLayout() == node::CgroupLayout::hybrid) {
@@ -280,7 +285,7 @@ int execInContainer(Session& session, const engine::ExecRequest& request) {
     }
     const auto state = makePrivateState(directories.bundleDir, session.config.rootfsFolder);
     auto anchor = container.anchor(directories.runtimeRoot, state, request.ownStep);
-    const auto process = writeProcess(plan, session, request, runtime.kind, record, terminal);
+    const auto process = writeProcess(plan, session, request, runtime.kind, record, terminal, memoryLimit);
     RuntimeInvocation invocation{.program = runtime,
                                  .runtimeRoot = state,
                                  .bundleDir = directories.bundleDir,
