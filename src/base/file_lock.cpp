@@ -4,11 +4,15 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <exception>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
@@ -86,6 +90,30 @@ LockResult lockWithin(int fd, int milliseconds) noexcept {
         result = tryLock(fd, LockMode::exclusive);
     }
     return result;
+}
+
+bool hasLocksOfNode(const MountEntry& mount) {
+    const auto options = split(mount.superOptions, ',');
+    const auto has = [&](std::string_view option) {
+        return std::find(options.begin(), options.end(), option) != options.end();
+    };
+    if (mount.type.starts_with("nfs")) {
+        return has("nolock") || has("local_lock=all") || has("local_lock=flock");
+    }
+    return mount.type == "lustre" ? has("localflock") : mount.type == "beegfs";
+}
+
+bool hasLocksOfNode(const std::string& path) noexcept try {
+    struct stat status {};
+    checkErrno(::stat(path.c_str(), &status), cat("Failed to examine ", printable(path)));
+    const auto device = cat(major(status.st_dev), ':', minor(status.st_dev));
+    const auto mounts = readMountTable();
+    return std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& mount) {
+        return mount.device == device && hasLocksOfNode(mount);
+    });
+} catch (const std::exception& error) {
+    logDebug("Flock", error.what());
+    return false;
 }
 
 bool hasName(int fd, const std::string& path, int flags) {

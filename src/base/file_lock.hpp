@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "base/mount_table.hpp"
+
 namespace sarus {
 
 enum class LockResult {
@@ -34,6 +36,13 @@ int requestLock(const std::string& path, const std::function<int()>& request);
 
 /// Whether the errno of a failed flock(2) means that the filesystem does not support locks.
 bool isLockUnsupported(int errnum) noexcept;
+
+/// Whether flock(2) in the mounted filesystem is for each node alone, so that processes of other nodes do not
+/// see a lock: by its mount options (nfs(5) "nolock" and "local_lock", Lustre's "localflock"), and on BeeGFS,
+/// which does not show its setting.
+bool hasLocksOfNode(const MountEntry& mount);
+/// The same of the filesystem of `path`; false if that cannot be found out.
+bool hasLocksOfNode(const std::string& path) noexcept;
 
 /// Whether `path` is the open file: the previous holder of the lock may have removed or replaced it.
 /// `flags`: as for fstatat(2).

@@ -76,6 +76,10 @@ std::vector<pid_t> childNumbers(int process) {
 
 }  // namespace
 
+std::string bootId() {
+    return std::string(trim(readFile("/proc/sys/kernel/random/boot_id", 64)));
+}
+
 bool hasExecutedProgram(std::string_view stat) {
     constexpr std::uint64_t forkedWithoutExec = 0x40;  // PF_FORKNOEXEC of the kernel's linux/sched.h
     constexpr std::size_t field = 9 - 3;

@@ -47,6 +47,10 @@ private:
     std::uint64_t startTime;  ///< in clock ticks; pids do not wrap around within one
 };
 
+/// Of this node since it was booted: process ids and start times mean something only with it (random(4)).
+/// Throws Error.
+std::string bootId();
+
 /// Whether the process has executed a program since it was forked: its flags (proc(5), "flags") lack the
 /// kernel's PF_FORKNOEXEC. `stat`: the text of its /proc/PID/stat; false for anything else.
 bool hasExecutedProgram(std::string_view stat);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include "base/file_lock.hpp"
 #include "base/host_variable.hpp"
 #include "base/log.hpp"
+#include "base/process_tree.hpp"
 #include "base/text.hpp"
 
 namespace sarus::image {
@@ -64,6 +66,18 @@ ImportState stateOfHolder(const std::string& path) {
     }
 }
 
+/// Whether an import of another node has this lock file, in a file system with locks of each node: that it is
+/// free here means nothing.
+bool isOfAnotherNode(const std::string& lock) {
+    constexpr std::size_t largest = 64;
+    try {
+        const auto text = readFile(lock, largest);
+        return !text.empty() && text != bootId();
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 /// Whether `marker` is as an import leaves it that is killed before it has its lock, or after it has removed
 /// that. Layouts of other programs have files.
 bool isBareMarker(const std::string& marker) {
@@ -81,7 +95,11 @@ bool isBareMarker(const std::string& marker) {
 
 ImportState stateOf(const RepositoryPaths& paths, const std::string& suffix) {
     // The lock file gets its name only once it is locked: an unlocked file has lost its owner.
-    const auto state = stateOfHolder(cat(paths.layout(suffix), '/', lockName));
+    const auto lock = cat(paths.layout(suffix), '/', lockName);
+    auto state = stateOfHolder(lock);
+    if (state == ImportState::dead && isOfAnotherNode(lock)) {
+        state = ImportState::unknown;
+    }
     if (state == ImportState::unknown && isBareMarker(paths.layout(suffix)) &&
         stateOfHolder(paths.cacheLock()) == ImportState::dead) {
         return ImportState::dead;  // no import runs at all
@@ -162,6 +180,9 @@ void ImportSession::create(const RepositoryPaths& paths, const std::string& temp
     const auto lock = cat(marker, '/', lockName);
     const auto lockDraft = cat(marker, '/', lockDraftName);
     markerLock = openFile(lockDraft, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (hasLocksOfNode(marker)) {
+        writeAll(markerLock.get(), bootId(), lockDraft);
+    }
     if (requestLock(markerLock.get(), LockMode::exclusive, lockDraft) == LockResult::held) {
         checkErrno(::rename(lockDraft.c_str(), lock.c_str()), cat("Failed to create ", printable(lock)));
     }
@@ -200,6 +221,14 @@ std::vector<std::string> deadImports(const RepositoryPaths& paths) {
         }
     }
     return dead;
+}
+
+bool importRunsElsewhere(const RepositoryPaths& paths) {
+    const auto suffixes = suffixesIn(paths.layouts(), "image-", "");
+    return std::any_of(suffixes.begin(), suffixes.end(), [&](const auto& suffix) {
+        const auto marker = paths.layout(suffix);
+        return isOfAnotherNode(cat(marker, '/', lockName)) && !isAbandonedPath(paths, suffix, marker);
+    });
 }
 
 bool isAbandoned(const RepositoryPaths& paths, const std::string& suffix, std::time_t modified) {

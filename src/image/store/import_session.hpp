@@ -57,6 +57,9 @@ std::vector<std::string> deadImports(const RepositoryPaths& paths);
 /// the entry is older than a day (other programs' files do not show whether they are still needed).
 bool isAbandoned(const RepositoryPaths& paths, const std::string& suffix, std::time_t modified);
 
+/// Whether an import of another node may be running, where locks are those of each node.
+bool importRunsElsewhere(const RepositoryPaths& paths);
+
 /// Removes leftovers of killed imports outside the images directory: layouts, their work directories (and
 /// others below `tempDir`), authentication files, index drafts; and damaged indices older than a week. Handle
 /// the files in the images directory first.

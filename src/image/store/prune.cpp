@@ -63,7 +63,7 @@ std::optional<UniqueFd> lockCleanCache(Repository& repository, const std::string
     repository.recover();
     removeAbandonedImports(paths, tempDir);  // before the lock, by which it tells whether an import runs
     auto lock = openFile(paths.cacheLock(), O_RDWR | O_CREAT, 0644);
-    if (!lockCache(lock.get(), paths.cacheLock())) {
+    if (!lockCache(lock.get(), paths.cacheLock()) || importRunsElsewhere(paths)) {
         return std::nullopt;
     }
     removePullLocks(paths.pullLocks());

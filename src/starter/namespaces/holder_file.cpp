@@ -98,7 +98,7 @@ std::optional<std::vector<Holder>> parseHolders(std::string_view text) {
 }
 
 std::string placeOfSharing() {
-    std::string place(trim(readFile("/proc/sys/kernel/random/boot_id", 64)));
+    auto place = bootId();
     for (const char* path : {"/proc/self/ns/user", "/proc/self/ns/pid"}) {
         struct stat status {};
         checkErrno(::stat(path, &status), cat("Failed to examine ", path));

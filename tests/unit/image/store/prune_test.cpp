@@ -61,6 +61,11 @@ TEST_F(PruneTest, waitsForAnotherPrune) {
     EXPECT_EQ(result.get().files, 2U);
 }
 
+TEST_F(PruneTest, doesNothingWhileAnotherNodeImports) {
+    scratch.write("r/cache/ociImages/image-anothernodesimpo/lock", "00000000-of-another-boot");
+    EXPECT_THROW(pruneCache(repository, scratch.path("tmp"), false), Error);
+}
+
 TEST_F(PruneTest, leavesALockThatIsHeld) {
     const PullLock held(repository.paths(), "image", [] {});
     EXPECT_EQ(pruneCache(repository, scratch.path("tmp"), false).files, 2U);

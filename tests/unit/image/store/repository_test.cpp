@@ -557,6 +557,19 @@ TEST(ImportSession, whatWasKilledWithoutALockIsRemovedOnceNoImportRuns) {
     EXPECT_TRUE(pathExists(paths.layout("foreignforeignfo")));
 }
 
+TEST(ImportSession, thatOfAnotherNodeIsDeadOnlyAfterADay) {
+    const test::Scratch scratch;
+    const Repository repository(scratch.path("r"), RepositoryAccess::write, {});
+    const auto& paths = repository.paths();
+    const auto marker = paths.layout("anothernodesimpo");
+    scratch.write("r/cache/ociImages/image-anothernodesimpo/lock", "00000000-of-another-boot");
+    EXPECT_THAT(deadImports(paths), IsEmpty());
+    const auto before = ::time(nullptr) - 90'000;  // seconds
+    const utimbuf times{before, before};
+    ASSERT_EQ(::utime(marker.c_str(), &times), 0);
+    EXPECT_THAT(deadImports(paths), ElementsAre("anothernodesimpo"));
+}
+
 TEST(ImportSession, onlyDirectoriesOfItsOwnNameAreRemoved) {
     const test::Scratch scratch;
     const Repository repository(scratch.path("r"), RepositoryAccess::write, {});
