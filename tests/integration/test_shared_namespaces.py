@@ -234,13 +234,15 @@ def test_a_link_or_an_open_file_is_no_record(rootless_engine, image, hold, names
     record.unlink()
 
 
-def test_a_start_does_not_wait_for_who_keeps_the_lock(rootless_engine, image, hold, namespaces):
+def test_who_keeps_the_lock_delays_a_start_only(rootless_engine, image, hold, namespaces):
     first = hold()
     namespace = first.namespace
     with open(own_record(namespaces, first.process.pid)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         second = hold()
         assert second.namespace != namespace
+        said = rootless_engine.sarus("run", image, "true")
+        assert said.returncode == 0 and "cannot be locked: the processes of this user's containers cannot read each other's memory" in said.stderr
     assert hold().namespace == namespace
 
 

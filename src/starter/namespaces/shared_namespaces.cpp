@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -215,15 +216,17 @@ std::optional<HolderFile> openHolders(const Credentials& credentials, const Name
         // from the user's other processes.
         checkErrno(::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0),
                    "Failed to make the process visible to the user's other processes");
+        constexpr std::chrono::seconds patience{5};  // all ranks of a node may start at once
         return HolderFile::open(sharing.directory, sharingKey(credentials, sharing.createsUser),
-                                credentials.ownerUid());
+                                credentials.ownerUid(), patience);
     } catch (const Error& error) {
-        if (error.errnum() == ENOLCK) {
-            logWarn(subsystem, cat("The filesystem of \"", printable(sharing.directory),
-                                   "\" has no file locks: the processes of this user's containers cannot "
-                                   "read each other's memory, which MPI may need"));
-        }
-        logDebug(subsystem, cat("The container shares its user namespaces with no other: ", error.what()));
+        const auto reason =
+            error.errnum() == ENOLCK
+                ? cat("The filesystem of \"", printable(sharing.directory), "\" has no file locks")
+                : error.what();
+        logWarn(subsystem, cat(reason,
+                               ": the processes of this user's containers cannot read each other's "
+                               "memory, which MPI may need"));
         return std::nullopt;
     }
 }
