@@ -115,7 +115,8 @@ void checkExpected(const engine::ExecRequest& request, const ContainerRecord& re
     const auto& wanted = request.imageReference;
     const bool isKnown = !request.imageContent.empty() && !record.imageContent.empty();
     const bool isOtherImage = isKnown ? request.imageContent != record.imageContent : wanted != record.image;
-    if (!wanted.empty() && isOtherImage) {
+    const bool isOwn = request.keeper >= 0;  // started for this step, whatever has become of its image since
+    if (!wanted.empty() && isOtherImage && !isOwn) {
         differences.push_back(cat("image: ", printable(record.image),
                                   wanted == record.image ? " as it was then" : "", " instead of ",
                                   printable(wanted)));
@@ -128,9 +129,11 @@ void checkExpected(const engine::ExecRequest& request, const ContainerRecord& re
         differences.insert(differences.end(), text.empty() ? 0 : 1, text);
     }
     if (!differences.empty()) {
-        throw Error(cat("The container '", request.name,
-                        "' runs already and cannot change: ", join(differences, "; ")),
-                    "Leave these options out to join it as it is, or choose another name");
+        throw Error(
+            cat("The container '", request.name,
+                "' runs already and cannot change: ", join(differences, "; ")),
+            isOwn ? "All tasks of a step on a node share a container: 'srun sarus run' starts one for each"
+                  : "Leave these options out to join it as it is, or choose another name");
     }
 }
 
