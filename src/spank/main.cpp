@@ -196,6 +196,7 @@ void removeUnnamed(const StepRequest& request, const std::string& container) {
             ::signal(number, [](int) {});
         }
     }
+    removeUnnamed(request, container);  // as a step that was killed, of the job before it was requeued
     const auto status = runSarus(words, std::move(turn));
     const bool isSaved = save(request, container);
     if (isSaved) {
@@ -204,9 +205,18 @@ void removeUnnamed(const StepRequest& request, const std::string& container) {
     std::exit(status.ok() && !isSaved ? 1 : status.shellStatus());
 }
 
+/// The lowest rank of the step's tasks on this node.
+std::string firstRankOfNode() {
+    const auto ranks = nonEmptyHostVariable("SLURM_GTIDS");
+    return ranks ? ranks->substr(0, ranks->find(',')) : hostVariable("SLURM_PROCID").value_or("0");
+}
+
 /// Starts one container for all tasks of the step on this node.
 Decision startShared(const StepRequest& request, const StepCommand& command, const std::string& container,
                      Decision decision, unsigned tasks) {
+    if (isKept(request)) {
+        removeUnnamed(request, container);  // as a step that was killed, of the job before it was requeued
+    }
     auto own = request;
     own.image = namesImage(request) ? request.image : decision.image;
     const AllCpus allCpus;
@@ -216,9 +226,10 @@ Decision startShared(const StepRequest& request, const StepCommand& command, con
          .words = [&](const std::string& edfPath) { return holdArguments(own, command, edfPath, container); },
          .edf = request.edf,
          .tasks = tasks,
+         .firstRank = firstRankOfNode(),
          .ended =
-             [&](bool ofFirstTask) {
-                 const bool isSaved = request.save.empty() || !ofFirstTask || save(request, container);
+             [&] {
+                 const bool isSaved = request.save.empty() || save(request, container);
                  if (isKept(request) && isSaved) {
                      removeUnnamed(request, container);
                  }
@@ -251,11 +262,13 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
     const auto tasks = parseNumber(hostVariable(tasksVariable).value_or("")).value_or(1);
     const auto localId = hostVariable("SLURM_LOCALID").value_or("0");
     const auto job = hostVariable("SLURM_JOB_ID").value_or("");
-    const bool isFirstOfStep = hostVariable("SLURM_PROCID").value_or("0") == "0";
-    const bool saves = !request.save.empty() && isFirstOfStep;
+    if (firstRankOfNode() != "0") {
+        request.save.clear();  // the node of the step's first task saves its container
+    }
+    const bool saves = !request.save.empty() && localId == "0";
     const auto named = containerName(request.name, job);
-    const auto container =
-        named.empty() ? nameForStep(job, hostVariable("SLURM_STEP_ID").value_or("0")) : named;
+    const auto step = script ? "batch" : hostVariable("SLURM_STEP_ID").value_or("0");
+    const auto container = named.empty() ? nameForStep(job, step) : named;
     const bool terminal = ::isatty(STDIN_FILENO) == 1;
     forgetVariables();
     std::optional<Turn> turn;
@@ -283,7 +296,7 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
         execute(joinArguments(request, command, definition.path(), terminal, decision.target));
     }
     if (decision.action == Action::share) {
-        const auto keeper = joinKeeper(decision.target, localId, isFirstOfStep);
+        const auto keeper = joinKeeper(decision.target, localId);
         execute(joinArguments(request, command, definition.path(), terminal, container, keeper.get()));
     }
     // Only the first task of a step on a node can have the name.

@@ -48,7 +48,7 @@ inline constexpr std::array options{
            "[sarus] be root in the container, to install packages; on the node, you stay yourself"},
     Option{"no-container-remap-root", nullptr, "[sarus] run as the user (default)"},
     Option{"container-save", "PATH",
-           "[sarus] write the container of the first task, when it ends, to a squashfs file"},
+           "[sarus] write the container of the first task to a squashfs file in the end"},
     Option{"environment", "FILE|NAME", "[sarus] run in the container of an environment definition file"},
     Option{"edf", "FILE|NAME", "[sarus] the same as --environment"},
 };

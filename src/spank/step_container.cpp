@@ -30,9 +30,9 @@ namespace sarus::spank {
 
 namespace {
 
-// A task sends "hello LOCALID FIRST", FIRST being 1 for the first task of the step, and gets `runs`, or the
-// status of `sarus run`, which has failed. When its command has ended, it closes its side. The last one waits
-// for the keeper, which sends a status if its work was not done.
+// A task sends "hello LOCALID" and gets `runs`, or the status of `sarus run`, which has failed. When its
+// command has ended, it closes its side. The last one waits for the keeper, which sends a status if its work
+// was not done.
 constexpr unsigned char runs = 0;
 
 void sendByte(int socket, unsigned char byte) {
@@ -81,7 +81,9 @@ private:
         if (sarus.pid() == 0) {
             // Unlike start(), leaves signals ignored: those for the tasks do not end their container.
             arrangeDescriptors({input.reader.get(), output.writer.get(), STDERR_FILENO, definition.get()});
-            ::unsetenv("PMI_FD");  // a descriptor of the first task
+            ::unsetenv("PMI_FD");  // a descriptor of the task that has started this process
+            ::setenv("SLURM_PROCID", container.firstRank.c_str(), 1);
+            ::setenv("SLURM_LOCALID", "0", 1);
             try {
                 replaceProcess(container.sarus, container.words("/dev/fd/3"));
             } catch (const Error&) {
@@ -112,11 +114,10 @@ private:
 
     void greet(Member& task, const std::string& text) {
         const auto said = split(text, ' ');
-        if (said.size() != 3 || said[0] != "hello" || !tasks.admit(task, said[1])) {
+        if (said.size() != 2 || said[0] != "hello" || !tasks.admit(task, said[1])) {
             Members::refuse(task);
             return;
         }
-        hasFirstTask = hasFirstTask || said[2] == "1";
         answer(task);
     }
 
@@ -149,7 +150,7 @@ private:
         lifeline.reset();
         if (!failure) {
             sarus.wait();
-            if (!container.ended(hasFirstTask)) {
+            if (!container.ended()) {
                 for (const auto& task : tasks.open()) {
                     sendByte(task.socket.get(), 1);
                 }
@@ -165,7 +166,6 @@ private:
     UniqueFd lifeline{};  ///< the standard input of the container, which ends with it
     UniqueFd words{};     ///< its standard output
     bool isRunning = false;
-    bool hasFirstTask = false;
     std::optional<unsigned char> failure{};
 };
 
@@ -193,10 +193,10 @@ std::string startKeeper(const StepContainer& container) {
     return listener.address;
 }
 
-UniqueFd joinKeeper(const std::string& address, const std::string& localId, bool isFirstTask) {
+UniqueFd joinKeeper(const std::string& address, const std::string& localId) {
     auto socket = makeMessageSocket();
     const AbstractAddress place(address);
-    const auto hello = cat("hello ", localId, isFirstTask ? " 1" : " 0");
+    const auto hello = cat("hello ", localId);
     unsigned char answer = 0;
     ssize_t count = 0;
     constexpr timeval patience{.tv_sec = 60, .tv_usec = 0};  // for a place in the queue

@@ -452,15 +452,19 @@ srun --overlap -n1 kill $(cat program-{kind}); wait $! || :
     assert len(lines) == 2 and all("sum 3" in line for line in lines), lines
 
 
-@pytest.mark.parametrize("name", [[], ["--container-name=env"]], ids=["unnamed", "named"])
-def test_a_site_can_give_each_task_a_container(srun, spank_engine, image, name):
+@pytest.fixture
+def configure(spank_engine):
+    """configure(keys of sarus.json)"""
     configuration = spank_engine.prefix / "etc/sarus.json"
     before = configuration.read_text()
-    configuration.write_text(json.dumps({**json.loads(before), "containerPerTask": True}))
-    try:
-        lines = srun(*shared(image, "-n2", *name), "readlink /proc/self/ns/mnt").splitlines()
-    finally:
-        configuration.write_text(before)
+    yield lambda **keys: installation.set_configuration(spank_engine.prefix, **keys)
+    configuration.write_text(before)
+
+
+@pytest.mark.parametrize("name", [[], ["--container-name=env"]], ids=["unnamed", "named"])
+def test_a_site_can_give_each_task_a_container(srun, configure, image, name):
+    configure(containerPerTask=True)
+    lines = srun(*shared(image, "-n2", *name), "readlink /proc/self/ns/mnt").splitlines()
     assert len(set(lines)) == 2
 
 
@@ -511,7 +515,7 @@ def test_tasks_in_one_container_keep_the_gpus_that_slurm_gave_them(srun, image):
     options = ["-N1", "-n2", "--gres=gpu:2", "--gpu-bind=map_gpu:0,1"]
     native = sorted(srun(*options, *script).splitlines())
     assert len(native) == 2
-    inside = srun(*options, f"--container-image={image}", *script)
+    inside = srun(*options, f"--container-image={image}", "--container-name=of-gpus", *script)
     assert sorted(inside.splitlines()) == [f"{line} all" for line in native]
 
 
@@ -594,9 +598,9 @@ def copies(site, spank_engine):
     installation.set_configuration(spank_engine.prefix, broadcast=None)
 
 
-@pytest.mark.parametrize("nodes", [3, 4])
-def test_image_is_broadcast_in_a_job_of_many_nodes(srun, site, image, copies, nodes):
-    lines = srun(f"--nodes={nodes}", f"--container-image={image}", f"--container-mounts={copies}:/copies", "sh", "-c",
+@pytest.mark.parametrize("nodes, tasks", [(3, 3), (4, 4), (4, 12)])
+def test_image_is_broadcast_in_a_job_of_many_nodes(srun, site, image, copies, nodes, tasks):
+    lines = srun(f"--nodes={nodes}", f"--ntasks={tasks}", "--overcommit", f"--container-image={image}", f"--container-mounts={copies}:/copies", "sh", "-c",
                  "echo $(find /copies -name '*.squashfs' | wc -l)").splitlines()
-    assert lines == ["1" if nodes == 4 else "0"] * nodes
+    assert lines == ["1" if nodes == 4 else "0"] * tasks
     assert system.remains(lambda: [node for node in site.nodes if site.run(node, "ls", "-A", copies).stdout]) == [], "longer than their job"
