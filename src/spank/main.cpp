@@ -238,10 +238,16 @@ Decision startShared(const StepRequest& request, const StepCommand& command, con
     return decision;
 }
 
+/// Slurm lets each task open its own GPUs alone: in the container of one, those of the others are missing.
+bool hasOwnGpus() {
+    const auto binding = nonEmptyHostVariable("SLURMD_TRES_BIND");
+    return binding && !binding->ends_with(":none");
+}
+
 /// Without the right to join containers, there is no other way.
-bool isContainerOfOneTask() {
+bool isContainerOfOneTask(const StepRequest& request) {
     const auto config = siteConfig();
-    return config.containerPerTask || !config.allowExec;
+    return config.containerPerTask || !config.allowExec || (request.name.empty() && hasOwnGpus());
 }
 
 /// The turn of a step to look for the container with this name, and to start it where there is none. As long
@@ -279,7 +285,7 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
     const auto decideForAll = [&] {
         auto decision = decideInTurn();
         const bool isShared =
-            decision.action == Action::run && !script && tasks > 1 && !isContainerOfOneTask();
+            decision.action == Action::run && !script && tasks > 1 && !isContainerOfOneTask(request);
         return isShared ? startShared(request, command, container, std::move(decision),
                                       static_cast<unsigned>(tasks))
                         : decision;

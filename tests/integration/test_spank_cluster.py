@@ -519,6 +519,14 @@ def test_tasks_in_one_container_keep_the_gpus_that_slurm_gave_them(srun, image):
     assert sorted(inside.splitlines()) == [f"{line} all" for line in native]
 
 
+@pytest.mark.parametrize("binding, containers", [("single:1", 2), ("none", 1)])
+def test_tasks_that_may_use_their_own_gpus_alone_have_containers_of_their_own(srun, image, binding, containers):
+    """Those of the others are missing in it. With a name, all tasks share the container."""
+    options = ["--quiet", "-N1", "-n2", "--gres=gpu:2", f"--gpu-bind={binding}", f"--container-image={image}"]
+    assert len(set(srun(*options, "readlink", "/proc/self/ns/mnt").splitlines())) == containers
+    assert len(set(srun(*options, "--container-name=of-gpus", "readlink", "/proc/self/ns/mnt").splitlines())) == 1
+
+
 def test_a_step_with_other_gpus_than_the_container_that_it_joins_is_warned(site, user, image):
     """By their numbers it would compute on those of another step."""
     folder = user.home / "few-gpus"
