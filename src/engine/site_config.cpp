@@ -131,7 +131,8 @@ constexpr std::array containerStorageKeys{
         "scope", own,
         "`job` (the default): a container that is made in a job belongs to it, and goes when the job is "
         "over. "
-        "`global`: it stays until its user removes it."),
+        "`global`: it stays until its user removes it, and names of `srun --container-name` mean the same "
+        "container in all jobs of the user."),
 };
 
 constexpr std::array ramFilesystems{

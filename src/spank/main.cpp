@@ -250,6 +250,13 @@ bool isContainerOfOneTask(const StepRequest& request) {
     return config.containerPerTask || !config.allowExec || (request.name.empty() && hasOwnGpus());
 }
 
+/// The name for `sarus`: that of the request in this job, or in all of the user's where the site wants it so.
+std::string ownName(const StepRequest& request, const std::string& job) {
+    return request.name.empty()
+               ? std::string()
+               : containerName(request.name, siteConfig().containerStorage.perJob ? job : "");
+}
+
 /// The turn of a step to look for the container with this name, and to start it where there is none. As long
 /// as others need for that: they may have to pull the image.
 std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& container) {
@@ -272,7 +279,7 @@ std::optional<Turn> turnOfStart(const StepRequest& request, const std::string& c
         request.save.clear();  // the node of the step's first task saves its container
     }
     const bool saves = !request.save.empty() && localId == "0";
-    const auto named = containerName(request.name, job);
+    const auto named = ownName(request, job);
     const auto step = script ? "batch" : hostVariable("SLURM_STEP_ID").value_or("0");
     const auto container = named.empty() ? nameForStep(job, step) : named;
     const bool terminal = ::isatty(STDIN_FILENO) == 1;

@@ -149,7 +149,8 @@ Decision decide(const StepRequest& request, const std::string& container, const 
     checkPlace(request);
     const auto use = request.nameUse;
     const auto step = stepOfName(request.name);
-    const auto shown = cat("'", request.name, step ? "' on this node" : "' on this node in this job");
+    const bool isOfJob = container != request.name;
+    const auto shown = cat("'", request.name, isOfJob ? "' on this node in this job" : "' on this node");
     if (step && step->job != job) {
         throw Error(cat("--container-name: the step ", request.name, " belongs to another job"),
                     cat("A command joins containers of its own job: srun --jobid=", step->job,

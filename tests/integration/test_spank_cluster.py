@@ -453,10 +453,11 @@ srun --overlap -n1 kill $(cat program-{kind}); wait $! || :
 
 
 @pytest.fixture
-def configure(spank_engine):
-    """configure(keys of sarus.json)"""
+def configure(site, user, spank_engine):
+    """configure(keys of sarus.json), once nothing reads it to clean up behind an earlier job"""
     configuration = spank_engine.prefix / "etc/sarus.json"
     before = configuration.read_text()
+    assert system.eventually(lambda: kept_on(site, user, spank_engine, "node1") == [])
     yield lambda **keys: installation.set_configuration(spank_engine.prefix, **keys)
     configuration.write_text(before)
 
@@ -466,6 +467,21 @@ def test_a_site_can_give_each_task_a_container(srun, configure, image, name):
     configure(containerPerTask=True)
     lines = srun(*shared(image, "-n2", *name), "readlink /proc/self/ns/mnt").splitlines()
     assert len(set(lines)) == 2
+
+
+def test_a_site_can_let_a_name_outlive_its_job(site, srun, configure, image, user, spank_engine):
+    """But not what a step without a name leaves that could not be saved."""
+    configure(containerStorage={"directory": "/tmp", "scope": "global"})
+    srun("--quiet", "--nodelist=node1", "--container-name=lasting", f"--container-image={image}", "sh", "-c", "echo first > /whose")
+    assert srun("--quiet", "--nodelist=node1", "--container-name=lasting", "cat", "/whose") == "first"
+    directory = user.home / "unsavable"
+    directory.mkdir()
+    user.own(directory)
+    result = site.run("login", "srun", *shared(image, "-n2", f"--container-mounts={user.home}:{user.home}", f"--container-save={directory}/x.sqsh"),
+                      f"rmdir {directory} 2>/dev/null; true", user=user)
+    assert result.stderr.count("The container was not saved (--container-save)") == 1, result
+    assert system.eventually(lambda: kept_on(site, user, spank_engine, "node1") == ["lasting"]), kept_on(site, user, spank_engine, "node1")
+    site.run("node1", "env", "-i", spank_engine.program, "rm", "lasting", user=user, check=True)
 
 
 def test_options_hold_for_all_tasks_of_an_array(srun, site, image, user):

@@ -237,7 +237,7 @@ std::optional<ContainerStorage::Opened> ContainerStorage::tryOpen(const KeptCont
     removeLayers(directory);
     makeLayers(opened, folder.get(), wanted);
     auto made = wanted;
-    if (!settings.perJob) {
+    if (!settings.perJob && !name.starts_with(cat(wanted.job.id, '.'))) {  // one of a step goes with its job
         made.job = {};
     }
     replaceFile(descriptionOf(cat(path, '/', name)), describe(made), 0600);
