@@ -81,13 +81,12 @@ std::vector<ListedContainer> parseContainerList(std::string_view json) {
     return containers;
 }
 
-std::string withNanoseconds(std::string time) {
-    constexpr std::size_t digits = 9;
-    const auto point = time.find('.');
-    const auto end =
-        time.find_first_not_of("0123456789", point == std::string::npos ? time.size() : point + 1);
-    if (end != std::string::npos && end - point - 1 < digits) {
-        time.insert(end, digits - (end - point - 1), '0');
+std::string withoutLastZeros(std::string time) {
+    const auto point = std::min(time.find('.'), time.size());
+    const auto end = std::min(time.find_first_not_of("0123456789", point + 1), time.size());
+    if (end > point + 1) {
+        const auto last = time.find_last_not_of('0', end - 1);
+        time.erase(last == point ? point : last + 1, end - (last == point ? point : last + 1));
     }
     return time;
 }

@@ -36,8 +36,8 @@ struct ListedContainer {
 /// Reads what formatContainerJson() has written. Throws Error.
 std::vector<ListedContainer> parseContainerList(std::string_view json);
 
-/// A time such as "2026-01-01T00:00:00.123456Z" with nine digits after the point.
-std::string withNanoseconds(std::string time);
+/// A time such as "2026-01-01T00:00:00.1200Z" as runc writes it: "2026-01-01T00:00:00.12Z".
+std::string withoutLastZeros(std::string time);
 
 /// The table that `runc list` prints: cells of at least 12 characters, three spaces apart.
 std::string formatContainerTable(const std::vector<ListedContainer>& containers);

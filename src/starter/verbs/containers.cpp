@@ -82,7 +82,7 @@ std::vector<ListedContainer> containersIn(const std::string& root, const std::st
                               .pid = state.pid,
                               .status = std::string(wordFor(known.status)),
                               .bundle = printable(state.bundle),
-                              .created = withNanoseconds(printable(state.created)),
+                              .created = withoutLastZeros(printable(state.created)),
                               .owner = owner,
                               .runtimeRoot = root});
         addRecord(root, containers.back());
@@ -104,7 +104,7 @@ std::vector<ListedContainer> idleContainers(const Session& session) {
             idle.push_back({.id = entry.container.name,
                             .status = std::string(stopped),
                             .bundle = entry.directory,
-                            .created = withNanoseconds(formatUtcTime(entry.container.created)),
+                            .created = withoutLastZeros(formatUtcTime(entry.container.created)),
                             .owner = owner,
                             .image = std::move(entry.container.image),
                             .job = std::move(entry.container.job.id)});
