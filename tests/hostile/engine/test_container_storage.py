@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 from helpers import installation, system
+from helpers.compiler import compile_c
 from launch_request import ask, memory_file, remove_request, request, save_request, start
 
 pytestmark = pytest.mark.asroot
@@ -111,6 +112,38 @@ def test_links_in_a_kept_container_lead_nowhere_else(setuid_engine, image, kept,
     assert [path.name for path in outside.iterdir()] == ["file"] and (outside / "file").read_text() == "of root"
     assert setuid_engine.sarus("rm", "links").returncode == 0
     assert (outside / "file").read_text() == "of root"
+
+
+SET_ATTRIBUTES = """
+#include <stdio.h>
+#include <string.h>
+#include <sys/xattr.h>
+int main(int argc, char **argv) {
+    const char *names[] = {"trusted.overlay.opaque", "trusted.overlay.redirect", "trusted.overlay.metacopy",
+                           "user.overlay.opaque", "user.overlay.redirect", "user.overlay.metacopy"};
+    for (int i = 0; i < 6; ++i) {
+        const char *value = strstr(names[i], "redirect") ? "/etc" : "y";
+        printf("%s %d\\n", names[i], setxattr(argv[1], names[i], value, strlen(value), 0));
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("engine_name, mode", [("setuid_engine", []), ("setuid_engine", ["--remap-root"]), ("rootless_engine", []),
+                                               ("rootless_engine", ["--remap-root"])])
+def test_a_container_does_not_set_what_its_overlay_goes_by(request, images, load_image, tmp_path, engine_name, mode):
+    """By such attributes, the next container would show another directory in the place of one, or hide what the image has in it."""
+    engine = request.getfixturevalue(engine_name)
+    program = compile_c(tmp_path / "set", SET_ATTRIBUTES, ["-static", "-O1"])
+    image = load_image(engine, "overlay-attributes", images.busybox(extra=lambda layer: (
+        layer.directory("tree", mode=0o777), layer.file("tree/file", b"of the image\n"), layer.file("set", program.read_bytes(), mode=0o755))))
+    options = ["--name", "attributes", "--keep", *mode]
+    try:
+        said = engine.run(image, "sh", "-c", "touch /tree/new; /set /tree", options=options).stdout
+        assert said.count("\n") == 6 and "trusted.overlay.opaque -1\ntrusted.overlay.redirect -1\ntrusted.overlay.metacopy -1\n" in said
+        assert engine.run(image, "sh", "-c", "ls /tree; cat /tree/file", options=options).stdout == "file\nnew\nof the image\n"
+    finally:
+        engine.sarus("rm", "attributes")
 
 
 def test_deep_trees_are_removed(setuid_engine, image, kept):
