@@ -184,6 +184,7 @@ def test_step_that_joins_a_container_is_a_step_of_its_own(srun, spank_engine, lo
     own = 'echo "$SLURM_PROCID $SLURM_NTASKS $WHOSE $(grep -o "step_[0-9]*" /proc/self/cgroup | sort -u) step_$SLURM_STEP_ID"'
     script = user.home / "joined-step.sh"
     script.write_text(f"""#!/bin/sh
+rm -f started
 WHOSE=first srun --overlap -n1 --container-name=shared --container-image={ranks} sh -c 'echo ready; exec sleep 1000' > started &
 until grep -q ready started; do sleep 0.1; done
 WHOSE=own srun --overlap -n2 --container-name=shared sh -c '{own}' | sort
@@ -200,7 +201,7 @@ def test_cpus_signals_and_the_end_of_a_step_that_joins_are_its_own(srun, image, 
     script = user.home / "joined-end.sh"
     go = user.home / "joined-go"
     script.write_text(f"""#!/bin/sh
-rm -f {go}
+rm -f {go} first second third
 wait_for() {{ until grep -q "$1" "$2"; do sleep 0.1; done; }}
 srun --overlap -n1 --container-name=whole --container-image={image} --container-mounts={user.home}:{user.home} \
     sh -c 'echo ready; until test -e {go}; do sleep 0.1; done; cat /mark' > first &
@@ -231,6 +232,7 @@ def test_a_container_that_runs_is_not_started_a_second_time(site, srun, image, u
     """As no_exec asks for: two containers would write to the same files."""
     script = user.home / "no-exec.sh"
     script.write_text(f"""#!/bin/sh
+rm -f busy
 srun --overlap -n1 --container-name=busy --container-image={image} sh -c 'echo ready; exec sleep 1000' > busy &
 until grep -q ready busy; do sleep 0.1; done
 srun --overlap -n1 --container-name=busy:no_exec true 2>&1
@@ -246,6 +248,7 @@ def test_images_of_pytorch_get_their_ranks_on_all_nodes_and_in_steps_that_join(s
     say = 'echo "$WORLD_SIZE $RANK $LOCAL_RANK $MASTER_ADDR $MASTER_PORT"'
     script = user.home / "torch.sh"
     script.write_text(f"""#!/bin/sh
+rm -f torch ready
 srun --overlap --overcommit -N2 -n4 --container-name=torch --container-image={torch} sh -c '{say}; echo ready > /dev/stderr; exec sleep 1000' > torch 2> ready &
 until test "$(grep -c ready ready)" = 4; do sleep 0.1; done
 sort torch
@@ -266,6 +269,20 @@ EACH_WAITS_FOR_ALL = 'echo "$SLURM_PROCID" > /task$SLURM_LOCALID; until test $(l
 
 def shared(image, *options):
     return ["--quiet", "--nodelist=node1", "--overcommit", f"--container-image={image}", *options, "sh", "-c"]
+
+
+@pytest.fixture
+def containers_of(srun, image, user):
+    """containers_of(OPTIONS) -> how many containers two tasks on a node have. They wait for each other: the kernel uses numbers of namespaces again."""
+
+    def count(*options):
+        folder = installation.unused(user.home / "containers")
+        folder.mkdir()
+        user.own(folder)
+        script = f"touch {folder}/$SLURM_LOCALID; until test -e {folder}/0 && test -e {folder}/1; do sleep 0.05; done; readlink /proc/self/ns/mnt"
+        return len(set(srun(*shared(image, "-n2", f"--container-mounts={folder}:{folder}", *options), script).splitlines()))
+
+    return count
 
 
 def lines_of(stream, number):
@@ -459,14 +476,14 @@ def configure(site, user, spank_engine):
     before = configuration.read_text()
     assert system.eventually(lambda: kept_on(site, user, spank_engine, "node1") == [])
     yield lambda **keys: installation.set_configuration(spank_engine.prefix, **keys)
-    configuration.write_text(before)
+    installation.replace_text(configuration, before)
 
 
 @pytest.mark.parametrize("name", [[], ["--container-name=env"]], ids=["unnamed", "named"])
-def test_a_site_can_give_each_task_a_container(srun, configure, image, name):
+def test_a_site_can_give_each_task_a_container(containers_of, configure, name):
+    assert containers_of(*name) == 1
     configure(containerPerTask=True)
-    lines = srun(*shared(image, "-n2", *name), "readlink /proc/self/ns/mnt").splitlines()
-    assert len(set(lines)) == 2
+    assert containers_of(*name) == 2
 
 
 def test_a_site_can_let_a_name_outlive_its_job(site, srun, configure, image, user, spank_engine):
@@ -536,11 +553,11 @@ def test_tasks_in_one_container_keep_the_gpus_that_slurm_gave_them(srun, image):
 
 
 @pytest.mark.parametrize("binding, containers", [("single:1", 2), ("none", 1)])
-def test_tasks_that_may_use_their_own_gpus_alone_have_containers_of_their_own(srun, image, binding, containers):
+def test_tasks_that_may_use_their_own_gpus_alone_have_containers_of_their_own(containers_of, binding, containers):
     """Those of the others are missing in it. With a name, all tasks share the container."""
-    options = ["--quiet", "-N1", "-n2", "--gres=gpu:2", f"--gpu-bind={binding}", f"--container-image={image}"]
-    assert len(set(srun(*options, "readlink", "/proc/self/ns/mnt").splitlines())) == containers
-    assert len(set(srun(*options, "--container-name=of-gpus", "readlink", "/proc/self/ns/mnt").splitlines())) == 1
+    options = ["--gres=gpu:2", f"--gpu-bind={binding}"]
+    assert containers_of(*options) == containers
+    assert containers_of(*options, "--container-name=of-gpus") == 1
 
 
 def test_a_step_with_other_gpus_than_the_container_that_it_joins_is_warned(site, user, image):

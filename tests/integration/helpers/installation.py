@@ -26,7 +26,16 @@ def set_configuration(prefix, **changes):
             configuration.pop(key, None)
         else:
             configuration[key] = value
-    path.write_text(json.dumps(configuration, indent=4))
+    replace_text(path, json.dumps(configuration, indent=4))
+
+
+def replace_text(path, text):
+    """Whoever reads the file meanwhile reads the whole old or the whole new one."""
+    new = path.with_name(f"{path.name}-new")
+    new.write_text(text)
+    shutil.copystat(path, new)
+    os.chown(new, path.stat().st_uid, path.stat().st_gid)
+    new.replace(path)
 
 
 def configure(prefix, *, user=None, runtime="crun", local_base, **settings):
