@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
+#include "base/mount_table.hpp"
 #include "base/subprocess.hpp"
 #include "base/text.hpp"
 

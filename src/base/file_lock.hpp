@@ -5,9 +5,9 @@
 #include <functional>
 #include <string>
 
-#include "base/mount_table.hpp"
-
 namespace sarus {
+
+struct MountEntry;
 
 enum class LockResult {
     held,

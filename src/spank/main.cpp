@@ -164,6 +164,13 @@ ExitStatus runSarus(const std::vector<std::string>& words, std::optional<Turn> t
     return child.wait();
 }
 
+/// Removes what is kept only until it is saved: without a name, no later step goes on with it.
+void removeUnnamed(const StepRequest& request, const std::string& container) {
+    if (request.name.empty()) {
+        runAndCapture({.path = sarusPath(), .args = {"sarus", "rm", container}});
+    }
+}
+
 bool save(const StepRequest& request, const std::string& container) {
     const AllCpus allCpus;
     const auto null = openFile("/dev/null", O_WRONLY);
@@ -172,19 +179,14 @@ bool save(const StepRequest& request, const std::string& container) {
                                 .stdoutFd = null.get()})
                              .wait()
                              .ok();
-    if (!isSaved) {
+    if (isSaved) {
+        removeUnnamed(request, container);
+    } else {
         printError(Error(
             "The container was not saved (--container-save)",
             cat("Until the job ends, it is kept on this node: sarus save --container ", container, " FILE")));
     }
     return isSaved;
-}
-
-/// What was kept only until it was saved.
-void removeUnnamed(const StepRequest& request, const std::string& container) {
-    if (request.name.empty()) {
-        runAndCapture({.path = sarusPath(), .args = {"sarus", "rm", container}});
-    }
 }
 
 /// Runs the command in the container, saves that, and removes it if nobody has named it. Slurm sends signals
@@ -199,9 +201,6 @@ void removeUnnamed(const StepRequest& request, const std::string& container) {
     removeUnnamed(request, container);  // as a step that was killed, of the job before it was requeued
     const auto status = runSarus(words, std::move(turn));
     const bool isSaved = save(request, container);
-    if (isSaved) {
-        removeUnnamed(request, container);
-    }
     std::exit(status.ok() && !isSaved ? 1 : status.shellStatus());
 }
 
@@ -214,7 +213,7 @@ std::string firstRankOfNode() {
 /// Starts one container for all tasks of the step on this node.
 Decision startShared(const StepRequest& request, const StepCommand& command, const std::string& container,
                      Decision decision, unsigned tasks) {
-    if (isKept(request)) {
+    if (!request.save.empty()) {
         removeUnnamed(request, container);  // as a step that was killed, of the job before it was requeued
     }
     auto own = request;
@@ -227,14 +226,7 @@ Decision startShared(const StepRequest& request, const StepCommand& command, con
          .edf = request.edf,
          .tasks = tasks,
          .firstRank = firstRankOfNode(),
-         .ended =
-             [&] {
-                 const bool isSaved = request.save.empty() || save(request, container);
-                 if (isKept(request) && isSaved) {
-                     removeUnnamed(request, container);
-                 }
-                 return isSaved;
-             }});
+         .ended = [&] { return request.save.empty() || save(request, container); }});
     return decision;
 }
 

@@ -131,10 +131,6 @@ std::string nameForStep(const std::string& job, const std::string& step) {
     return cat(job, '.', step);
 }
 
-bool isKept(const StepRequest& request) {
-    return !request.name.empty() || !request.save.empty();
-}
-
 std::vector<std::string> runArguments(const StepRequest& request, const StepCommand& command,
                                       std::string_view edfPath, bool terminal, const std::string& container,
                                       bool script) {
@@ -145,7 +141,8 @@ std::vector<std::string> runArguments(const StepRequest& request, const StepComm
     if (!container.empty()) {
         words.push_back(cat("--name=", container));
     }
-    if (!container.empty() && isKept(request)) {
+    if (!container.empty() &&
+        (!request.name.empty() || !request.save.empty())) {  // for later, or to be saved
         words.emplace_back("--keep");
     }
     append(words, request.options);

@@ -66,9 +66,6 @@ std::string containerName(const std::string& name, const std::string& job);
 /// The same for a container without a name: that by which other steps join it.
 std::string nameForStep(const std::string& job, const std::string& step);
 
-/// Whether the container outlives its programs: it has a name for later steps, or is saved.
-bool isKept(const StepRequest& request);
-
 /// The flags of --container-name, with their texts.
 inline constexpr std::array nameUses{std::pair<std::string_view, NameUse>{"auto", NameUse::automatic},
                                      std::pair<std::string_view, NameUse>{"create", NameUse::create},

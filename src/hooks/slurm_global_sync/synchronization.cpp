@@ -69,14 +69,14 @@ private:
         while (true) {
             switch (follower.receive(deadline + patience)) {
                 case Message::welcome:
-                    arrive();
+                    forAll(part.ranks, &Barrier::arrive);
                     break;
                 case Message::complete:
-                    depart(part.ranks);
+                    forAll(part.ranks, &Barrier::depart);
                     follower.sayDeparted();
                     return true;
                 case Message::failed:
-                    withdraw(part.ranks);
+                    forAll(part.ranks, &Barrier::withdraw);
                     follower.sayDeparted();
                     fail(follower.reason());
                 case Message::none:
@@ -90,14 +90,14 @@ private:
         if (deadLeader) {
             barrier.withdraw(*deadLeader);
         }
-        arrive();
+        forAll(part.ranks, &Barrier::arrive);
         const auto state = waitForAll(leader);
         const bool failed = state == Barrier::State::failed;
         const auto reason = failed ? std::optional(barrier.failure()) : std::nullopt;
         leader.dismiss(reason);
-        const auto finish = [&](const std::vector<Rank>& ranks) { failed ? withdraw(ranks) : depart(ranks); };
-        finish(part.ranks);
-        finish(leader.waitUntilDeparted(Clock::now() + patience));
+        const auto end = failed ? &Barrier::withdraw : &Barrier::depart;
+        forAll(part.ranks, end);
+        forAll(leader.waitUntilDeparted(Clock::now() + patience), end);
         barrier.leave();
         if (failed) {
             fail(*reason);
@@ -107,21 +107,9 @@ private:
         }
     }
 
-    void arrive() {
-        for (const auto rank : part.ranks) {
-            barrier.arrive(rank);
-        }
-    }
-
-    void depart(const std::vector<Rank>& ranks) {
+    void forAll(const std::vector<Rank>& ranks, void (Barrier::*action)(Rank)) {
         for (const auto rank : ranks) {
-            barrier.depart(rank);
-        }
-    }
-
-    void withdraw(const std::vector<Rank>& ranks) {
-        for (const auto rank : ranks) {
-            barrier.withdraw(rank);
+            (barrier.*action)(rank);
         }
     }
 

@@ -86,7 +86,8 @@ std::string withoutLastZeros(std::string time) {
     const auto end = std::min(time.find_first_not_of("0123456789", point + 1), time.size());
     if (end > point + 1) {
         const auto last = time.find_last_not_of('0', end - 1);
-        time.erase(last == point ? point : last + 1, end - (last == point ? point : last + 1));
+        const auto kept = last == point ? point : last + 1;
+        time.erase(kept, end - kept);
     }
     return time;
 }

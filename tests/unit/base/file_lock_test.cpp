@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mount_table.hpp"
+
 namespace sarus::file_lock_test {
 namespace {
 
