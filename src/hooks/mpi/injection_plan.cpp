@@ -1,6 +1,7 @@
 #include "hooks/mpi/injection_plan.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.hpp"
 #include "hooks/mpi/library_family.hpp"
@@ -30,14 +31,32 @@ AbiMatch compare(const HostLibrary& host, const ContainerLibrary& container, Abi
     return compareAbi(name, container.name, policy);
 }
 
+bool isPrivate(const std::string& version) {
+    return version.find("_PRIVATE") != std::string::npos;
+}
+
+/// The symbol versions of one library that another one lacks.
+std::vector<std::string> lacking(const std::vector<std::string>& versions,
+                                 const std::vector<std::string>& present) {
+    std::vector<std::string> result;
+    std::copy_if(versions.begin(), versions.end(), std::back_inserter(result), [&](const auto& version) {
+        return std::find(present.begin(), present.end(), version) == present.end();
+    });
+    return result;
+}
+
 /// Programs of the container may need symbol versions that the host's library lacks, whatever the version
-/// numbers are.
+/// numbers are; private ones are for libraries of the same package only ("IBVERBS_PRIVATE_34").
 bool lacksDefinitions(const HostLibrary& host, const ContainerLibrary& container) {
-    const auto& present = host.elf.versionDefinitions;
-    return std::any_of(container.versionDefinitions.begin(), container.versionDefinitions.end(),
-                       [&](const auto& version) {
-                           return std::find(present.begin(), present.end(), version) == present.end();
-                       });
+    const auto missing = lacking(container.versionDefinitions, host.elf.versionDefinitions);
+    return !std::all_of(missing.begin(), missing.end(), isPrivate);
+}
+
+/// Whether the host's library has private symbol versions that the container's lacks: the host's libraries
+/// of the same package, such as the drivers of its network, work with no other.
+bool isPartOfPackage(const HostLibrary& host, const ContainerLibrary& container) {
+    const auto own = lacking(host.elf.versionDefinitions, container.versionDefinitions);
+    return std::any_of(own.begin(), own.end(), isPrivate);
 }
 
 class Planner {
@@ -263,8 +282,15 @@ private:
             const bool isUnversioned = host.name.version.empty() && library->name.version.empty();
             const auto match =
                 isUnversioned ? AbiMatch::compatible : compare(host, *library, AbiPolicy::full);
-            if (match == AbiMatch::compatible && !lacksDefinitions(host, *library)) {
+            const bool isNewer = match != AbiMatch::compatible || lacksDefinitions(host, *library);
+            if (!isNewer || (match != AbiMatch::incompatible && isPartOfPackage(host, *library))) {
                 injection.destinations.push_back(library->path);
+                if (isNewer) {
+                    plan.warnings.push_back(cat("The container's ", describe(library->path, library->name),
+                                                " is replaced, although it is newer than the host's ",
+                                                describe(host.path, host.name),
+                                                ", because the host's network drivers need theirs"));
+                }
                 continue;
             }
             keptNames.insert(library->names.begin(), library->names.end());

@@ -41,8 +41,9 @@ bool isCounterpart(const InjectionRequest& request, std::string_view linkerName)
 /// incompatible one, and is only a note if the program uses a replaced one.
 ///
 /// A dependency replaces fully compatible counterparts: same major number, minor number not newer, and no
-/// symbol version that the dependency lacks. Otherwise it is added beside them, and the container keeps its
-/// names.
+/// public symbol version that the dependency lacks. With private symbol versions of its own ("_PRIVATE" in
+/// their names) it replaces every counterpart of the same major number: a warning if that is newer. Otherwise
+/// it is added beside them, and the container keeps its names.
 InjectionPlan planInjection(const InjectionRequest& request);
 
 }  // namespace sarus::hooks::mpi

@@ -53,10 +53,14 @@ public:
     }
 
 private:
+    /// The injected library that the dynamic linker finds by this name. What is added beside a library of the
+    /// container has no link of a name that the container keeps.
     const HostLibrary* findInjected(const std::string& name) const {
         for (const auto& injection : injections) {
             const auto& library = injection.library;
-            if (library.soname() == name || library.fileName() == name || contains(injection.links, name)) {
+            const bool isReplacing = injection.method == Method::replace;
+            if (contains(injection.links, name) ||
+                (isReplacing && (library.soname() == name || library.fileName() == name))) {
                 return &library;
             }
         }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "hooks/mpi/libraries.hpp"
 
 namespace sarus::hooks::mpi::injection_plan_test {
@@ -273,6 +274,35 @@ TEST(InjectionPlan, keepsADependencyWhoseSymbolVersionsTheHostLacks) {
     EXPECT_EQ(planInjection(request).injections.at(1).method, Method::add);
     request.dependencies[0].elf.versionDefinitions.push_back("GLIBCXX_3.4.30");
     EXPECT_EQ(planInjection(request).injections.at(1).method, Method::replace);
+}
+
+/// The plan for another version of libibverbs in the container.
+InjectionPlan planForVerbs(const std::string& host, std::vector<std::string> hostVersions,
+                           const std::string& container, std::vector<std::string> containerVersions) {
+    InjectionRequest request{
+        .mpiLibraries = {hostLibrary("/h/libmpi.so.12")},
+        .dependencies = {hostLibrary(host)},
+        .containerLibraries = {containerLibrary("/c/libmpi.so.12"), containerLibrary(container)}};
+    request.dependencies[0].elf.versionDefinitions = std::move(hostVersions);
+    request.containerLibraries[1].versionDefinitions = std::move(containerVersions);
+    return planInjection(request);
+}
+
+TEST(InjectionPlan, replacesALibraryWhosePrivateSymbolVersionsAreOthers) {
+    const auto plan = planForVerbs("/h/libibverbs.so.1.18.65", {"IBVERBS_1.1", "IBVERBS_PRIVATE_65"},
+                                   "/c/libibverbs.so.1.14.44", {"IBVERBS_1.1", "IBVERBS_PRIVATE_44"});
+    EXPECT_EQ(plan.injections.at(1).destinations, Strings{"/c/libibverbs.so.1.14.44"});
+    EXPECT_THAT(plan.warnings, IsEmpty());
+}
+
+TEST(InjectionPlan, warnsIfTheHostsPackageReplacesANewerOne) {
+    for (const auto* version : {"1.18.65", "1.11.33"}) {
+        const auto plan = planForVerbs("/h/libibverbs.so.1.11.33", {"IBVERBS_1.1", "IBVERBS_PRIVATE_33"},
+                                       cat("/c/libibverbs.so.", version),
+                                       {"IBVERBS_1.1", "IBVERBS_1.14", "IBVERBS_PRIVATE_65"});
+        EXPECT_EQ(plan.injections.at(1).method, Method::replace);
+        EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("is replaced, although it is newer")));
+    }
 }
 
 }  // namespace

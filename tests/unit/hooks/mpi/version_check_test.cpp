@@ -53,6 +53,16 @@ TEST(VersionCheck, acceptsVersionsOfOtherInjectedLibraries) {
     EXPECT_EQ(findMissingNeeds({user("DEP_2"), provider}, oldGlibc).size(), 1U);
 }
 
+TEST(VersionCheck, aLibraryBesideTheContainersOwnProvidesNothing) {
+    auto beside = injectionOf("/h/libc.so.6", {});
+    beside.method = Method::add;
+    beside.library.elf.versionDefinitions = {"GLIBC_2.34"};
+    const auto user = injectionOf("/h/libmpi.so.12", {{"libc.so.6", {"GLIBC_2.34"}}});
+    EXPECT_EQ(findMissingNeeds({user, beside}, oldGlibc).size(), 1U);
+    beside.links = {"libc.so.6"};
+    EXPECT_THAT(findMissingNeeds({user, beside}, oldGlibc), IsEmpty());
+}
+
 TEST(VersionCheck, aMissingLibraryIsFatalOnlyIfVersionsAreNeeded) {
     const auto plain = findMissingNeeds({injectionOf("/h/libmpi.so.12", {}, {"libpmi.so.0"})}, oldGlibc);
     ASSERT_EQ(plain.size(), 1U);
