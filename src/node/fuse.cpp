@@ -18,10 +18,15 @@ FuseDevice openFuseDevice() {
             .whyNot = error == 0 ? "" : cat("/dev/fuse cannot be used: ", std::strerror(error))};
 }
 
-std::optional<std::string> usableFuseOverlayfs() {
-    constexpr const char* program = "/usr/bin/fuse-overlayfs";
-    return ::access(program, X_OK) == 0 && openFuseDevice().fd ? std::optional<std::string>(program)
-                                                               : std::nullopt;
+std::string fuseOverlayfs(const std::string& prefix) {
+    auto own = cat(prefix, "/bin/fuse-overlayfs");
+    return ::access(own.c_str(), X_OK) == 0 ? std::move(own) : "/usr/bin/fuse-overlayfs";
+}
+
+std::optional<std::string> usableFuseOverlayfs(const std::string& prefix) {
+    auto program = fuseOverlayfs(prefix);
+    return ::access(program.c_str(), X_OK) == 0 && openFuseDevice().fd ? std::optional(std::move(program))
+                                                                       : std::nullopt;
 }
 
 }  // namespace sarus::node

@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/file_io.hpp"
 #include "base/host_variable.hpp"
+#include "base/installation_prefix.hpp"
 #include "base/mounts.hpp"
 #include "base/path_in_root.hpp"
 #include "base/text.hpp"
@@ -180,7 +181,8 @@ UniqueFd mountFuseOverlay(OverlayRequest request, const std::string& directory,
 }  // namespace
 
 std::string fuseOverlayfs() {
-    return nonEmptyHostVariable("FUSE_OVERLAYFS_BIN").value_or("/usr/bin/fuse-overlayfs");
+    const auto asked = nonEmptyHostVariable("FUSE_OVERLAYFS_BIN");
+    return asked ? *asked : node::fuseOverlayfs(installationPrefix());
 }
 
 void openToAll(const std::string& upperDirectory) {

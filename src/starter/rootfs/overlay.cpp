@@ -105,10 +105,10 @@ Child mountFuseOverlay(const OverlayDirectories& directories, const std::string&
     return server.takeChild();
 }
 
-Child mountOverlay(const OverlayDirectories& directories, const std::optional<std::string>& label,
-                   const Credentials& credentials) {
+Child mountOverlay(const OverlayDirectories& directories, const std::string& prefix,
+                   const std::optional<std::string>& label, const Credentials& credentials) {
     if (!credentials.privileged() && !hasUserXattrs(cat(directories.base, '/', directories.upper))) {
-        if (const auto program = node::usableFuseOverlayfs()) {
+        if (const auto program = node::usableFuseOverlayfs(prefix)) {
             return mountFuseOverlay(directories, *program, credentials);
         }
         logWarn(

@@ -19,12 +19,12 @@ struct OverlayDirectories {
 
 /// Mounts the overlay on `target`, nosuid and nodev. Does not follow redirects and metadata-only copies
 /// claimed by an image. Rootless: stores attributes in user.* xattrs. If the upper filesystem has none (tmpfs
-/// before Linux 6.6), uses and returns fuse-overlayfs if that and /dev/fuse are usable; otherwise the kernel
-/// mounts it with a limitation: directories of the image cannot be removed and created again. `label`:
-/// SELinux label of all its files; the kernel does not accept one from fuse-overlayfs. Changes the working
-/// directory to "/". Throws Error.
-Child mountOverlay(const OverlayDirectories& directories, const std::optional<std::string>& label,
-                   const Credentials& credentials);
+/// before Linux 6.6), uses and returns fuse-overlayfs if that (node::usableFuseOverlayfs(`prefix`)) and
+/// /dev/fuse are usable; otherwise the kernel mounts it with a limitation: directories of the image cannot be
+/// removed and created again. `label`: SELinux label of all its files; the kernel does not accept one from
+/// fuse-overlayfs. Changes the working directory to "/". Throws Error.
+Child mountOverlay(const OverlayDirectories& directories, const std::string& prefix,
+                   const std::optional<std::string>& label, const Credentials& credentials);
 
 /// Only the fallback.
 Child mountFuseOverlay(const OverlayDirectories& directories, const std::string& program,

@@ -86,13 +86,14 @@ Child mountLayers(const RootfsRequest& request) {
                               .upper = upperName,
                               .work = workName,
                               .target = request.config.rootfsFolder};
+    const auto& config = request.config;
     if (request.storage < 0) {
-        return mountOverlay(layers, request.config.selinuxMountLabel, request.credentials);
+        return mountOverlay(layers, config.prefixDir, config.selinuxMountLabel, request.credentials);
     }
     layers.upper = cat(storageName, "/upper");
     layers.work = cat(storageName, "/work");
     try {
-        return mountOverlay(layers, request.config.selinuxMountLabel, request.credentials);
+        return mountOverlay(layers, config.prefixDir, config.selinuxMountLabel, request.credentials);
     } catch (Error& error) {
         error.addContext(cat("Failed to use what the container keeps in ", printable(request.storagePath)));
         if (error.hint().empty() || error.errnum() == EINVAL) {

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+
+#include "base/file_io.hpp"
+#include "base/temporary_directory.hpp"
+
 namespace sarus::node::fuse_test {
 namespace {
 
@@ -10,9 +16,17 @@ TEST(Fuse, ADeviceThatCannotBeOpenedIsExplained) {
     EXPECT_EQ(device.whyNot.empty(), static_cast<bool>(device.fd));
     EXPECT_TRUE(device.whyNot.empty() || device.whyNot.starts_with("/dev/fuse cannot be used: "))
         << device.whyNot;
-    if (!device.fd) {
-        EXPECT_EQ(usableFuseOverlayfs(), std::nullopt);
-    }
+}
+
+TEST(Fuse, TheInstallationsFuseOverlayfsComesBeforeTheSystems) {
+    const test::TemporaryDirectory prefix;
+    const auto own = prefix / "bin/fuse-overlayfs";
+    createDirectories(prefix / "bin");
+    replaceFile(own, "", 0755);
+    const auto expected = openFuseDevice().fd ? std::optional(own) : std::nullopt;
+    EXPECT_EQ(usableFuseOverlayfs(prefix.path()), expected);
+    removeTree(own);
+    EXPECT_NE(usableFuseOverlayfs(prefix.path()), own);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST_F(Overlay, TheKernelServesWhereTheUpperDirectoryHasUserAttributes) {
         allowFuse(sandbox);
         onFilesystem("tmpfs", [&](Credentials& credentials) {
             ::testing::internal::CaptureStderr();
-            const auto server = mountOverlay(directories(), std::nullopt, credentials);
+            const auto server = mountOverlay(directories(), "/none", std::nullopt, credentials);
             EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
             EXPECT_EQ(typeOfTarget(), OVERLAYFS_SUPER_MAGIC);
             EXPECT_EQ(server.pid(), -1);
@@ -90,7 +90,7 @@ TEST_F(Overlay, FuseOverlayfsServesWhereTheUpperDirectoryHasNone) {
         allowFuse(sandbox);
         onFilesystem("ramfs", [&](Credentials& credentials) {
             ::testing::internal::CaptureStderr();
-            const auto server = mountOverlay(directories(), std::nullopt, credentials);
+            const auto server = mountOverlay(directories(), "/none", std::nullopt, credentials);
             EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
             EXPECT_EQ(typeOfTarget(), FUSE_SUPER_MAGIC);
             EXPECT_GT(server.pid(), 0);
@@ -107,7 +107,7 @@ TEST_F(Overlay, WithoutFuseTheKernelServesAndTheLimitationIsTold) {
         ASSERT_EQ(::mount(closed.c_str(), "/dev/fuse", nullptr, MS_BIND, nullptr), 0);
         onFilesystem("ramfs", [&](Credentials& credentials) {
             ::testing::internal::CaptureStderr();
-            const auto server = mountOverlay(directories(), std::nullopt, credentials);
+            const auto server = mountOverlay(directories(), "/none", std::nullopt, credentials);
             const auto said = ::testing::internal::GetCapturedStderr();
             EXPECT_NE(said.find(warning), std::string::npos) << said;
             EXPECT_NE(said.find("[WARN]"), std::string::npos) << said;
@@ -125,7 +125,7 @@ TEST_F(Overlay, WithPrivilegesTheAttributesAreRootsAndNothingIsTold) {
             createDirectories(base() + name);
         }
         replaceFile(base() + "/lower/dir/hello", "world", 0644);
-        const auto server = mountOverlay(directories(), std::nullopt, credentials);
+        const auto server = mountOverlay(directories(), "/none", std::nullopt, credentials);
         const auto mounts = readFile("/proc/self/mounts");
         const auto line = mounts.substr(mounts.rfind(target()));
         EXPECT_EQ(line.find("userxattr"), std::string::npos) << line;
@@ -140,7 +140,7 @@ TEST_F(Overlay, AKernelThatRefusesIsExplained) {
         try {
             failSystemCalls({SYS_mount}, error);
             const auto credentials = Credentials::acquire(Mode::rootless);
-            mountOverlay(directories(), std::nullopt, credentials);
+            mountOverlay(directories(), "/none", std::nullopt, credentials);
         } catch (const Error& refused) {
             text = cat(refused.what(), " / ", refused.hint());
         }

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 constexpr const char* layers = "lowerdir=l,upperdir=u,workdir=w";
 
 void mountIn(const std::string& base, Mode mode, const std::optional<std::string>& label = std::nullopt) {
-    mountOverlay({.base = base, .lower = "l", .upper = "u", .work = "w", .target = "root"}, label,
+    mountOverlay({.base = base, .lower = "l", .upper = "u", .work = "w", .target = "root"}, "/none", label,
                  Credentials::acquire(mode));
 }
 
