@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 
 import pytest
+from helpers import archive as archives
 from helpers import installation, system
 from helpers.cluster import Cluster
 from helpers.images import ImageFactory
@@ -148,6 +149,19 @@ def lent(directory):
 def common():
     """A folder for what all tests share."""
     yield from lent(pathlib.Path(tempfile.mkdtemp(prefix=f"{TAG}-")))
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """A folder of all processes of one run of the tests."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def archive(shared):
+    """The standalone archive of this tree."""
+    return archives.built(shared)
 
 
 @pytest.fixture(scope="module")

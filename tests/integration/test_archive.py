@@ -2,43 +2,19 @@
 
 import hashlib
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import tarfile
 
 import pytest
-from helpers import installation, system
+from helpers import archive as archives
+from helpers import system
 from helpers.node import Node, busybox_root
 
 pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 
-BUILD = installation.SOURCE / "packaging/archive/build"
 USER = 4711
-
-
-@pytest.fixture(scope="module")
-def sources(workspace):
-    """The source packages of others; SARUS_ARCHIVE_SOURCES names a directory that has them already."""
-    given = os.environ.get("SARUS_ARCHIVE_SOURCES")
-    if given:
-        return given
-    subprocess.run([BUILD, "--fetch", str(workspace / "sources")], check=True)
-    return workspace / "sources"
-
-
-def build(sources, directory):
-    result = subprocess.run([BUILD, "--sources", str(sources), str(directory)], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return pathlib.Path(result.stdout.splitlines()[-1])
-
-
-@pytest.fixture(scope="module")
-def archive(request, workspace):
-    """SARUS_ARCHIVE names one that is built already."""
-    given = os.environ.get("SARUS_ARCHIVE")
-    return pathlib.Path(given) if given else build(request.getfixturevalue("sources"), workspace / "first")
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +54,8 @@ def test_its_manifest_lists_every_program(unpacked):
         assert rows[str(program.relative_to(unpacked))] == hashlib.sha256(program.read_bytes()).hexdigest()
 
 
-def test_the_same_sources_give_the_same_bytes(archive, sources, workspace):
-    assert build(sources, workspace / "second").read_bytes() == archive.read_bytes()
+def test_the_same_sources_give_the_same_bytes(archive, shared, workspace):
+    assert archives.build(archives.fetch(shared / "sources"), workspace / "second").read_bytes() == archive.read_bytes()
 
 
 def test_the_plugin_is_built_for_the_sites_slurm(unpacked, workspace):
@@ -91,14 +67,11 @@ def test_the_plugin_is_built_for_the_sites_slurm(unpacked, workspace):
 
 
 @pytest.fixture(scope="module")
-def node(archive, workspace, images, plain_busybox):
+def node(workspace):
     """A machine with a kernel and busybox."""
     root = busybox_root(workspace / "node", [("alice", USER)])
     (root / "home/alice").mkdir()
     os.chown(root / "home/alice", USER, USER)
-    for file in (archive, images.archive(plain_busybox, "busybox")):
-        shutil.copy(file, root / "opt")
-        (root / "opt" / pathlib.Path(file).name).chmod(0o644)
     workspace.chmod(0o755)
     made = Node(root)
     yield made
@@ -108,16 +81,11 @@ def node(archive, workspace, images, plain_busybox):
 @pytest.mark.parametrize("mode", ["set-user-ID", "rootless"])
 def test_a_node_without_a_c_library(node, archive, images, plain_busybox, mode):
     """The two commands of the documentation, and a container."""
-    where, user, option = ("/opt/sarus", 0, "") if mode == "set-user-ID" else ("/home/alice/sarus", USER, "--rootless")
-    node.run(f"mkdir {where} && cd {where} && tar xzf /opt/{archive.name}", user=user)
-    prefix = f"{where}/{node.run(f'ls {where}').stdout.strip()}"
-    configured = node.run(f"{prefix}/configure_installation.sh {option}", user=user, HOME="/home/alice")
-    assert f"Found crun: {prefix}/bin/crun" in configured.stdout and f"Found skopeo: {prefix}/bin/skopeo" in configured.stdout
-    assert node.run(f"{prefix}/configure_installation.sh {option} --check", user=user).stdout == f"{prefix} is as it was installed\n"
-    image = pathlib.Path(images.archive(plain_busybox, "busybox")).name
-    node.run(f"{prefix}/bin/sarus load /opt/{image} busybox", user=USER, HOME="/home/alice")
-    ran = node.run(f"{prefix}/bin/sarus run --init load/library/busybox id", user=USER, HOME="/home/alice")
-    assert ran.stdout.startswith(f"uid={USER}(alice) gid={USER}(alice)")
+    made = archives.Installed(node, archive, USER, "/home/alice", mode == "rootless")
+    assert f"Found crun: {made.prefix}/bin/crun" in made.said and f"Found skopeo: {made.prefix}/bin/skopeo" in made.said
+    assert made.configure("--check") == f"{made.prefix} is as it was installed\n"
+    made.load(images.archive(plain_busybox, "busybox"), "busybox")
+    assert made.sarus("run --init load/library/busybox id").stdout.startswith(f"uid={USER}(alice) gid={USER}(alice)")
     assert system.eventually(lambda: node.run(f"ls /run/sarus/{USER}", check=False).stdout == "")
-    report = node.run(f"{prefix}/share/sarus/check-node", user=USER, check=False, HOME="/home/alice")
+    report = made.report()
     assert report.returncode == 2 and "FAILED" not in report.stdout, report.stdout

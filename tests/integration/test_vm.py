@@ -27,7 +27,7 @@ MOUNT_LABEL = "system_u:object_r:container_file_t:s0:c1,c2"
 @pytest.fixture(scope="module")
 def machines(engines, load_image, plain_busybox, home_base, opt, user, build_dir, workspace, temp_dir):
     """What the checks found: {machine: {check: (exit status, output)}}."""
-    kernel, modules = vm.debian_kernel(build_dir / "vm")
+    kernel, modules = vm.debian_kernel(workspace / "vm-kernel")
     parser = next((vm.debian_package("apparmor", build_dir / "vm") / "sbin").glob("apparmor_parser"))
     root = vm.Root(workspace / "vm-root")
     for program in ("crun", "runc", "setpriv", "tini-static", "fsverity"):

@@ -7,8 +7,14 @@ from . import system
 from .installation import SANDBOX
 
 SETUP = """
-mount --rbind "$0" "$0"
-cd "$0"
+if [ $# -gt 0 ]; then
+    mount -t overlay -o lowerdir="$0",upperdir="$1/upper",workdir="$1/work" overlay "$1/root"
+    cd "$1/root"
+    mount -t tmpfs -o mode=0755 tmpfs home  # an overlay cannot be part of another one
+else
+    mount --rbind "$0" "$0"
+    cd "$0"
+fi
 mkdir -p proc sys dev run tmp
 mount -t proc proc proc
 mount --rbind /sys sys
@@ -24,14 +30,19 @@ exec cat
 
 class Node:
     """A directory as the root of a mount and a PID namespace that a process keeps: programs there find nothing of this machine's files. It has
-    a shell, mount, umount and cat."""
+    a shell, mount, umount and cat. What they write goes to `changes`, a new directory, if it is given. `root` is a path of this machine to its files."""
 
-    def __init__(self, root):
-        command = [str(SANDBOX), "--fuse", "--hide-unified", "--", "unshare", "--pid", "--fork", "--kill-child", "sh", "-ec", SETUP, str(root)]
+    def __init__(self, root, changes=None):
+        if changes:
+            for name in ("upper", "work", "root"):
+                (changes / name).mkdir(parents=True)
+        command = [str(SANDBOX), "--fuse", "--hide-unified", "--", "unshare", "--pid", "--fork", "--kill-child", "sh", "-ec", SETUP, str(root),
+                   *([str(changes)] if changes else [])]
         self.keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"PATH": system.PATH})
         assert self.keeper.stdout.readline() == "ready\n"
         # The sandbox and unshare have become one process, whose child is the first one inside.
         self.first = int(pathlib.Path(f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children").read_text())
+        self.root = pathlib.Path(f"/proc/{self.first}/root")
 
     def run(self, command, user=0, check=True, **variables):
         """The completed command of a shell, with its output as text; of root's or of the user's with this uid and gid."""

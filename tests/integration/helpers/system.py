@@ -119,14 +119,19 @@ def signal_set(numbers):
 
 
 @contextlib.contextmanager
-def account_files():
-    """Changes of users and groups, one process at a time: each of their programs gives up if another one holds the files for long."""
-    lock = os.open("/etc", os.O_RDONLY)
+def only_one(directory):
+    """One process at a time in this context."""
+    lock = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
         os.close(lock)
+
+
+def account_files():
+    """Changes of users and groups: each of their programs gives up if another one holds the files for long."""
+    return only_one("/etc")
 
 
 # Before a command of root's: no account has subordinate ids then. Whoever changes accounts meanwhile renames a new file over the node's, which

@@ -5,13 +5,14 @@ of the test. Nothing is installed on the node: the packages of the kernel and of
 """
 
 import gzip
+import lzma
 import pathlib
 import re
 import shutil
 import subprocess
 import time
 
-from . import system
+from . import debian, system
 
 # In the order in which they are loaded; what they need comes with them.
 MODULES = ["virtio_pci", "virtio_blk", "squashfs", "overlay", "loop", "fuse", "crc32c_generic", "ext4"]
@@ -80,22 +81,24 @@ def debian_package(name, cache):
     return folder
 
 
-def debian_kernel(cache):
-    """(kernel image, folder of its modules) of Debian's kernel for virtual machines."""
-    depends = subprocess.run(["apt-cache", "depends", "linux-image-cloud-amd64"], check=True, capture_output=True, text=True).stdout
-    package = debian_package(re.search(r"Depends: (linux-image-\S+)", depends)[1], cache)
-    return next((package / "boot").glob("vmlinuz-*")), next((package / "lib" / "modules").iterdir())
+def debian_kernel(directory, suite="bookworm"):
+    """(kernel image, folder of its modules) of a release's kernel for virtual machines, unpacked into a new directory."""
+    releases, names = debian.Releases(directory.parent), ["linux-image-cloud-amd64"]
+    for name in names:
+        names += [needed for needed in releases.dependencies(suite, "amd64", name) if re.match("linux-(image|binary|modules)-", needed)]
+    releases.packages(suite, "amd64", names, directory)
+    return next(directory.rglob("vmlinuz*")), next(directory.rglob("modules/*/kernel")).parent
 
 
 def module_files(modules):
     """Paths of the modules, in an order in which they can be loaded; each says itself what it needs."""
-    by_name = {path.stem.replace("-", "_"): path for path in modules.rglob("*.ko")}
+    by_name = {path.name.partition(".")[0].replace("-", "_"): path for path in [*modules.rglob("*.ko"), *modules.rglob("*.ko.xz")]}
     order = []
 
     def add(name):
         if name not in by_name:
             return  # built in
-        needs = re.search(rb"\0depends=([^\0]*)\0", by_name[name].read_bytes())
+        needs = re.search(rb"\0depends=([^\0]*)\0", module_content(by_name[name]))
         for other in needs[1].decode().split(",") if needs and needs[1] else []:
             add(other.replace("-", "_"))
         if by_name[name] not in order:
@@ -106,6 +109,10 @@ def module_files(modules):
     return order
 
 
+def module_content(path):
+    return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+
+
 def make_initramfs(modules, file):
     tree = file.with_suffix(".tree")
     for name in ("bin", "proc", "dev", "lower", "memory", "root", "modules.d"):
@@ -114,7 +121,7 @@ def make_initramfs(modules, file):
     names = []
     for number, module in enumerate(module_files(modules)):
         names.append(f"/modules.d/{number}.ko\n")
-        shutil.copy(module, f"{tree}{names[-1].strip()}")
+        pathlib.Path(f"{tree}{names[-1].strip()}").write_bytes(module_content(module))
     (tree / "modules").write_text("".join(names))
     (tree / "init").write_text(INIT)
     (tree / "init").chmod(0o755)
