@@ -10,6 +10,9 @@ import urllib.request
 from . import system
 
 
+SUITES = ["bullseye", "bookworm", "trixie", "sid"]  # oldest first
+
+
 def mirror():
     targets = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Codename: bookworm"],
                              check=True, capture_output=True, text=True).stdout.split()
@@ -80,3 +83,22 @@ def unpack(package, root):
     os.makedirs(root, exist_ok=True)
     archive = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(package)], check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "-C", str(root), "--keep-directory-symlink"], input=archive, check=True)
+
+
+def bootstrap(suite, packages, root):
+    """A whole release with these packages, made by debootstrap and the release's own apt: its programs run. Its daemons are not started."""
+    new = root.with_name(f"{root.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    environment = {"PATH": system.PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+
+    def call(*command):
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        assert result.returncode == 0, result.stdout[-3000:]
+
+    call(system.program("debootstrap"), "--variant=minbase", suite, str(new), mirror())
+    (new / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
+    (new / "usr/sbin/policy-rc.d").chmod(0o755)
+    shutil.copy("/etc/resolv.conf", new / "etc")
+    call("chroot", str(new), "apt-get", "--yes", "--no-install-recommends", "install", *packages)
+    shutil.rmtree(new / "var/cache/apt")
+    new.rename(root)

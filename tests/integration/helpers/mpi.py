@@ -33,6 +33,10 @@ def needed_libraries(*files):
     return found
 
 
+# What programs that were linked with a glibc before 2.34 need, and every image of a distribution has.
+FORMER_PARTS_OF_GLIBC = ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1")
+
+
 @functools.cache
 def image_with(images, kind, application, *replaced):
     """An image with `application` as /app and everything that it loads. `replaced`: (name of a library, file in its place)."""
@@ -41,6 +45,7 @@ def image_with(images, kind, application, *replaced):
     files = {str(file): file.resolve() for file in [*components, *data]}
     files.update(needed_libraries(*components))
     files.update(needed_libraries(application))
+    files.update({f"{DIRECTORY}/{name}": DIRECTORY / name for name in FORMER_PARTS_OF_GLIBC})
     files.update({path: dict(replaced).get(pathlib.Path(path).name, source) for path, source in files.items()})
 
     def add(layer):
