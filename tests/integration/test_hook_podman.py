@@ -198,14 +198,14 @@ def test_the_ssh_daemon_ends_when_its_keeper_or_the_container_is_killed(ssh_podm
         container = executor.submit(ssh_podman.run, "/bin/sh", "-c", f": {mark}; sleep 1000 & wait")
         assert system.eventually(lambda: ssh.listens(port))
 
-        def first_process():
-            """None while the shell's child has not executed its program yet: it looks like the shell."""
-            pids = [pid for pid, _, command in system.processes() if command.startswith(f"/bin/sh -c : {mark}")]
-            return pids[0] if len(pids) == 1 else None
+        def only(pids):
+            """None while a child of the process has not executed its program yet: it looks like its parent."""
+            found = list(pids)
+            return found[0] if len(found) == 1 else None
 
-        first = system.eventually(first_process)
+        first = system.eventually(lambda: only(pid for pid, _, command in system.processes() if command.startswith(f"/bin/sh -c : {mark}")))
         namespace = os.readlink(f"/proc/{first}/ns/pid")
-        keeper, = [pid for pid in system.descendants(first) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "ssh-keeper\n"]
+        keeper = system.eventually(lambda: only(pid for pid in system.descendants(first) if system.process_name(pid) == "ssh-keeper"))
         assert os.readlink(f"/proc/{keeper}/ns/pid") == namespace
         system.kill(keeper if victim == "ssh-keeper" else first)
         assert system.eventually(lambda: not ssh.listens(port))

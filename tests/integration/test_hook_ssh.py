@@ -423,7 +423,7 @@ def test_the_daemon_ends_with_the_container_whoever_is_killed(ssh_engine, image,
     command = "trap 'exit 0' TERM HUP; echo started; sleep 1000 & wait"  # SIGHUP tells of a killed starter
     with ssh.container(ssh_engine, image, client, command) as (port, process):
         family = system.descendants(process.pid) | {process.pid}
-        names = {pid: pathlib.Path(f"/proc/{pid}/comm").read_text().strip() for pid in family}
+        names = {pid: system.process_name(pid) for pid in family}
         wanted = [{"runtime": ssh_engine.runtime, "init": "sh"}.get(victim, victim) for victim in victims]
         killed = [pid for pid, name in names.items() if name in wanted]
         assert {names[pid] for pid in killed} == set(wanted), names

@@ -230,6 +230,12 @@ def descendants(of=None):
     return found
 
 
+def process_name(pid):
+    """None if it has ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+
+
 def processes_of(user, among=None):
     """The numbers of a user's processes; those alone that the tests have started where they run as this user."""
     own = {pid for pid, uid, _ in (processes() if among is None else among) if uid == user.uid}
