@@ -148,7 +148,8 @@ TEST_F(StartedRuntime, GetsPreservedDescriptorsFromThreeOnAndNoOthers) {
 }
 
 TEST_F(StartedRuntime, LeadsAProcessGroupOfItsOwn) {
-    EXPECT_EQ(runScript("[ $(ps -o pgid= -p $$) = $$ ] && echo leader"), "leader\n");
+    EXPECT_EQ(runScript("read -r _ _ _ _ group _ </proc/$$/stat; [ $group = $$ ] && echo leader"),
+              "leader\n");
 }
 
 TEST_F(StartedRuntime, ThatCannotBeExecutedIsAnError) {
