@@ -1,7 +1,7 @@
 # The SSH software of ssh_hook, in <prefix>/dropbear. The hook works with one that was put there later, too.
 
 if(ENABLE_SSH)
-    find_program(MUSL_GCC musl-gcc)
+    find_program(MUSL_GCC musl-gcc)  # or what the toolchain file says
     if(MUSL_GCC)
         set(dropbear "${CMAKE_SOURCE_DIR}/packaging/dropbear")
         include(ProcessorCount)
@@ -12,7 +12,7 @@ if(ENABLE_SSH)
             set(optional "")
         endif()
         add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/dropbear/bin/dropbearmulti"
-            COMMAND "${dropbear}/build" ${optional} --jobs ${processors} "${CMAKE_BINARY_DIR}/dropbear"
+            COMMAND "${dropbear}/build" ${optional} --compiler "${MUSL_GCC}" --jobs ${processors} "${CMAKE_BINARY_DIR}/dropbear"
             DEPENDS "${dropbear}/build" "${CMAKE_SOURCE_DIR}/packaging/lib/sources.sh" "${dropbear}/container.patch" "${dropbear}/container-2024.patch" "${dropbear}/localoptions.h"
             COMMENT "Building Dropbear" VERBATIM)
         add_custom_target(dropbear ALL DEPENDS "${CMAKE_BINARY_DIR}/dropbear/bin/dropbearmulti")

@@ -23,6 +23,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_PRE_BUILD_SCRIPTS "${CMAKE_SOURCE_DIR}/packaging/debian/finish.cmake")
 set(CPACK_SARUS_SOURCE_DIR "${CMAKE_SOURCE_DIR}")
+set(CPACK_SARUS_EMULATOR "${CMAKE_CROSSCOMPILING_EMULATOR}")  # of the programs for another architecture
 set(CPACK_SARUS_CONTROL_DIR "${CMAKE_BINARY_DIR}/debian")
 
 # sarus_package(COMPONENT NAME DEPENDS RECOMMENDS DESCRIPTION [maintainer scripts...]): its control files are those of packaging/debian.

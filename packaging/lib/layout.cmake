@@ -21,7 +21,7 @@ endfunction()
 # Packages have their final place, so the hook of modules can be registered with it.
 function(register_hook)
     set(directory "${root}/usr/share/containers/oci/hooks.d")
-    execute_process(COMMAND "${root}/usr/bin/podman-hpc" configure-hooks --hooksd "${directory}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND ${CPACK_SARUS_EMULATOR} "${root}/usr/bin/podman-hpc" configure-hooks --hooksd "${directory}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
     file(READ "${directory}/02-hook_tool.json" text)
     string(REPLACE "${root}" "" text "${text}")
     file(WRITE "${directory}/02-hook_tool.json" "${text}")

@@ -35,6 +35,7 @@ NOT_RUN = {
     **dict.fromkeys(("sudo mkdir -p /opt/sarus && cd", "sudo tar xzf ~/sarus-", "sudo 2.0.0-Release/"), "test_archive.py"),
     **dict.fromkeys(("sudo dnf", "packaging/rpm/build", "cd packaging/rpm", "./rpmsrcprep.sh", "rpmbuild -ba podman-hpc.spec"), "test_rpm.py and test_rpm_spec.py"),
     **dict.fromkeys(("spack ", "sudo $(spack"), "needs Spack; test_spack.py"),
+    **dict.fromkeys(("cd build-aarch64 && cpack", "packaging/archive/build --architecture"), "needs a cross compiler; tests/matrix/test_aarch64.py"),
     **dict.fromkeys(("cd build && cpack", "sudo apt install", "mkdir -p /srv/sarus", "apt-ftparchive", "gpg --"), "test_packages.py"),
     **dict.fromkeys(("sarus doctor", "sudo sarus doctor", "/opt/sarus/bin/sarus doctor"), "says what is wrong with the machine of the test; test_doctor.py"),
     **dict.fromkeys(("sarus run --name tools", "sarus save tools", "sarus rm tools", "srun --container-image=debian:bookworm-slim --container-remap-root",

@@ -60,6 +60,13 @@ def test_packages_for_the_site_are_only_for_those_who_ask(run, name):
     assert "mkdocs" not in run("--list", *options, "--for", name).stdout
 
 
+def test_packages_for_another_architecture_are_that_architectures(run):
+    packages = set(run("--list", "--archive", "--aarch64", "--for", "debian").stdout.split()) - set(run("--list", "--archive", "--for", "debian").stdout.split())
+    assert {"g++-aarch64-linux-gnu", "libre2-dev:arm64", "libseccomp-dev:arm64"} <= packages
+    refused = run("--list", "--aarch64", "--for", "rhel")
+    assert refused.returncode == 1 and "are for Debian and Ubuntu" in refused.stderr
+
+
 def test_unknown_system_is_named(run):
     result = run("--list", "--for", "plan9")
     assert result.returncode == 1 and "--for debian, debian11, rhel or suse, not 'plan9'" in result.stderr
