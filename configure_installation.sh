@@ -227,7 +227,7 @@ findPrograms() {
     report umoci "$(findProgram bin/umoci umoci /usr/local/bin/umoci)" "it is not needed"
     report mksquashfs "$(findProgram mksquashfs)" "it is not needed"
     # A static init runs in every image; a dynamic one runs only if the image has its libraries.
-    init=$(findProgram bin/tini-static-amd64 /tini-static tini-static catatonit /tini tini)
+    init=$(findProgram bin/tini-static-amd64 bin/tini-static-arm64 /tini-static tini-static catatonit /tini tini)
     report "init program" "$init" "'sarus run --init' will not be available (Debian package 'catatonit' or 'tini')"
     if [ -n "$init" ] && head -c 4096 "$init" | grep -aq '/ld-'; then
         echo "This init program is dynamic: 'sarus run --init' works in images that have its libraries alone (Debian package 'catatonit' has a static one)"
