@@ -5,7 +5,7 @@ import platform
 import shutil
 
 import pytest
-from helpers import system, vm
+from helpers import vm
 from helpers.debian import SUITES
 
 pytestmark = [pytest.mark.asroot, pytest.mark.thorough, pytest.mark.timeout(3600)]
@@ -31,7 +31,7 @@ CHECKS = """
 mkdir -p /home/alice /opt/sarus
 chown alice /home/alice
 as_alice() {
-    /usr/bin/setpriv --reuid USER --regid USER --clear-groups -- env -i HOME=/home/alice USER=alice PATH=/bin:/usr/bin "$@"
+    su -s /bin/sh -c 'exec env -i HOME=/home/alice USER=alice PATH=/bin:/usr/bin "$0" "$@"' -- alice "$@"
 }
 check kernel uname -r
 cd /opt/sarus && tar xzf /vm/archive.tar.gz
@@ -47,6 +47,21 @@ done
 """
 
 
+def add_archive(root, archive):
+    """What CHECKS need in the root file system of a machine."""
+    with (root.directory / "etc/passwd").open("a") as passwd:
+        passwd.write(f"alice:x:{USER}:{USER}::/home/alice:/bin/sh\n")
+    shutil.copy(archive, root.directory / "vm/archive.tar.gz")
+    root.write("/vm/common.sh", "")
+
+
+def check_reports(found, mode):
+    """Whether the archive works, by what CHECKS found."""
+    assert found[f"{mode}-configuration"][0] == 0, found[f"{mode}-configuration"][1]
+    status, report = found[mode]
+    assert status in (0, 2) and "FAILED" not in report, report
+
+
 @pytest.fixture(scope="module", params=SUITES)
 def machines(request, archive, workspace):
     """{control groups: what the checks found}, with the kernel of that release."""
@@ -54,13 +69,9 @@ def machines(request, archive, workspace):
     directory.mkdir()
     kernel, modules = vm.debian_kernel(directory / "kernel", request.param)
     root = vm.Root(directory / "root")
-    root.add_program(system.program("setpriv"))
-    with (root.directory / "etc/passwd").open("a") as passwd:
-        passwd.write(f"alice:x:{USER}:{USER}::/home/alice:/bin/sh\n")
-    shutil.copy(archive, root.directory / "vm/archive.tar.gz")
-    root.write("/vm/common.sh", "")
+    add_archive(root, archive)
     for name, mounts in CGROUPS.items():
-        root.write(f"/vm/{name}.sh", mounts + CHECKS.replace("USER ", f"{USER} "))
+        root.write(f"/vm/{name}.sh", mounts + CHECKS)
     initramfs = vm.make_initramfs(modules, directory / "initramfs")
     return vm.run(root, dict.fromkeys(CGROUPS, ""), kernel, initramfs, directory / "machines")
 
@@ -68,7 +79,4 @@ def machines(request, archive, workspace):
 @pytest.mark.parametrize("mode", ["set-user-ID", "rootless"])
 @pytest.mark.parametrize("cgroups", CGROUPS)
 def test_a_node_with_this_kernel(machines, cgroups, mode):
-    found = machines[cgroups]
-    assert found[f"{mode}-configuration"][0] == 0, found[f"{mode}-configuration"][1]
-    status, report = found[mode]
-    assert status in (0, 2) and "FAILED" not in report, report
+    check_reports(machines[cgroups], mode)

@@ -44,10 +44,10 @@ class Node:
         self.first = int(pathlib.Path(f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children").read_text())
         self.root = pathlib.Path(f"/proc/{self.first}/root")
 
-    def run(self, command, user=0, check=True, **variables):
+    def run(self, command, user=0, check=True, timeout=600, **variables):
         """The completed command of a shell, with its output as text; of root's or of the user's with this uid and gid."""
         enter = ["nsenter", f"--target={self.first}", "--mount", "--pid", "--root", f"--setuid={user}", f"--setgid={user}", "/bin/sh", "-c", f"cd /; {command}"]
-        result = subprocess.run(enter, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **variables}, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+        result = subprocess.run(enter, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **variables}, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout)
         assert not check or result.returncode == 0, (result.stdout, result.stderr)
         return result
 

@@ -15,7 +15,15 @@ import time
 from . import debian, system
 
 # In the order in which they are loaded; what they need comes with them.
-MODULES = ["virtio_pci", "virtio_blk", "squashfs", "overlay", "loop", "fuse", "crc32c_generic", "ext4"]
+MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "squashfs", "overlay", "loop", "fuse", "crc32c_generic", "ext4"]
+
+# {architecture of Debian: (program and options, its console, its device for the results, "RESULTS" being the file behind it)}
+EMULATORS = {
+    # One thread for both processors: while one changes the kernel's code, another one that executes it may hang at boot.
+    "amd64": (["qemu-system-x86_64", "-accel", "tcg,thread=single"], "ttyS0", "/dev/ttyS1", ["-serial", "file:RESULTS"]),
+    "arm64": (["qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a72", "-accel", "tcg,thread=multi"], "ttyAMA0", "/dev/vport0p1",
+              ["-device", "virtio-serial-pci", "-chardev", "file,id=results,path=RESULTS", "-device", "virtserialport,chardev=results"]),
+}
 
 INIT = """#!/bin/busybox sh
 export PATH=/bin
@@ -57,12 +65,12 @@ check() {
     # A pipe: the policy of SELinux may not let a container write to a file.
     { "$@" 2>&1; echo $? >/tmp/status; } </dev/null | cat >/tmp/output
     status=$(cat /tmp/status)
-    { echo "<<<$name"; cat /tmp/output; echo; echo ">>>$status"; } >/dev/ttyS1
+    { echo "<<<$name"; cat /tmp/output; echo; echo ">>>$status"; } >RESULTS
 }
 . /vm/common.sh
 . "/vm/$checks.sh"
 echo "<<<end
->>>0" >/dev/ttyS1
+>>>0" >RESULTS
 sync
 reboot -f
 """
@@ -81,12 +89,12 @@ def debian_package(name, cache):
     return folder
 
 
-def debian_kernel(directory, suite="bookworm"):
+def debian_kernel(directory, suite="bookworm", architecture="amd64"):
     """(kernel image, folder of its modules) of a release's kernel for virtual machines, unpacked into a new directory."""
-    releases, names = debian.Releases(directory.parent), ["linux-image-cloud-amd64"]
+    releases, names = debian.Releases(directory.parent), [f"linux-image-cloud-{architecture}"]
     for name in names:
-        names += [needed for needed in releases.dependencies(suite, "amd64", name) if re.match("linux-(image|binary|modules)-", needed)]
-    releases.packages(suite, "amd64", names, directory)
+        names += [needed for needed in releases.dependencies(suite, architecture, name) if re.match("linux-(image|binary|modules)-", needed)]
+    releases.packages(suite, architecture, names, directory)
     return next(directory.rglob("vmlinuz*")), next(directory.rglob("modules/*/kernel")).parent
 
 
@@ -113,11 +121,11 @@ def module_content(path):
     return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 
 
-def make_initramfs(modules, file):
+def make_initramfs(modules, file, busybox="/bin/busybox"):
     tree = file.with_suffix(".tree")
     for name in ("bin", "proc", "dev", "lower", "memory", "root", "modules.d"):
         (tree / name).mkdir(parents=True)
-    shutil.copy("/bin/busybox", tree / "bin" / "busybox")
+    shutil.copy(busybox, tree / "bin" / "busybox")
     names = []
     for number, module in enumerate(module_files(modules)):
         names.append(f"/modules.d/{number}.ko\n")
@@ -132,17 +140,16 @@ def make_initramfs(modules, file):
 
 
 class Root:
-    """The root file system of a machine, made from files of the node at the same paths."""
+    """The root file system of a machine, made from files of the node at the same paths. `busybox` may be one of another architecture."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, busybox="/bin/busybox"):
         self.directory = pathlib.Path(directory)
         for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "proc", "sys", "dev", "run", "tmp", "vm", "home", "opt", "root"):
             (self.directory / name).mkdir(parents=True)
         for name in ("bin", "sbin", "lib", "lib64"):
             (self.directory / name).symlink_to(f"usr/{name}")
-        busybox = self.directory / "usr/bin/busybox"
-        shutil.copy("/bin/busybox", busybox)
-        for name in subprocess.run([str(busybox), "--list"], check=True, capture_output=True, text=True).stdout.split():
+        shutil.copy(busybox, self.directory / "usr/bin/busybox")
+        for name in subprocess.run(["/bin/busybox", "--list"], check=True, capture_output=True, text=True).stdout.split():
             if name != "busybox":
                 (self.directory / "usr/bin" / name).symlink_to("busybox")
         for name in ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf"):
@@ -190,11 +197,12 @@ def _read_results(directory):
     return found
 
 
-def run(root, machines, kernel, initramfs, directory):
+def run(root, machines, kernel, initramfs, directory, architecture="amd64", timeout=900):
     """Boots machines side by side. `machines`: {name: options of the kernel}; each runs the shell script /vm/NAME.sh of the root file
-    system, after /vm/common.sh. Returns {name of the machine: {name of the check: (exit status, output)}}."""
+    system, after /vm/common.sh, in `timeout` seconds. Returns {name of the machine: {name of the check: (exit status, output)}}."""
     directory.mkdir(parents=True, exist_ok=True)
-    root.write("/vm/start", START, 0o755)
+    emulator, console, results, results_options = EMULATORS[architecture]
+    root.write("/vm/start", START.replace("RESULTS", results), 0o755)
     disk = directory / "disk"
     subprocess.run([system.program("mksquashfs"), str(root.directory), str(disk), "-noappend", "-no-progress", "-noI", "-noD", "-noF", "-noX"],
                    check=True, capture_output=True)
@@ -203,13 +211,13 @@ def run(root, machines, kernel, initramfs, directory):
         for name, options in machines.items():
             (directory / name).mkdir()
             with (directory / name / "qemu").open("wb") as messages:
-                # One thread for both processors: while one changes the kernel's code, another one that executes it may hang at boot.
                 running.append(subprocess.Popen(
-                    [system.program("qemu-system-x86_64"), "-accel", "tcg,thread=single", "-m", "1024", "-smp", "2", "-nodefaults", "-display", "none",
-                     "-no-reboot", "-serial", f"file:{directory}/{name}/console", "-serial", f"file:{directory}/{name}/results",
-                     "-kernel", str(kernel), "-initrd", str(initramfs), "-append", f"console=ttyS0 panic=-1 checks={name} {options}",
+                    [system.program(emulator[0]), *emulator[1:], "-m", "1024", "-smp", "2", "-nodefaults", "-display", "none",
+                     "-no-reboot", "-serial", f"file:{directory}/{name}/console",
+                     *(word.replace("RESULTS", f"{directory}/{name}/results") for word in results_options),
+                     "-kernel", str(kernel), "-initrd", str(initramfs), "-append", f"console={console} panic=-1 checks={name} {options}",
                      "-drive", f"file={disk},format=raw,if=virtio,readonly=on"], stdin=subprocess.DEVNULL, stdout=messages, stderr=messages))
-        deadline = time.monotonic() + 900  # emulated processors are slow on a busy machine
+        deadline = time.monotonic() + timeout  # emulated processors are slow on a busy machine
         for process in running:
             process.wait(timeout=max(0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
