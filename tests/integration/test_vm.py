@@ -10,7 +10,7 @@ import re
 import subprocess
 
 import pytest
-from helpers import system, vm
+from helpers import debian, system, vm
 
 pytestmark = [pytest.mark.asroot, pytest.mark.thorough]
 if platform.machine() != "x86_64":
@@ -28,7 +28,7 @@ MOUNT_LABEL = "system_u:object_r:container_file_t:s0:c1,c2"
 def machines(engines, load_image, plain_busybox, home_base, opt, user, build_dir, workspace, temp_dir):
     """What the checks found: {machine: {check: (exit status, output)}}."""
     kernel, modules = vm.debian_kernel(workspace / "vm-kernel")
-    parser = next((vm.debian_package("apparmor", build_dir / "vm") / "sbin").glob("apparmor_parser"))
+    parser = debian.Releases(workspace).packages("bookworm", "amd64", ["apparmor"], workspace / "apparmor") / "sbin/apparmor_parser"
     root = vm.Root(workspace / "vm-root")
     for program in ("crun", "runc", "setpriv", "tini-static", "fsverity"):
         root.add_program(system.program(program))

@@ -14,19 +14,25 @@ PACKAGES = ["crun", "runc", "podman", "skopeo", "uidmap", "fuse-overlayfs", "slu
 
 
 @pytest.fixture(scope="session")
-def releases(shared):
-    """releases(suite) -> the root directory of that release of Debian with PACKAGES; what a test left of an installation is gone. SARUS_MATRIX names
-    a directory that keeps them for the next time."""
-    base = pathlib.Path(os.environ.get("SARUS_MATRIX", shared)) / "roots"
+def bootstrapped(common):
+    """bootstrapped(name, suite, packages) -> the root directory of a machine with these packages. SARUS_MATRIX names a directory that keeps them for
+    the next time."""
+    roots = pathlib.Path(os.environ.get("SARUS_MATRIX", common)) / "roots"
+    roots.mkdir(parents=True, exist_ok=True)
 
-    def root(suite):
-        base.mkdir(parents=True, exist_ok=True)
-        with only_one(base):
-            if not (base / suite).exists():
-                debian.bootstrap(suite, PACKAGES, base / suite)
-        return base / suite
+    def root(name, suite, packages):
+        with only_one(roots):
+            if not (roots / name).exists():
+                debian.bootstrap(suite, packages, roots / name)
+        return roots / name
 
     return root
+
+
+@pytest.fixture(scope="session")
+def releases(bootstrapped):
+    """releases(suite) -> the root directory of that release of Debian with PACKAGES."""
+    return lambda suite: bootstrapped(suite, suite, PACKAGES)
 
 
 OUTCOMES = {}  # {(test, release): text}
@@ -34,7 +40,7 @@ OUTCOMES = {}  # {(test, release): text}
 
 def pytest_runtest_logreport(report):
     found = re.search(r"tests/matrix/\w+\.py::test_(\w+)\[(\w+)-?(.*)\]", report.nodeid)
-    if found and (report.when == "call" or report.failed):
+    if found and found[2] in debian.SUITES and (report.when == "call" or report.failed):
         name, suite, others = found.groups()
         OUTCOMES[" ".join([*name.split("_"), others]).strip(), suite] = "no" if hasattr(report, "wasxfail") else {"passed": "yes"}.get(report.outcome, "FAILED")
 

@@ -1,8 +1,6 @@
 """Machines of the architecture aarch64: the archive, the Debian packages and the unit tests, built on this machine by the preset of that name, and
 used in a virtual machine."""
 
-import os
-import pathlib
 import platform
 import shutil
 import subprocess
@@ -27,12 +25,9 @@ READ = ["tests/data", "tests/fuzz", "etc/podman_hpc", "docs/man", "cmake"]
 
 
 @pytest.fixture(scope="module")
-def built(shared, workspace):
-    """The root directory of a machine that has built all of it, as the documentation says; SARUS_MATRIX names a directory that keeps it."""
-    root = pathlib.Path(os.environ.get("SARUS_MATRIX", workspace)) / "roots/cross"
-    if not root.exists():
-        root.parent.mkdir(parents=True, exist_ok=True)
-        debian.bootstrap("bookworm", ["git", "ca-certificates", "ccache"], root)
+def built(shared, bootstrapped):
+    """The root directory of a machine that has built all of it, as the documentation says."""
+    root = bootstrapped("cross", "bookworm", ["git", "ca-certificates", "ccache"])
     node = Node(root)
     tree = root / TREE.lstrip("/")
     shutil.rmtree(tree, ignore_errors=True)

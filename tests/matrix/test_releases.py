@@ -12,6 +12,7 @@ from helpers import mpi, system
 from helpers.archive import Installed
 from helpers.debian import SUITES
 from helpers.node import Node
+from helpers.slurm import CONFIGURATION
 
 pytestmark = [pytest.mark.asroot, pytest.mark.thorough, pytest.mark.timeout(3600)]
 
@@ -133,48 +134,27 @@ def test_a_container_accepts_ssh(installed, images, plain_busybox):
     assert installed.sarus(f"run --ssh {image} ssh 127.0.0.1 id -u").stdout == f"{USER}\n"
 
 
-SLURM = """
-ClusterName=matrix
-SlurmctldHost={host}(127.0.0.1)
-SlurmUser=root
-SlurmctldPort={controller}
-SlurmdPort={daemon}
-AuthType=auth/munge
-CredType=cred/munge
-StateSaveLocation=/tmp/slurmctld
-SlurmdSpoolDir=/tmp/slurmd
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-MpiDefault=pmi2
-ReturnToService=2
-SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=FORCE
-"""
-
-
 @pytest.fixture(scope="module")
 def slurm(node, installed):
     """The release's Slurm, with the plugin that the archive builds."""
     etc = node.root / "etc/slurm"
     etc.mkdir(exist_ok=True)
-    (etc / "slurm.conf").write_text(SLURM.format(host=os.uname().nodename, controller=system.free_port(), daemon=system.free_port()))
+    (etc / "slurm.conf").write_text(CONFIGURATION.format(directory="/tmp/slurm", host=os.uname().nodename, controller_port=system.free_port(),
+                                                         node_port=system.free_port()))
     if float(node.run("slurmd -V").stdout.split()[1][:5]) > 23:
         (etc / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
     (etc / "plugstack.conf").write_text(f"include {installed.prefix}/etc/plugstack.conf\n")
     node.run(f"{installed.prefix}/share/sarus/slurm/build && {installed.prefix}/configure_installation.sh")
-    node.run("mkdir -p /run/munge /tmp/slurmctld /tmp/slurmd; chown munge: /run/munge; setpriv --reuid munge --regid munge --clear-groups munged --force; "
-             "for daemon in slurmctld slurmd; do $daemon -D >/tmp/$daemon.log 2>&1 </dev/null & done")
-    assert system.eventually(lambda: node.run("sinfo --noheader --format=%T", check=False).stdout == "idle\n", interval=0.2), node.run("cat /tmp/slurm*.log").stdout
+    node.run("mkdir -p /run/munge /tmp/slurm/state /tmp/slurm/spool /tmp/slurm/tmp; chown munge: /run/munge; "
+             "setpriv --reuid munge --regid munge --clear-groups munged --force; "
+             "for daemon in slurmctld slurmd; do $daemon -D >/tmp/slurm/$daemon.output 2>&1 </dev/null & done")
+    assert system.eventually(lambda: node.run("sinfo --noheader --format=%T", check=False).stdout == "idle\n", interval=0.2), node.run("cat /tmp/slurm/*.log").stdout
 
 
 def test_ranks_of_a_job_step(node, slurm, with_glibc, images, programs):
     image = with_glibc.load(images.archive(mpi.image_with(images, "mpich", programs["mpich"]), "matrix-mpich"), "image")
     use_mpi_of_the_node(node, with_glibc, f"{LIBRARIES}/libmpich.so.12")
-    for command in (f"srun -n2 --container-image={image} --container-mpi /app", f"srun -n2 {with_glibc.prefix}/bin/sarus run --mpi {image} /app"):
+    for command in (f"srun --mpi=pmi2 -n2 --container-image={image} --container-mpi /app", f"srun --mpi=pmi2 -n2 {with_glibc.prefix}/bin/sarus run --mpi {image} /app"):
         lines = sorted(node.run(command, user=USER, HOME=HOME).stdout.splitlines())
         assert [line.partition("rank ")[2] for line in lines] == ["0 of 2, sum 3", "1 of 2, sum 3"]
 

@@ -76,19 +76,6 @@ reboot -f
 """
 
 
-def debian_package(name, cache):
-    """The content of a Debian package, unpacked into a folder; downloaded once."""
-    folder = cache / name
-    if not folder.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "download", name], cwd=cache, check=True, capture_output=True)
-        unpacked = cache / f"{name}.new"
-        shutil.rmtree(unpacked, ignore_errors=True)
-        subprocess.run(["dpkg-deb", "--extract", str(next(cache.glob(f"{name}_*.deb"))), str(unpacked)], check=True)
-        unpacked.rename(folder)
-    return folder
-
-
 def debian_kernel(directory, suite="bookworm", architecture="amd64"):
     """(kernel image, folder of its modules) of a release's kernel for virtual machines, unpacked into a new directory."""
     releases, names = debian.Releases(directory.parent), [f"linux-image-cloud-{architecture}"]
